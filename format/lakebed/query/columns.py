@@ -12,7 +12,9 @@ A missing sample counts as an empty one wherever values are computed, and is Non
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -336,6 +338,21 @@ def _is_true(value: Any) -> bool:
     return bool(value)
 
 
+_TICK: ContextVar[Callable[[], None] | None] = ContextVar("tick", default=None)
+_TICK_ROWS = 256
+"""Rows that are computed one by one between two looks at the clock: some take a millisecond each."""
+
+
+@contextmanager
+def ticking(tick: Callable[[], None]) -> Iterator[None]:
+    """Call a function again and again where rows are computed one by one inside a ``with``; it raises to end that."""
+    token = _TICK.set(tick)
+    try:
+        yield
+    finally:
+        _TICK.reset(token)
+
+
 def by_row(count: int, function: Callable[..., Any], arguments: Sequence[Column], name: str) -> Column:
     """Compute row by row what no faster way is known for.
 
@@ -346,7 +363,10 @@ def by_row(count: int, function: Callable[..., Any], arguments: Sequence[Column]
     """
     lists = [computed_rows(argument) for argument in arguments]
     found: list[Any] = []
+    tick = _TICK.get()
     for i in range(count):
+        if tick is not None and i % _TICK_ROWS == 0:
+            tick()
         try:
             found.append(function(*[values[i] for values in lists]))
         except QueryError as error:

@@ -356,6 +356,7 @@ class Execution:
             raise query_error(self.text, node.at, "unsupported", "EXPAND BY needs the rows of one dataset")
         order = np.argsort(all_rows, kind="stable")
         places = order[np.searchsorted(all_rows[order], rows)]
+        self.watch.hold(16 * len(places) * (node.before + node.after + 1))
         apart = np.arange(-node.before, node.after + 1)
         around = (places[:, None] + apart).reshape(-1)
         offsets = np.tile(apart, len(places))
@@ -364,7 +365,6 @@ class Execution:
         if not node.keeps_repeats:
             around, first = np.unique(around, return_index=True)
             offsets = offsets[first]
-        self.watch.hold(around.nbytes)
         return whole.select(around), offsets
 
     # -- ORDER BY, LIMIT, SAMPLE BY --------------------------------------------------------------------------------
@@ -565,6 +565,7 @@ class Execution:
     def _combined(self, node: syntax.Combined, tables: _Tables) -> Relation:
         sides = [self._side(side, tables) for side in (node.left, node.right)]
         self.note(node.operator + (" all" if node.keeps_all else ""))
+        self.watch.hold(8 * (len(sides[0]) + len(sides[1])))
         try:
             return combined(node.operator, node.keeps_all, sides[0], sides[1])
         except QueryError as error:

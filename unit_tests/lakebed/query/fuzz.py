@@ -21,7 +21,7 @@ from lakebed.query.execute import Execution, Sources
 from lakebed.query.functions import registry
 from lakebed.query.lexer import OPERATORS, tokens
 from lakebed.query.limits import Limits, Watch
-from lakebed.query.parser import parse, parse_expression
+from lakebed.query.parser import parse_anew, parse_expression
 from lakebed.query.words import KEYWORDS
 from unit_tests.lakebed.query.cases import cases, query_of
 
@@ -140,7 +140,7 @@ def bound(text: str, given: Sources) -> bool:
         What should have been a QueryError.
     """
     try:
-        query: syntax.Query = parse.__wrapped__(text)
+        query: syntax.Query = parse_anew(text)
         watch = Watch(Limits(seconds=60.0, memory=1 << 26))
         Execution(text, given, [1] * query.parameters, watch, is_dry=True).run(query)
     except QueryError as error:
@@ -159,7 +159,7 @@ def answered(text: str, given: Sources) -> bool:
         What should have been a QueryError.
     """
     try:
-        query: syntax.Query = parse.__wrapped__(text)
+        query: syntax.Query = parse_anew(text)
         watch = Watch(Limits(seconds=60.0, memory=1 << 26))
         found = Execution(text, given, [1] * query.parameters, watch).run(query)
         for name in found.names:
@@ -175,7 +175,7 @@ def answered(text: str, given: Sources) -> bool:
 def read(text: str) -> bool:
     """Read a text as a query, and as an expression; tell whether it is one of them."""
     found = False
-    for way in (parse.__wrapped__, parse_expression):
+    for way in (parse_anew, parse_expression):
         try:
             way(text)
             found = True
