@@ -329,13 +329,17 @@ def flags(column: Column) -> Column:
 
 
 def _is_true(value: Any) -> bool:
-    if value is None:
-        return False
-    if isinstance(value, np.ndarray):
-        return bool(value.size and value.all())
-    if isinstance(value, list):
-        return bool(value) and all(map(_is_true, value))
-    return bool(value)
+    pending = [value]  # no recursion: JSON values may be deeper than the stack
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list) and value:
+            pending.extend(value)
+        elif isinstance(value, np.ndarray):
+            if not (value.size and value.all()):
+                return False
+        elif not value:
+            return False
+    return True
 
 
 _TICK: ContextVar[Callable[[], None] | None] = ContextVar("tick", default=None)

@@ -147,7 +147,9 @@ def mapped(column: Column, function: Callable[[Any], Any], name: str) -> Column:
                 None if column.value is None else function(np.asarray(column.value)), column.count
             )
         if isinstance(column, Objects):
-            return by_row(len(column), lambda v: _on_documents(lambda a, _: function(a), v, 0), [column], name)
+            return by_row(
+                len(column), lambda v: _on_documents(lambda a, _: function(a), v, 0), [column], name
+            )
     raise QueryError(f"{name} needs numbers, not text", kind="type")
 
 

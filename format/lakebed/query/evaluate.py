@@ -143,6 +143,8 @@ def _applied(node: Apply, given: Given) -> Column:
         raise QueryError(f"{node.name}: {error}", kind="runtime") from error
     except MemoryError as error:
         raise QueryError(f"{node.name} needs more memory than there is: {error}", kind="limit") from error
+    except RecursionError as error:
+        raise QueryError(f"{node.name}: values lie too deep in each other", kind="limit") from error
 
 
 def _logic(node: Logic, scope: Scope) -> Column:

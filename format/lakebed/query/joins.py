@@ -73,7 +73,9 @@ def join(
     else:
         keys, rest = _equalities(text, node, left, right, bind)
     lefts, rights = pairs(
-        [_whole(left.relation, key) for key, _ in keys], [_whole(right.relation, key) for _, key in keys], hold
+        [_whole(left.relation, key) for key, _ in keys],
+        [_whole(right.relation, key) for _, key in keys],
+        hold,
     )
     kind = "inner" if node.kind == "natural" else node.kind
     if rest:

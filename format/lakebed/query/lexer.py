@@ -69,10 +69,14 @@ def tokens(text: str) -> list[Token]:
     """
     if len(text) > MAX_LENGTH:
         raise syntax_error(
-            text, 0, f"a query has up to {MAX_LENGTH:,} characters, not {len(text):,}; large values go in by ?"
+            text,
+            0,
+            f"a query has up to {MAX_LENGTH:,} characters, not {len(text):,}; large values go in by ?",
         )
     if not is_writable(text):
-        raise syntax_error(text, 0, "the text has half of a character, a lone surrogate, which no text can hold")
+        raise syntax_error(
+            text, 0, "the text has half of a character, a lone surrogate, which no text can hold"
+        )
     found: list[Token] = []
     at = _skip(text, 0)
     while at < len(text):

@@ -78,7 +78,8 @@ class Watch:
         self._held += count
         if self.limits.memory is not None and self._held > self.limits.memory:
             raise QueryError(
-                f"the query holds more than {self.limits.memory:,} bytes; pass a larger max_memory= or choose fewer rows",
+                f"the query holds more than {self.limits.memory:,} bytes; pass a larger max_memory=, or choose "
+                "fewer rows",
                 kind="limit",
             )
 

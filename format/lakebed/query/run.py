@@ -70,7 +70,8 @@ def run_parsed(
     for number, value in enumerate(parameters):
         if isinstance(value, str) and not is_writable(value):
             raise QueryError(
-                f"parameter {number + 1} has half of a character, a lone surrogate, which no text can hold", kind="type"
+                f"parameter {number + 1} has half of a character, a lone surrogate, which no text can hold",
+                kind="type",
             )
     watch = Watch(limits)
     with ticking(watch.tick):

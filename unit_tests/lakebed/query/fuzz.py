@@ -29,9 +29,10 @@ SLOW = 2.0
 """Seconds of CPU that one text may take; what a busy machine adds is in it."""
 
 _ODD = [
-    "\0", "é", "\u202e", "\ud800", "😀", "İ", "ß", "\u00a0", "\u0660", "²", "Ⅷ", "\r", "\x85", "'", "''", '"', "\\", "#",
-    "--", ";", "@", "@main", "@~^", "{", "}", "|", "!", "&", "$", "`", "_x", "0x10", "1e", "1e999", "-1e999", "08", "077",
-    "9223372036854775807", "9223372036854775808", "-9223372036854775808", "18446744073709551616", "1" * 30, ".5", "5.",
+    "\0", "é", "\u202e", "\ud800", "😀", "İ", "ß", "\u00a0", "\u0660", "²", "Ⅷ", "\r", "\x85", "'", "''", '"',
+    "\\", "#", "--", ";", "@", "@main", "@~^", "{", "}", "|", "!", "&", "$", "`", "_x", "0x10", "1e", "1e999", "-1e999",
+    "08", "077", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "18446744073709551616",
+    "1" * 30, ".5", "5.",
     "1.5e-400", "0.1e+3", "?", "...", "::", "[]", "()", "ARRAY[]", "[[1], 2]", "[1, 'a']", "null", "true", "x" * 300,
 ]  # fmt: skip
 
@@ -101,7 +102,22 @@ class Texts:
         text = self.chance.choice(self.whole)
         at = self.chance.randrange(len(text) + 1)
         piece = self.chance.choice(
-            ("(", "[", "-", "NOT ", "CASE WHEN ", "i + ", "i[0]", "(SELECT ", "a.", "'", ",", " AND i > 1", "1", "x ")
+            (
+                "(",
+                "[",
+                "-",
+                "NOT ",
+                "CASE WHEN ",
+                "i + ",
+                "i[0]",
+                "(SELECT ",
+                "a.",
+                "'",
+                ",",
+                " AND i > 1",
+                "1",
+                "x ",
+            )
         )
         return text[:at] + piece * self.chance.choice((2, 3, 20, 150)) + text[at:]
 
@@ -248,10 +264,10 @@ def main(count: int, seed: int) -> None:
                     left -= tally[0] + 1
                     key = str(error)[:120]
                     if not failures[key]:
-                        print(f"FAILED {str(error)[:600]}", flush=True)
+                        print(f"FAILED {str(error)[:600]}", flush=True)  # noqa: T201
                     failures[key] += 1
         done += step
-        print(
+        print(  # noqa: T201
             f"{done:,} texts, {found:,} accepted, {sum(failures.values())} failures, slowest {slowest:.3f} s, "
             f"{(time.process_time() - began) / done * 1e6:.0f} us each, "
             f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB",

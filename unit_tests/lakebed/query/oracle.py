@@ -1,4 +1,4 @@
-"""Statements at random that fit a dataset, and their answers by plain Python, row by row; by SQL too, where it has words.
+"""Statements at random that fit a dataset, and their answers by plain Python, row by row, and by SQL where it can.
 
 An expression is three things that mean the same: text of the query language, a function of a row of Python values, and
 SQL, or None where SQL has no such values. The language has two truth values: a comparison with something missing is
@@ -49,10 +49,15 @@ def rows_of(seed: int, count: int) -> list[Row]:
 
 def _row(chance: random.Random, n: int) -> Row:
     quarter = chance.randint(-12, 12) / 4
-    document: Row = {"a": chance.choice([chance.randint(-3, 9), "x", "red", None]), "n": {"x": chance.randint(0, 8) / 4}}
+    document: Row = {
+        "a": chance.choice([chance.randint(-3, 9), "x", "red", None]),
+        "n": {"x": chance.randint(0, 8) / 4},
+    }
     if n % 4 == 0:
         del document["a"]
-    boxes = np.array([[chance.randint(0, 40) / 4 for _ in range(4)] for _ in range(chance.randint(0, 3))], np.float32)
+    boxes = np.array(
+        [[chance.randint(0, 40) / 4 for _ in range(4)] for _ in range(chance.randint(0, 3))], np.float32
+    )
     return {
         "rid": np.int32(n),
         "i": np.int32(chance.randint(-20, 20)),
@@ -187,7 +192,11 @@ class Statements:
 
     def literal(self) -> Said:
         value: Any = self.chance.choice([-2, 0, 1, 3, 7, 0.5, -1.25, 2.0])
-        return Said(repr(value), lambda row: value, f"CAST({value} AS DOUBLE)" if isinstance(value, float) else str(value))
+        return Said(
+            repr(value),
+            lambda row: value,
+            f"CAST({value} AS DOUBLE)" if isinstance(value, float) else str(value),
+        )
 
     def column(self, *names: str) -> Said:
         name = self.chance.choice(names)
@@ -196,10 +205,21 @@ class Statements:
     def number(self, depth: int = 2) -> Said:
         """Return a number per row, or nothing."""
         if depth == 0 or self.chance.random() < 0.3:
-            return self.column("i", "s", "f", "d") if self.is_sql else self.column("i", "s", "u", "f", "d", "rid")
+            return (
+                self.column("i", "s", "f", "d")
+                if self.is_sql
+                else self.column("i", "s", "u", "f", "d", "rid")
+            )
         ways = [self._sum, self._sum, self._case, self._absolute, self._coalesced]
         if not self.is_sql:
-            ways += [self._remainder, self._of_array, self._of_array, self._of_text, self._extreme, self._cast]
+            ways += [
+                self._remainder,
+                self._of_array,
+                self._of_array,
+                self._of_text,
+                self._extreme,
+                self._cast,
+            ]
         return self.chance.choice(ways)(depth - 1)
 
     def _sum(self, depth: int) -> Said:
@@ -262,7 +282,10 @@ class Statements:
             ("rag[::-1]", lambda row: row["rag"][::-1]),
             (f"rag[rag > {low}]", lambda row: row["rag"][row["rag"] > low]),
             (f"box[:, {at}]", lambda row: row["box"][:, at]),
-            (f"box[box[:, 0] > {low + 2}][:, {at}]", lambda row: row["box"][row["box"][:, 0] > low + 2][:, at]),
+            (
+                f"box[box[:, 0] > {low + 2}][:, {at}]",
+                lambda row: row["box"][row["box"][:, 0] > low + 2][:, at],
+            ),
             (f"(rag * 2 - {low})", lambda row: row["rag"] * 2 - low),
             ("(rag + i)", lambda row: row["rag"] + row["i"]),
             ("arr[1]", lambda row: row["arr"][1]),
@@ -274,7 +297,10 @@ class Statements:
             (f"any(arr > {low}, 1)", lambda row: (row["arr"] > low).any(axis=1)),
             ("flatten(arr)", lambda row: row["arr"].reshape(-1)),
             (f"box[:2, {at}]", lambda row: row["box"][:2, at]),
-            (f"box[{low}]", lambda row: _item(row["box"], low) if _item(row["box"], low) is not None else np.empty(0)),
+            (
+                f"box[{low}]",
+                lambda row: _item(row["box"], low) if _item(row["box"], low) is not None else np.empty(0),
+            ),
             ("box[:, 2] * box[:, 3]", lambda row: row["box"][:, 2] * row["box"][:, 3]),
             (f"clip(rag, {low}, 4)", lambda row: np.clip(row["rag"], low, 4)),
             ("abs(rag - s)", lambda row: np.abs(row["rag"] - row["s"])),
@@ -296,7 +322,10 @@ class Statements:
             ("{}[" + str(at) + "]", lambda v: _item(v, at)),
             ("COUNT({})", lambda v: np.int64(v.size)),
             ("AVG({})", lambda v: np.float64(np.mean(v, dtype=np.float64)) if len(v) else np.float64(0)),
-            ("ROUND(STD({}), 3)", lambda v: np.round(np.std(v.astype(np.float64)), 3) if len(v) else np.float64(0)),
+            (
+                "ROUND(STD({}), 3)",
+                lambda v: np.round(np.std(v.astype(np.float64)), 3) if len(v) else np.float64(0),
+            ),
             ("MEDIAN({})", lambda v: np.median(v) if len(v) else np.float64(0)),
             ("ARG_MAX({})", lambda v: np.int64(np.argmax(v)) if len(v) else np.int64(0)),
             ("PROD({})", lambda v: v.prod()),
@@ -380,8 +409,10 @@ class Statements:
     def _member(self) -> Said:
         if not self.is_sql and self.chance.randrange(4) == 0:
             one, other = self.column("i", "s", "f"), self.column("s", "u", "d")
-            return Said(f"{one.tql} IN ({other.tql}, 1)",
-                        lambda row: _compared("==", one.py(row), other.py(row)) or _compared("==", one.py(row), 1))  # fmt: skip
+            return Said(
+                f"{one.tql} IN ({other.tql}, 1)",
+                lambda row: _compared("==", one.py(row), other.py(row)) or _compared("==", one.py(row), 1),
+            )
         a = self.column("i", "s", "f", "d")
         items = [self.chance.choice([-3, -1, 0, 1, 2, 0.25, 1.5]) for _ in range(self.chance.randint(1, 4))]
         no = self.chance.randrange(2)
@@ -404,11 +435,17 @@ class Statements:
             return word == "" if value is None and sign == "==" else _compared(sign, value, word)
 
         own = "=" if sign == "==" else "<>" if sign == "!=" else sign
-        return Said(f"{a.tql} {sign} '{word}'", told, f"COALESCE({a.sql} {own} '{word}', {own == '=' and word == ''})")
+        return Said(
+            f"{a.tql} {sign} '{word}'", told, f"COALESCE({a.sql} {own} '{word}', {own == '=' and word == ''})"
+        )
 
     def _flag(self) -> Said:
         a = self.column("b")
-        return Said(f"{a.tql} == true", lambda row: bool(row["b"]), f"{a.sql}") if self.chance.randrange(2) else a
+        return (
+            Said(f"{a.tql} == true", lambda row: bool(row["b"]), f"{a.sql}")
+            if self.chance.randrange(2)
+            else a
+        )
 
     def _arrays(self) -> Said:
         a, sign, value = self.array(), self.chance.choice(list(SIGNS)), self.chance.randint(-3, 6)
@@ -483,7 +520,13 @@ class Statements:
         keys: list[tuple[Said, bool, str]] = []
         for _ in range(self.chance.choice([0, 1, 1, 2, 3])):
             said = self.pick(lambda: self.number(1), lambda: self.column("s", "f", "d"), self.text)
-            keys.append((said, bool(self.chance.randrange(2)), self.chance.choice(["", "", " NULLS LAST", " NULLS FIRST"])))
+            keys.append(
+                (
+                    said,
+                    bool(self.chance.randrange(2)),
+                    self.chance.choice(["", "", " NULLS LAST", " NULLS FIRST"]),
+                )
+            )
 
         def ordered(rows: list[Row]) -> list[Row]:
             # Descending is ascending the other way round, equal keys included; what is missing and NaN stay last.
@@ -503,12 +546,16 @@ class Statements:
         for said, down, nulls in keys:
             first = " NULLS FIRST" if nulls == " NULLS FIRST" else " NULLS LAST"
             if said.tql.endswith("t"):
-                parts.append(f"({said.sql}) COLLATE \"C\"{' DESC' if down else ''}{first}")
+                parts.append(f'({said.sql}) COLLATE "C"{" DESC" if down else ""}{first}')
                 continue
             parts.append(f"({said.sql}) IS NULL {'DESC' if 'FIRST' in first else ''}")
             parts.append(f"isnan(CAST({said.sql} AS DOUBLE))")
             parts.append(f"({said.sql}){' DESC' if down else ''}{first}")
-        return f" ORDER BY {text}", ordered, f"ORDER BY {', '.join(parts)}, rid{' DESC' if keys[-1][1] else ''}"
+        return (
+            f" ORDER BY {text}",
+            ordered,
+            f"ORDER BY {', '.join(parts)}, rid{' DESC' if keys[-1][1] else ''}",
+        )
 
     def limit(self) -> tuple[str, Callable[[list[Row]], list[Row]]]:
         """Return LIMIT and OFFSET, and what cuts rows so."""

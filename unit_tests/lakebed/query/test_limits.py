@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +23,15 @@ ROWS = 60_000
 
 
 @pytest.fixture(scope="module")
-def ds() -> Iterator[lakebed.Dataset]:
+def ds() -> lakebed.Dataset:
     made = lakebed.empty("mem://query-limits", overwrite=True)
     made.create_tensor("i", dtype="int64")
     made.create_tensor("b", dtype="bool")
     made.create_tensor("js", htype="json")
-    made.extend({"i": np.arange(ROWS), "b": np.arange(ROWS) % 2 == 0, "js": [{"a": n % 9} for n in range(ROWS)]})
-    yield made
+    made.extend(
+        {"i": np.arange(ROWS), "b": np.arange(ROWS) % 2 == 0, "js": [{"a": n % 9} for n in range(ROWS)]}
+    )
+    return made
 
 
 SLOW = [
@@ -60,7 +61,9 @@ def test_time_ends_a_query_between_its_rows(ds: lakebed.Dataset, text: str) -> N
         "SELECT * EXPAND BY 9000000000000000000 5",
         "SELECT * EXPAND BY 100000 100000 OVERLAP",
         "WITH a0 AS (SELECT *), "
-        + ", ".join(f"a{n} AS (SELECT * FROM a{n - 1} UNION ALL SELECT * FROM a{n - 1})" for n in range(1, 50))
+        + ", ".join(
+            f"a{n} AS (SELECT * FROM a{n - 1} UNION ALL SELECT * FROM a{n - 1})" for n in range(1, 50)
+        )
         + " SELECT * FROM a49",
     ],
 )

@@ -1,9 +1,9 @@
-"""Statements at random have the answers that plain Python gives row by row, and those of DuckDB where SQL says the same."""
+"""Statements at random have the answers of plain Python, row by row, and of DuckDB where SQL says the same."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,8 @@ class Data:
 
 
 @pytest.fixture(scope="module")
-def data() -> Iterator[Data]:
-    found = Data()
-    yield found
+def data() -> Data:
+    return Data()
 
 
 def rids(found: Any) -> list[int]:
@@ -81,7 +80,9 @@ def agree(text: str, found: Sequence[Any], expected: Sequence[Any]) -> None:
 def rows_and_order(data: Data, say: Statements) -> str:
     where, (order, put, _), (limit, cut) = say.condition(), say.order(), say.limit()
     text = f"SELECT * WHERE {where.tql}{order}{limit}"
-    agree(text, rids(data.ds.query(text)), [r["rid"] for r in cut(put([r for r in data.rows if where.py(r)]))])
+    agree(
+        text, rids(data.ds.query(text)), [r["rid"] for r in cut(put([r for r in data.rows if where.py(r)]))]
+    )
     return text
 
 
@@ -106,7 +107,11 @@ def none(value: Any) -> Any:
 
 
 def distinct(data: Data, say: Statements) -> str:
-    one, where, (limit, cut) = say.pick(lambda: say.column("s", "k", "b", "t", "f"), say.number), say.condition(1), say.limit()
+    one, where, (limit, cut) = (
+        say.pick(lambda: say.column("s", "k", "b", "t", "f"), say.number),
+        say.condition(1),
+        say.limit(),
+    )
     text = f"SELECT DISTINCT {one.tql} AS x WHERE {where.tql}{limit}"
     seen: dict[Any, Any] = {}
     for row in data.rows:
@@ -130,13 +135,15 @@ AGGREGATES: list[tuple[str, str, Callable[[list[Any]], Any]]] = [
 
 
 def groups(data: Data, say: Statements) -> str:
-    keys = [say.column(*names) for names in say.chance.choice([["s"], ["k"], ["t"], ["b"], ["s", "k"], ["f"], ["s", "t"]])
-            for names in [[names]]]  # fmt: skip
+    names = say.chance.choice([["s"], ["k"], ["t"], ["b"], ["s", "k"], ["f"], ["s", "t"]])
+    keys = [say.column(name) for name in names]
     where = say.condition(1)
     chosen = [say.chance.choice(AGGREGATES) for _ in range(2)]
     of = [say.chance.choice(names) for _, names, _ in chosen]
     least, low = say.chance.randint(1, 6), say.chance.choice(["", " DESC", None])
-    listed = ", ".join(f"{form.format(name)} AS x{n}" for n, ((form, _, _), name) in enumerate(zip(chosen, of, strict=True)))
+    listed = ", ".join(
+        f"{form.format(name)} AS x{n}" for n, ((form, _, _), name) in enumerate(zip(chosen, of, strict=True))
+    )
     text = (
         f"SELECT rid[0] AS rid, count(*) AS n, {listed} WHERE {where.tql} GROUP BY {', '.join(k.tql for k in keys)} "
         f"HAVING count(*) >= {least}" + (f" ORDER BY n{low}" if low is not None else "")
@@ -148,24 +155,33 @@ def groups(data: Data, say: Statements) -> str:
             made.setdefault(key, []).append(row)
     left = [rows for rows in made.values() if len(rows) >= least]
     if low is not None:
-        left = sorted(left, key=len) if low == "" else sorted(left[::-1], key=len, reverse=True)
+        if low:
+            left.reverse()  # equal ones come the other way round, too
+        left.sort(key=len, reverse=bool(low))
     found = data.ds.query(text)
     agree(text, rids(found), [rows[0]["rid"] for rows in left])
     agree(text, column(found, "n"), [len(rows) for rows in left])
     for n, ((_, _, function), name) in enumerate(zip(chosen, of, strict=True)):
-        agree(f"{text} (x{n})", column(found, f"x{n}"), [function([row[name] for row in rows]) for rows in left])
+        agree(
+            f"{text} (x{n})", column(found, f"x{n}"), [function([row[name] for row in rows]) for rows in left]
+        )
     return text
 
 
 def sets(data: Data, say: Statements) -> str:
     a, b, c = say.condition(1), say.condition(1), say.condition(1)
-    one, other = say.chance.choice(["UNION", "INTERSECT", "EXCEPT"]), say.chance.choice(["UNION", "EXCEPT", "INTERSECT"])
+    one, other = (
+        say.chance.choice(["UNION", "INTERSECT", "EXCEPT"]),
+        say.chance.choice(["UNION", "EXCEPT", "INTERSECT"]),
+    )
     text = f"SELECT * WHERE {a.tql} {one} SELECT * WHERE {b.tql} {other} SELECT * WHERE {c.tql}"
     x, y, z = ({int(r["rid"]) for r in data.rows if said.py(r)} for said in (a, b, c))
     by: dict[str, Callable[[set[int], set[int]], set[int]]] = {
         "UNION": set.union, "EXCEPT": set.difference, "INTERSECT": set.intersection
     }  # fmt: skip
-    wanted = by[one](x, by[other](y, z)) if other == "INTERSECT" and one != other else by[other](by[one](x, y), z)
+    wanted = (
+        by[one](x, by[other](y, z)) if other == "INTERSECT" and one != other else by[other](by[one](x, y), z)
+    )
     agree(text, rids(data.ds.query(text)), sorted(wanted))
     return text
 
@@ -185,7 +201,10 @@ def nested(data: Data, say: Statements) -> str:
     else:
         text = f"i > (SELECT max(i) AS x FROM {where} GROUP BY b == b LIMIT 1)"
         most = max((r["i"] for r in inner), default=None)
-        text, told = f"i > (SELECT i FROM {where} ORDER BY i DESC LIMIT 1)", lambda row: most is not None and row["i"] > most
+        text, told = (
+            f"i > (SELECT i FROM {where} ORDER BY i DESC LIMIT 1)",
+            lambda row: most is not None and row["i"] > most,
+        )
         if most is None:
             return ""  # nothing is compared with nothing: an error
     whole = f"WITH few AS (SELECT * FROM {FROM['main']} WHERE {a.tql}) SELECT * FROM few WHERE {text}"
@@ -198,7 +217,12 @@ def _inside(value: Any, known: set[Any]) -> bool:
 
 
 def expanded(data: Data, say: Statements) -> str:
-    where, before, after, keeps = say.condition(1), say.chance.randrange(3), say.chance.randrange(3), say.chance.randrange(2)
+    where, before, after, keeps = (
+        say.condition(1),
+        say.chance.randrange(3),
+        say.chance.randrange(3),
+        say.chance.randrange(2),
+    )
     text = f"SELECT rid WHERE {where.tql} EXPAND BY {before} {after}{' OVERLAP' if keeps else ''}"
     around = [
         n + apart
@@ -218,7 +242,8 @@ def of_a_query(data: Data, say: Statements) -> str:
     inner = [r for r in data.rows if where.py(r)]
     if kind == 0:
         text = (
-            f"SELECT q.rid AS rid, q.y AS y, row_number() AS n FROM (SELECT rid, {one.tql} AS y WHERE {where.tql}) AS q "
+            f"SELECT q.rid AS rid, q.y AS y, row_number() AS n "
+            f"FROM (SELECT rid, {one.tql} AS y WHERE {where.tql}) AS q "
             f"WHERE NOT q.y > {low} ORDER BY y, rid DESC LIMIT 20"
         )
         left = [r for r in inner if one.py(r) is None or not one.py(r) > low][::-1]
@@ -254,7 +279,8 @@ def members(data: Data, say: Statements) -> str:
     where, key = say.condition(1), say.chance.choice(["s", "k", "b", "t"])
     text = (
         f"SELECT rid, f, t, rag, box, sum(f) AS total, count(f) AS n, max(rag) AS most, len(rid) AS size, "
-        f"any(rag > 5) AS large, rid[1] AS second, all(f - 1 < 2) AS low, sum(rag * 2 + abs(rag)) AS more WHERE {where.tql} GROUP BY {key}"
+        f"any(rag > 5) AS large, rid[1] AS second, all(f - 1 < 2) AS low, sum(rag * 2 + abs(rag)) AS more "
+        f"WHERE {where.tql} GROUP BY {key}"
     )
     groups: dict[Any, list[Row]] = {}
     for row in data.rows:
@@ -274,7 +300,11 @@ def members(data: Data, say: Statements) -> str:
         ("second", lambda rows: rows[1]["rid"] if len(rows) > 1 else None),
     ]
     for name, function in listed:
-        agree(f"{text} ({name})", [none(v) for v in column(found, name)], [none(function(rows)) for rows in wanted])
+        agree(
+            f"{text} ({name})",
+            [none(v) for v in column(found, name)],
+            [none(function(rows)) for rows in wanted],
+        )
     return text
 
 
@@ -312,11 +342,14 @@ def joins(data: Data, say: Statements) -> str:
     text = f"{FROM['main']} AS a"
     for side in range(count):
         kind, name = say.chance.choice(["INNER", "LEFT", "RIGHT", "FULL"]), "bc"[side]
-        on = say.chance.choice([[("s", "s")], [("i", "rid")], [("rid", "i")], [("s", "s"), ("b", "b")], [("t", "t"), ("s", "s")],
+        on = say.chance.choice([[("s", "s")], [("i", "rid")], [("rid", "i")], [("s", "s"), ("b", "b")],
+                                [("t", "t"), ("s", "s")],
                                 [("k", "k"), ("s", "s")]])  # fmt: skip
         source = say.chance.randrange(side + 1)
         text += f" {kind} JOIN {FROM['other']} AS {name} ON " + " AND ".join(
-            f"{'abc'[source]}.{x} = {name}.{y}" if say.chance.randrange(2) else f"{name}.{y} = {'abc'[source]}.{x}"
+            f"{'abc'[source]}.{x} = {name}.{y}"
+            if say.chance.randrange(2)
+            else f"{name}.{y} = {'abc'[source]}.{x}"
             for x, y in on
         )
         if not pairs:
@@ -345,14 +378,18 @@ def joins(data: Data, say: Statements) -> str:
 
 def chained(data: Data, say: Statements) -> str:
     a, b, listed = say.condition(1), say.condition(1), "rid, f, t, rag, box, arr, js, k"
-    one, other = (say.chance.sample([("main", data.rows), ("other", data.others)], 2))
+    one, other = say.chance.sample([("main", data.rows), ("other", data.others)], 2)
     text = (
-        f"SELECT {listed} FROM {FROM[one[0]]} WHERE {a.tql} UNION ALL SELECT {listed} FROM {FROM[other[0]]} WHERE {b.tql}"
+        f"SELECT {listed} FROM {FROM[one[0]]} WHERE {a.tql} UNION ALL "
+        f"SELECT {listed} FROM {FROM[other[0]]} WHERE {b.tql}"
     )
     rows = [r for r in one[1] if a.py(r)] + [r for r in other[1] if b.py(r)]
     if say.chance.randrange(2):
         text += " ORDER BY rid DESC, t LIMIT 30"
-        rows = [*sorted([r for r in rows if r["t"] is not None], key=lambda r: r["t"]), *[r for r in rows if r["t"] is None]]
+        rows = [
+            *sorted([r for r in rows if r["t"] is not None], key=lambda r: r["t"]),
+            *[r for r in rows if r["t"] is None],
+        ]
         rows = sorted(rows, key=lambda r: -int(r["rid"]))[:30]
     found = lakebed.query(text)
     for name in listed.split(", "):
@@ -378,12 +415,19 @@ def side_by_side(data: Data, say: Statements) -> str:
         way = say.chance.choice(["INNER", "LEFT", "RIGHT", "FULL"])
         if not lefts:
             return ""
-        text, pairs = f"{one} {way} JOIN {other} USING (s)", joined(way, [(x,) for x in lefts], rights, [(0, "s", "s")])
+        text, pairs = (
+            f"{one} {way} JOIN {other} USING (s)",
+            joined(way, [(x,) for x in lefts], rights, [(0, "s", "s")]),
+        )
     whole = f"SELECT a.rid AS x, b.id AS y, b.rag AS g{', s' if kind == 2 else ''} FROM {text}"
     found = lakebed.query(whole)
     agree(whole, [none(v) for v in column(found, "x")], [None if x is None else x["rid"] for x, _ in pairs])
     agree(whole, [none(v) for v in column(found, "y")], [None if y is None else y["rid"] for _, y in pairs])
-    agree(whole, [none(v) for v in column(found, "g")], [None if y is None else none(y["rag"]) for _, y in pairs])
+    agree(
+        whole,
+        [none(v) for v in column(found, "g")],
+        [None if y is None else none(y["rag"]) for _, y in pairs],
+    )
     if kind == 2:
         agree(whole, column(found, "s"), [(x or y or {})["s"] for x, y in pairs])
     return whole
@@ -393,8 +437,8 @@ def _item(rows: list[Row], n: int) -> Row | None:
     return rows[n] if n < len(rows) else None
 
 
-KINDS = [rows_and_order, rows_and_order, rows_and_order, values, values, distinct, groups, sets, nested, joins, expanded,
-         of_a_query, members, chained, side_by_side]  # fmt: skip
+KINDS = [rows_and_order, rows_and_order, rows_and_order, values, values, distinct, groups, sets, nested, joins,
+         expanded,         of_a_query, members, chained, side_by_side]  # fmt: skip
 
 
 def asked(data: Data, seed: int, count: int) -> int:
@@ -418,7 +462,9 @@ def test_ten_thousand_statements_have_the_answers_of_plain_python(data: Data) ->
 def sql_rows(data: Data, say: Statements, connection: Any) -> str:
     where, (order, _, sql) = say.condition(), say.order()
     text = f"SELECT * WHERE {where.tql}{order} LIMIT 50 OFFSET 2"
-    wanted = connection.execute(f"SELECT rid FROM main_rows WHERE {where.sql} {sql} LIMIT 50 OFFSET 2").fetchall()
+    wanted = connection.execute(
+        f"SELECT rid FROM main_rows WHERE {where.sql} {sql} LIMIT 50 OFFSET 2"
+    ).fetchall()
     agree(text, rids(data.ds.query(text)), [rid for (rid,) in wanted])
     return text
 
@@ -444,7 +490,10 @@ def sql_joins(data: Data, say: Statements, connection: Any) -> str:
     kinds = [say.chance.choice(["INNER", "LEFT", "RIGHT", "FULL"]) for _ in range(2)]
     on = [say.chance.choice(["a.s = b.s", "a.i = b.rid", "a.t = b.t AND a.s = b.s"]),
           say.chance.choice(["b.s = c.s AND a.k = c.k", "a.i = c.i"])]  # fmt: skip
-    form = "SELECT a.rid AS x, b.rid AS y, c.rid AS z FROM {main} AS a {} JOIN {other} AS b ON {} {} JOIN {other} AS c ON {}"
+    form = (
+        "SELECT a.rid AS x, b.rid AS y, c.rid AS z FROM {main} AS a {} JOIN {other} AS b ON {} "
+        "{} JOIN {other} AS c ON {}"
+    )
     text = form.format(kinds[0], on[0], kinds[1], on[1], **FROM)
     sql = form.format(kinds[0], on[0], kinds[1], on[1], main="main_rows", other="other_rows")
     found = lakebed.query(text)

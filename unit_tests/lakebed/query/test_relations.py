@@ -71,7 +71,9 @@ def test_and_or_and_not_are_those_of_sets(data: Data) -> None:
         assert found(data.ds, f"({a}) AND ({b})") == [n for n in everything if n in first & second]
         assert found(data.ds, f"({a}) OR ({b})") == [n for n in everything if n in first | second]
         assert found(data.ds, f"NOT ({a})") == [n for n in everything if n not in first]
-        assert found(data.ds, f"CASE WHEN {a} THEN 1 ELSE 0 END == 1") == [n for n in everything if n in first]
+        assert found(data.ds, f"CASE WHEN {a} THEN 1 ELSE 0 END == 1") == [
+            n for n in everything if n in first
+        ]
         parts = [f"SELECT * WHERE {a}", f"SELECT * WHERE {b}"]
         assert set(rids(data.ds.query(" INTERSECT ".join(parts)))) == first & second
         assert set(rids(data.ds.query(" UNION ".join(parts)))) == first | second
@@ -84,11 +86,16 @@ def test_the_first_rows_of_an_order_begin_the_whole_order(data: Data) -> None:
         order = order or " ORDER BY d DESC"
         whole = found(data.ds, where, order)
         for count, skipped in ((1, 0), (5, 0), (7, 4), (ROWS, 1)):
-            assert found(data.ds, where, f"{order} LIMIT {count} OFFSET {skipped}") == whole[skipped : skipped + count]
+            assert (
+                found(data.ds, where, f"{order} LIMIT {count} OFFSET {skipped}")
+                == whole[skipped : skipped + count]
+            )
         assert sorted(whole) == sorted(found(data.ds, where))
 
 
-def test_the_way_that_sorts_nothing_finds_what_sorting_finds(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_way_that_sorts_nothing_finds_what_sorting_finds(
+    data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("i", "s", "u", "d", "rid", "i * d", "rid % 7", "b", "f", "k", "t"):
         for down in ("", " DESC", " DESC NULLS FIRST"):
             for count in (1, 3, 10, 18):

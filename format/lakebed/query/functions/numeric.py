@@ -199,7 +199,9 @@ def _present(value: Any) -> np.int64:
     if not isinstance(value, list):
         return np.int64(0)
     # A missing number is an empty array here, as it is to IS NULL.
-    return np.int64(sum(1 for v in value if v is not None and not (isinstance(v, np.ndarray) and v.size == 0)))
+    return np.int64(
+        sum(1 for v in value if v is not None and not (isinstance(v, np.ndarray) and v.size == 0))
+    )
 
 
 def count_distinct(given: Given) -> Column:
@@ -216,7 +218,11 @@ def _different(value: Any) -> np.int64:
 def logical(name: str, function: Any) -> Function:
     """Return AND or OR, value by value."""
     return Function(
-        name, 2, 2, lambda given: on_numbers(flags(given.columns[0]), flags(given.columns[1]), function, name), FLAG
+        name,
+        2,
+        2,
+        lambda given: on_numbers(flags(given.columns[0]), flags(given.columns[1]), function, name),
+        FLAG,
     )
 
 

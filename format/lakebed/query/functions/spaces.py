@@ -127,13 +127,20 @@ def _jax(device: str | None) -> Space:
     except (RuntimeError, ValueError, IndexError) as error:
         raise InvalidInputError(f"JAX has no device {device!r}: {error}") from error
     return Space(
-        importlib.import_module("jax.numpy"), lambda array: jax.device_put(array, place), np.asarray, inside=_wide(jax)
+        importlib.import_module("jax.numpy"),
+        lambda array: jax.device_put(array, place),
+        np.asarray,
+        inside=_wide(jax),
     )
 
 
 def _wide(jax: Any) -> Callable[[], AbstractContextManager[Any]]:
     """Return what lets JAX keep 64 bits, which it cuts to 32 unless it is told otherwise; for this thread only."""
-    switch = jax.enable_x64 if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental").enable_x64
+    switch = (
+        jax.enable_x64
+        if hasattr(jax, "enable_x64")
+        else importlib.import_module("jax.experimental").enable_x64
+    )
 
     def inside() -> AbstractContextManager[Any]:
         found: AbstractContextManager[Any] = switch(True)
