@@ -12,7 +12,9 @@ A missing sample counts as an empty one wherever values are computed, and is Non
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -317,14 +319,42 @@ def truth(column: Column) -> Mask:
     return flags if column.missing is None else flags & ~column.missing
 
 
+def flags(column: Column) -> Column:
+    """Return what AND, OR and NOT are said of, value by value: of texts and constants, whether they are true."""
+    if isinstance(column, Texts):
+        return Numbers(truth(column))
+    if isinstance(column, Constant) and column.value is not None and not isinstance(column.value, np.ndarray):
+        return Constant(_is_true(column.value), column.count)
+    return column
+
+
 def _is_true(value: Any) -> bool:
-    if value is None:
-        return False
-    if isinstance(value, np.ndarray):
-        return bool(value.size and value.all())
-    if isinstance(value, list):
-        return bool(value) and all(map(_is_true, value))
-    return bool(value)
+    pending = [value]  # no recursion: JSON values may be deeper than the stack
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list) and value:
+            pending.extend(value)
+        elif isinstance(value, np.ndarray):
+            if not (value.size and value.all()):
+                return False
+        elif not value:
+            return False
+    return True
+
+
+_TICK: ContextVar[Callable[[], None] | None] = ContextVar("tick", default=None)
+_TICK_ROWS = 256
+"""Rows that are computed one by one between two looks at the clock: some take a millisecond each."""
+
+
+@contextmanager
+def ticking(tick: Callable[[], None]) -> Iterator[None]:
+    """Call a function again and again where rows are computed one by one inside a ``with``; it raises to end that."""
+    token = _TICK.set(tick)
+    try:
+        yield
+    finally:
+        _TICK.reset(token)
 
 
 def by_row(count: int, function: Callable[..., Any], arguments: Sequence[Column], name: str) -> Column:
@@ -337,7 +367,10 @@ def by_row(count: int, function: Callable[..., Any], arguments: Sequence[Column]
     """
     lists = [computed_rows(argument) for argument in arguments]
     found: list[Any] = []
+    tick = _TICK.get()
     for i in range(count):
+        if tick is not None and i % _TICK_ROWS == 0:
+            tick()
         try:
             found.append(function(*[values[i] for values in lists]))
         except QueryError as error:

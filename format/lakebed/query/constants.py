@@ -54,14 +54,16 @@ def _iso(value: date) -> str:
 
 
 def literal_array(values: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """Return numbers as float32, or as 64-bit integers if float32 does not hold them."""
+    """Return numbers as float32, or as numbers of 64 bits if float32 does not hold integers, or has no room."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise TypeError("not all of them are numbers")
-    narrow = array.astype(np.float32)
-    if array.dtype.kind in "iu" and not np.array_equal(narrow.astype(np.float64), array):
-        return array.astype(np.int64)
-    return narrow
+    with np.errstate(over="ignore"):
+        narrow = array.astype(np.float32)
+    exact = array.astype(np.float64)
+    if array.dtype.kind in "iu" and not (np.all(np.abs(exact) < 1 << 53) and np.array_equal(narrow, exact)):
+        return array if array.dtype == np.uint64 else array.astype(np.int64)
+    return narrow if np.array_equal(np.isfinite(narrow), np.isfinite(array)) else array.astype(np.float64)
 
 
 def python(value: Any) -> Any:

@@ -26,13 +26,27 @@ from lakebed.query.columns import (
 
 Operation = Callable[[Any, Any], Any]
 
+
+def _ordering(function: Operation) -> Operation:
+    """Return a comparison; booleans are the numbers 0 and 1, so that a number of any size is compared with them."""
+
+    def operation(a: Any, b: Any) -> Any:
+        if isinstance(a, np.ndarray) and a.dtype == np.bool_:
+            a = a.view(np.uint8)
+        if isinstance(b, np.ndarray) and b.dtype == np.bool_:
+            b = b.view(np.uint8)
+        return function(a, b)
+
+    return operation
+
+
 _ORDERINGS: dict[str, Operation] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+    "=": _ordering(operator.eq),
+    "!=": _ordering(operator.ne),
+    "<": _ordering(operator.lt),
+    "<=": _ordering(operator.le),
+    ">": _ordering(operator.gt),
+    ">=": _ordering(operator.ge),
 }
 
 _OF_TEXT: dict[str, Callable[..., Any]] = {
@@ -65,7 +79,7 @@ def arithmetic(sign: str, left: Column, right: Column) -> Column:
     return _combined(left, right, _ARITHMETIC[sign], sign)
 
 
-def _with(function: np.ufunc) -> Operation:
+def wide(function: np.ufunc) -> Operation:
     """Return an operation on numbers: literals have 64 bits, and booleans are numbers."""
 
     def operation(a: Any, b: Any) -> Any:
@@ -83,7 +97,7 @@ def _divide(a: Any, b: Any) -> Any:
 def _modulo(a: Any, b: Any) -> Any:
     if _number(a).dtype.kind in "biu" and _number(b).dtype.kind in "biu" and np.any(np.equal(b, 0)):
         raise QueryError("division of an integer by zero with %", kind="runtime")
-    return _with(np.mod)(a, b)
+    return wide(np.mod)(a, b)
 
 
 def _power(a: Any, b: Any) -> Any:
@@ -91,9 +105,9 @@ def _power(a: Any, b: Any) -> Any:
 
 
 _ARITHMETIC: dict[str, Operation] = {
-    "+": _with(np.add),
-    "-": _with(np.subtract),
-    "*": _with(np.multiply),
+    "+": wide(np.add),
+    "-": wide(np.subtract),
+    "*": wide(np.multiply),
     "/": _divide,
     "%": _modulo,
     "^": _power,
@@ -133,7 +147,9 @@ def mapped(column: Column, function: Callable[[Any], Any], name: str) -> Column:
                 None if column.value is None else function(np.asarray(column.value)), column.count
             )
         if isinstance(column, Objects):
-            return by_row(len(column), lambda v: None if v is None else function(_array(v)), [column], name)
+            return by_row(
+                len(column), lambda v: _on_documents(lambda a, _: function(a), v, 0), [column], name
+            )
     raise QueryError(f"{name} needs numbers, not text", kind="type")
 
 
@@ -199,9 +215,9 @@ def documents(sign: str, left: Any, right: Any) -> Any:
     if left is None or right is None:
         return False
     if isinstance(left, list) and not isinstance(right, list):
-        return np.array([bool(documents(sign, item, right)) for item in left], np.bool_)
+        return _told([_NOTHING if _is_empty(item) else documents(sign, item, right) for item in left])
     if isinstance(right, list) and not isinstance(left, list):
-        return np.array([bool(documents(sign, left, item)) for item in right], np.bool_)
+        return _told([_NOTHING if _is_empty(item) else documents(sign, left, item) for item in right])
     if isinstance(left, list) and isinstance(right, list):
         if len(left) != len(right):
             return sign == "!="
@@ -214,6 +230,20 @@ def documents(sign: str, left: Any, right: Any) -> Any:
     if isinstance(left, dict):
         return left == right if sign == "=" else left != right and sign == "!="
     return _ORDERINGS[sign](left, right)
+
+
+_NOTHING = np.empty(0, np.bool_)
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.size == 0
+
+
+def _told(found: list[Any]) -> Any:
+    """Return what is told of the items of a list: one array, or a list of arrays if items are lists or arrays."""
+    if all(isinstance(item, bool | np.bool_) for item in found):
+        return np.array(found, np.bool_)
+    return [np.atleast_1d(np.asarray(item)) if not isinstance(item, list) else item for item in found]
 
 
 def _is_so(sign: str, left: Any, right: Any) -> bool:
@@ -268,7 +298,20 @@ def _combined(
 def _on_documents(operation: Operation, left: Any, right: Any) -> Any:
     if left is None or right is None:
         return None
+    if is_group(left) and is_group(right):
+        if len(left) != len(right):
+            raise QueryError(f"groups of {len(left)} and {len(right)} samples", kind="shape")
+        return [operation(_array(a), _array(b)) for a, b in zip(left, right, strict=True)]
+    if is_group(left):
+        return [operation(_array(item), _array(right)) for item in left]
+    if is_group(right):
+        return [operation(_array(left), _array(item)) for item in right]
     return operation(_array(left), _array(right))
+
+
+def is_group(value: Any) -> bool:
+    """Whether a value is a list of arrays: the samples of a group, of any shapes."""
+    return isinstance(value, list) and bool(value) and all(isinstance(item, np.ndarray) for item in value)
 
 
 def _even(left: Column, right: Column, operation: Operation) -> Column | None:

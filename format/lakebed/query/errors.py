@@ -9,11 +9,15 @@ from lakebed.errors import QueryError, QuerySyntaxError
 
 _SHOWN = 100
 _LISTED = 12
+_LONGEST = 1000
+_COMPARED = 200
+"""Names that are longer are not compared with others: that takes the product of the lengths."""
 
 
 def syntax_error(text: str, at: int, message: str) -> QuerySyntaxError:
     """Return the error of a sentence that is none, with the line and a caret below the place."""
     line, column, excerpt = place(text, at)
+    message = _cut(message)
     return QuerySyntaxError(
         f"{message} (line {line}, column {column})\n{excerpt}", kind="syntax", line=line, column=column
     )
@@ -22,9 +26,17 @@ def syntax_error(text: str, at: int, message: str) -> QuerySyntaxError:
 def query_error(text: str, at: int, kind: str, message: str) -> QueryError:
     """Return the error of a sentence that does not fit the data."""
     line, column, excerpt = place(text, at)
+    message = _cut(message)
     return QueryError(
         f"{message} (line {line}, column {column})\n{excerpt}", kind=kind, line=line, column=column
     )
+
+
+def _cut(message: str) -> str:
+    """Return a message without the middle of what is very long, such as a name that it quotes."""
+    if len(message) <= _LONGEST:
+        return message
+    return f"{message[: _LONGEST * 3 // 4]}...{message[-_LONGEST // 4 :]}"
 
 
 def place(text: str, at: int) -> tuple[int, int, str]:
@@ -38,6 +50,7 @@ def place(text: str, at: int) -> tuple[int, int, str]:
     column = at - start + 1
     first = max(start, min(at - _SHOWN // 2, end - _SHOWN))
     shown = text[first : min(end, first + _SHOWN)].replace("\t", " ").replace("\r", " ")
+    shown = shown.encode("utf-8", "replace").decode()
     return line, column, f"    {shown}\n    {' ' * (at - first)}^"
 
 
@@ -47,7 +60,7 @@ def near(name: str, known: Iterable[str]) -> str:
     folded: dict[str, str] = {}
     for other in names:
         folded.setdefault(other.lower(), other)
-    found = get_close_matches(name.lower(), list(folded), n=1)
+    found = get_close_matches(name.lower(), list(folded), n=1) if len(name) <= _COMPARED else []
     if found:
         return f"; did you mean {folded[found[0]]!r}?"
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""

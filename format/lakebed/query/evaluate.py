@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import QueryError
+from lakebed.errors import LakebedError, QueryError
 from lakebed.query.bound import (
     Apply,
     Bound,
@@ -36,6 +36,7 @@ from lakebed.query.columns import (
     collect,
     concatenated,
     either,
+    flags,
     row,
     rows,
     take,
@@ -115,7 +116,7 @@ def evaluate(node: Bound, scope: Scope) -> Column:
         return Constant(node.value, scope.count)
     if isinstance(node, Apply):
         columns = [evaluate(operand, scope) for operand in node.operands]
-        return node.compute(Given(columns, scope.count, [operand.info for operand in node.operands]))
+        return _applied(node, Given(columns, scope.count, [operand.info for operand in node.operands]))
     if isinstance(node, Shape):
         return scope.source.shapes(node.name, scope.places)
     if isinstance(node, Facts):
@@ -123,7 +124,7 @@ def evaluate(node: Bound, scope: Scope) -> Column:
     if isinstance(node, Logic):
         return _logic(node, scope)
     if isinstance(node, Not):
-        return mapped(_flags(evaluate(node.operand, scope)), np.logical_not, "NOT")
+        return mapped(flags(evaluate(node.operand, scope)), np.logical_not, "NOT")
     if isinstance(node, Missing):
         return Numbers(missing(node.operand, scope))
     if isinstance(node, RowNumber):
@@ -135,16 +136,25 @@ def evaluate(node: Bound, scope: Scope) -> Column:
     return _cases(node, scope)
 
 
-def _flags(column: Column) -> Column:
-    """Return texts and the like, which NOT is said of, as booleans."""
-    return Numbers(truth(column)) if isinstance(column, Texts) else column
+def _applied(node: Apply, given: Given) -> Column:
+    """Compute a function; values that it cannot take, such as numbers that its library has no room for, are named."""
+    try:
+        return node.compute(given)
+    except LakebedError:
+        raise
+    except (ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError) as error:
+        raise QueryError(f"{node.name}: {error}", kind="runtime") from error
+    except MemoryError as error:
+        raise QueryError(f"{node.name} needs more memory than there is: {error}", kind="limit") from error
+    except RecursionError as error:
+        raise QueryError(f"{node.name}: values lie too deep in each other", kind="limit") from error
 
 
 def _logic(node: Logic, scope: Scope) -> Column:
     function = np.logical_and if node.operator == "and" else np.logical_or
-    found = _flags(evaluate(node.operands[0], scope))
+    found = flags(evaluate(node.operands[0], scope))
     for operand in node.operands[1:]:
-        found = on_numbers(found, _flags(evaluate(operand, scope)), function, node.operator.upper())
+        found = on_numbers(found, flags(evaluate(operand, scope)), function, node.operator.upper())
     return found
 
 

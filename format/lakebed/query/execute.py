@@ -294,6 +294,7 @@ class Execution:
     def _combined(self, node: syntax.Combined, tables: _Tables) -> Relation:
         sides = [self._side(side, tables) for side in (node.left, node.right)]
         self.work.note(node.operator + (" all" if node.keeps_all else ""))
+        self.work.watch.hold(8 * (len(sides[0]) + len(sides[1])))
         try:
             return combined(node.operator, node.keeps_all, sides[0], sides[1])
         except QueryError as error:

@@ -85,6 +85,7 @@ def expanded(work: Work, whole: Relation, found: Relation, node: syntax.Expand) 
         raise query_error(work.text, node.at, "unsupported", "EXPAND BY needs the rows of one dataset")
     order = np.argsort(all_rows, kind="stable")
     places = order[np.searchsorted(all_rows[order], rows)]
+    work.watch.hold(16 * len(places) * (node.before + node.after + 1))
     apart = np.arange(-node.before, node.after + 1)
     around = (places[:, None] + apart).reshape(-1)
     offsets = np.tile(apart, len(places))
@@ -93,5 +94,4 @@ def expanded(work: Work, whole: Relation, found: Relation, node: syntax.Expand) 
     if not node.keeps_repeats:
         around, first = np.unique(around, return_index=True)
         offsets = offsets[first]
-    work.watch.hold(around.nbytes)
     return whole.select(around), offsets

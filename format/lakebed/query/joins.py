@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
 from lakebed.query import syntax
-from lakebed.query.bound import Apply, Bound, Input
+from lakebed.query.bound import Apply, Bound, Input, inputs
 from lakebed.query.columns import Column, concatenated
 from lakebed.query.errors import query_error
 from lakebed.query.evaluate import Scope, evaluate, is_true
@@ -73,9 +73,10 @@ def join(
     else:
         keys, rest = _equalities(text, node, left, right, bind)
     lefts, rights = pairs(
-        [_whole(left.relation, key) for key, _ in keys], [_whole(right.relation, key) for _, key in keys]
+        [_whole(left.relation, key) for key, _ in keys],
+        [_whole(right.relation, key) for _, key in keys],
+        hold,
     )
-    hold(lefts.nbytes + rights.nbytes)
     kind = "inner" if node.kind == "natural" else node.kind
     if rest:
         if kind != "inner":
@@ -88,7 +89,7 @@ def join(
         both = _both(left, right, lefts, rights)
         binder = bind(both)
         for condition in rest:
-            kept = is_true(binder.bind(condition), Scope(both.relation, np.arange(len(lefts))))
+            kept = _true_of(binder.bind(condition), both.relation, hold)
             lefts, rights = lefts[kept], rights[kept]
             both = _both(left, right, lefts, rights)
     if kind in ("left", "full"):
@@ -111,8 +112,6 @@ def _with_missing(lefts: Rows, rights: Rows, count: int) -> tuple[Rows, Rows]:
 
 def _whole(relation: Relation, key: Bound) -> Column:
     """Return a key of all rows."""
-    from lakebed.query.bound import inputs
-
     found = [evaluate(key, Scope(relation, window)) for window in relation.windows(list(inputs(key)))]
     return concatenated(found) if found else evaluate(key, Scope(relation, range(0)))
 
@@ -148,8 +147,17 @@ def _crossed(node: syntax.Join, left: From, right: From, bind: Bind, hold: Calla
     found = _both(left, right, lefts, rights)
     if node.condition is None:
         return found
-    kept = is_true(bind(found).bind(node.condition), Scope(found.relation, np.arange(len(lefts))))
+    kept = _true_of(bind(found).bind(node.condition), found.relation, hold)
     return _both(left, right, lefts[kept], rights[kept])
+
+
+def _true_of(condition: Bound, relation: Relation, hold: Callable[[int], None]) -> NDArray[np.bool_]:
+    """Tell of each pair whether a condition is true, some at a time."""
+    parts: list[NDArray[np.bool_]] = []
+    for window in relation.windows([name for name in inputs(condition) if name]):
+        hold(len(window))
+        parts.append(is_true(condition, Scope(relation, window)))
+    return np.concatenate(parts) if parts else np.zeros(0, np.bool_)
 
 
 def _named(text: str, at: int, source: From, column: str) -> Bound:

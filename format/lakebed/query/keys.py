@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,13 +99,22 @@ def firsts(keys: Codes) -> NDArray[np.int64]:
     return np.sort(np.unique(keys, return_index=True)[1]).astype(np.int64)
 
 
-def pairs(left: Sequence[Column], right: Sequence[Column]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the pairs of rows whose keys are equal, by left row, then by right row; what is missing equals nothing."""
+def pairs(
+    left: Sequence[Column], right: Sequence[Column], hold: Callable[[int], None]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the pairs of rows whose keys are equal, by left row, then by right row; what is missing equals nothing.
+
+    Parameters
+    ----------
+    hold
+        Takes note of the bytes that they take, before they are made.
+    """
     first, second = _common(left, right)
     order = np.argsort(second, kind="stable")
     ordered = second[order]
     starts, stops = np.searchsorted(ordered, first, "left"), np.searchsorted(ordered, first, "right")
     counts = np.where(first < 0, 0, stops - starts)
+    hold(16 * int(counts.sum()))
     lefts = np.repeat(np.arange(len(first), dtype=np.int64), counts)
     from lakebed.query.columns import spread
 

@@ -27,6 +27,9 @@ OPERATORS = (
 )  # fmt: skip
 """Longest first, as they are tried in this order."""
 
+MAX_LENGTH = 1 << 22
+"""Characters of a query: reading them takes seconds, and no limit of time is looked at."""
+
 _SKIPPED = re.compile(r"(?:[ \t\r\n]+|--[^\n]*)*")
 _NAME = re.compile(r"[^\W\d_]\w*")
 _NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -64,6 +67,16 @@ def tokens(text: str) -> list[Token]:
     QuerySyntaxError
         If a character begins no word, or a quotation does not end.
     """
+    if len(text) > MAX_LENGTH:
+        raise syntax_error(
+            text,
+            0,
+            f"a query has up to {MAX_LENGTH:,} characters, not {len(text):,}; large values go in by ?",
+        )
+    if not is_writable(text):
+        raise syntax_error(
+            text, 0, "the text has half of a character, a lone surrogate, which no text can hold"
+        )
     found: list[Token] = []
     at = _skip(text, 0)
     while at < len(text):
@@ -72,6 +85,15 @@ def tokens(text: str) -> list[Token]:
         at = _skip(text, at)
     found.append(Token("end", "", None, len(text)))
     return found
+
+
+def is_writable(text: str) -> bool:
+    """Whether UTF-8 has bytes for a text; Python has texts with halves of characters, for which it has none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _skip(text: str, at: int) -> int:

@@ -74,10 +74,12 @@ class Watch:
         QueryError
             If they are too many.
         """
+        self.tick()
         self._held += count
         if self.limits.memory is not None and self._held > self.limits.memory:
             raise QueryError(
-                f"the query holds more than {self.limits.memory:,} bytes; pass a larger memory= or choose fewer rows",
+                f"the query holds more than {self.limits.memory:,} bytes; pass a larger max_memory=, or choose "
+                "fewer rows",
                 kind="limit",
             )
 

@@ -8,11 +8,13 @@ from lakebed.query import syntax
 from lakebed.query.expressions import expression, expressions, subscripts
 from lakebed.query.words import MAX_DEPTH, RESERVED, Words
 
+_KEPT = 4096
+"""Longest text whose query is kept, for the next time that it is asked: some are of millions of words."""
+
 _SETS = ("union", "intersect", "except")
 _JOINS = ("join", "inner", "left", "right", "full", "outer", "cross", "natural")
 
 
-@lru_cache(maxsize=256)
 def parse(text: str, *, depth: int = MAX_DEPTH) -> syntax.Query:
     """Read a query.
 
@@ -28,6 +30,16 @@ def parse(text: str, *, depth: int = MAX_DEPTH) -> syntax.Query:
     QuerySyntaxError
         If it is none; the message points at the place.
     """
+    return _parse_kept(text, depth) if len(text) <= _KEPT else parse_anew(text, depth)
+
+
+@lru_cache(maxsize=256)
+def _parse_kept(text: str, depth: int) -> syntax.Query:
+    return parse_anew(text, depth)
+
+
+def parse_anew(text: str, depth: int = MAX_DEPTH) -> syntax.Query:
+    """Read a query, and keep nothing of it; see :func:`parse`."""
     words = _words(text, depth)
     query = _query(words)
     words.take_operator(";")

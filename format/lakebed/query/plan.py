@@ -28,6 +28,8 @@ from lakebed.query.bound import (
 from lakebed.query.elementwise import MIRRORED
 
 _SHOWN = 60
+# Extremes are compared with each value of an IN: beyond so many that takes longer than what it saves.
+_MANY = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ def bounds(node: Bound) -> Bounds | None:
         return None
     left, right = node.operands
     if node.name == "IN" and isinstance(left, Input) and isinstance(right, Value):
+        if isinstance(right.value, list) and len(right.value) > _MANY:
+            return None
         return Bounds(left.name, "in", right.value, is_any)
     if node.name not in MIRRORED:
         return None

@@ -35,7 +35,7 @@ from lakebed.query.columns import (
     take,
 )
 from lakebed.query.evaluate import Scope, evaluate
-from lakebed.query.stored import StoredColumn, StoredColumns, windows
+from lakebed.query.stored import StoredColumn, StoredColumns, even_windows, windows
 from lakebed.query.subscripts import shape_of
 from lakebed.reading.index import Index
 from lakebed.session.table import Table
@@ -75,8 +75,11 @@ class Relation(ABC):
 
     def windows(self, names: Sequence[str], *, is_soon: bool = False) -> Iterator[range]:
         """Yield stretches of all positions whose columns fit into memory together."""
-        del names
-        return windows([], len(self), is_soon=is_soon)
+        return even_windows(self.row_bytes(names), len(self), is_soon=is_soon)
+
+    def row_bytes(self, names: Sequence[str]) -> int:
+        """Return about how many bytes a row of some columns takes."""
+        return 64 * len(names) + 8
 
     def origin(self) -> object:
         """Return what is equal for relations over the rows of one table; None if rows come from several."""
@@ -160,8 +163,12 @@ class Stored(Relation):
         """Yield stretches of all positions whose columns fit into memory together."""
         columns = [self._columns[name] for name in names]
         if not isinstance(self.places, range) or self.places.start or self.places.step != 1:
-            return _plain_windows(columns, len(self), is_soon=is_soon)
+            return even_windows(self.row_bytes(names), len(self), is_soon=is_soon)
         return windows(columns, len(self), is_soon=is_soon)
+
+    def row_bytes(self, names: Sequence[str]) -> int:
+        """Return about how many bytes a row of some columns takes."""
+        return sum(self._columns[name].row_bytes for name in names) or 8
 
     def origin(self) -> object:
         """Return what is equal for relations over the rows of one table."""
@@ -182,16 +189,6 @@ class Stored(Relation):
         else:
             index = Index((places,))
         return Table(self.table.session, self.table.names, index)
-
-
-def _plain_windows(columns: list[StoredColumn], count: int, *, is_soon: bool) -> Iterator[range]:
-    most = max(16, min(1 << 18, (1 << 26) // (sum(c.row_bytes for c in columns) or 8)))
-    rows = min(most, 1 << 12) if is_soon else most
-    start = 0
-    while start < count:
-        yield range(start, min(count, start + rows))
-        start += rows
-        rows = min(most, rows * 4)
 
 
 def _slice(places: range) -> slice:
@@ -236,10 +233,17 @@ class Projected(Relation):
 
     def windows(self, names: Sequence[str], *, is_soon: bool = False) -> Iterator[range]:
         """Yield stretches of all positions whose columns fit into memory together."""
+        return self.base.windows(self._read(names), is_soon=is_soon)
+
+    def row_bytes(self, names: Sequence[str]) -> int:
+        """Return about how many bytes a row of some columns takes."""
+        return self.base.row_bytes(self._read(names))
+
+    def _read(self, names: Sequence[str]) -> list[str]:
         read: dict[str, None] = {}
         for name in names:
             read.update(n for n in inputs(self.outputs[name]).items() if n[0])
-        return self.base.windows(list(read), is_soon=is_soon)
+        return list(read)
 
     def origin(self) -> object:
         """Return what is equal for relations over the rows of one table."""
@@ -279,6 +283,10 @@ class Picked(Relation):
     def select(self, places: Positions) -> Relation:
         """Return the relation of some rows, in that order."""
         return Picked(self.base, self.places[places])
+
+    def row_bytes(self, names: Sequence[str]) -> int:
+        """Return about how many bytes a row of some columns takes."""
+        return self.base.row_bytes(names)
 
     def origin(self) -> object:
         """Return what is equal for relations over the rows of one table."""
@@ -325,6 +333,14 @@ class Combined(Relation):
         found = take(relation.read(inner, wanted[~gone]), np.maximum(np.cumsum(~gone) - 1, 0))
         return _without(found, gone)
 
+    def row_bytes(self, names: Sequence[str]) -> int:
+        """Return about how many bytes a row of some columns takes."""
+        of = [self.columns[name] for name in names]
+        return 8 + sum(
+            relation.row_bytes([inner for number, inner in of if number == side])
+            for side, (relation, _) in enumerate(self.sides)
+        )
+
 
 def _without(column: Column, gone: NDArray[np.bool_]) -> Column:
     """Return a column without the values of some rows."""
@@ -363,6 +379,10 @@ class Chained(Relation):
         inverse = np.empty(len(joined), np.int64)
         inverse[joined] = np.arange(len(joined))
         return take(concatenated(found), inverse)
+
+    def row_bytes(self, names: Sequence[str]) -> int:
+        """Return about how many bytes a row of some columns takes."""
+        return max(part.row_bytes(names) for part in self.parts)
 
 
 class Grouped(Relation):

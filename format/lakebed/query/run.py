@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.query import syntax
+from lakebed.query.columns import ticking
 from lakebed.query.execute import Execution
 from lakebed.query.explain import Plan, asks_for_plan, explained
 from lakebed.query.functions.numeric import weights_of
+from lakebed.query.lexer import is_writable
 from lakebed.query.limits import Limits, Watch, Ways
 from lakebed.query.parser import parse, parse_expression
 from lakebed.query.relation import Relation
@@ -66,8 +68,15 @@ def run_parsed(
             f"the query has {query.parameters} parameters (?), and {len(parameters)} values were given",
             kind="arity",
         )
+    for number, value in enumerate(parameters):
+        if isinstance(value, str) and not is_writable(value):
+            raise QueryError(
+                f"parameter {number + 1} has half of a character, a lone surrogate, which no text can hold",
+                kind="type",
+            )
     watch = Watch(limits)
-    found = Execution(text, sources, parameters, watch, ways=ways).run(query)
+    with ticking(watch.tick):
+        found = Execution(text, sources, parameters, watch, ways=ways).run(query)
     watch.result(len(found))
     return found
 

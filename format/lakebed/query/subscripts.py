@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from lakebed.errors import QueryError
 from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts, by_row, spread
 
+# No sample has so many items: a number beyond is as good as this one, and has 64 bits.
+_FAR = 1 << 62
+
 Fixed = int | slice | EllipsisType
 Part = Fixed | str | Column
 
@@ -85,7 +88,7 @@ def _index(key: Any) -> Any:
         if key.dtype.kind == "f":
             if not np.array_equal(key, np.trunc(key)):
                 raise QueryError("an index is a whole number", kind="type")
-            key = key.astype(np.int64)
+            key = np.clip(key, -_FAR, _FAR).astype(np.int64)
         if key.dtype == np.bool_:
             return key
         return int(key) if key.ndim == 0 else key.astype(np.int64)
@@ -198,6 +201,7 @@ def _lengths(column: Ragged) -> NDArray[np.int64]:
 
 def _picked(whole: NDArray[Any], lengths: NDArray[np.int64], item: int) -> Column:
     """Return one item of each sample; missing where there are fewer."""
+    item = max(-_FAR, min(item, _FAR))
     inside = np.full(len(lengths), item) if item >= 0 else lengths + item
     gone = (inside < 0) | (inside >= lengths)
     begins = np.cumsum(lengths) - lengths

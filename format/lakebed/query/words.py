@@ -10,6 +10,9 @@ from lakebed.query import syntax
 from lakebed.query.errors import syntax_error
 from lakebed.query.lexer import Token, tokens
 
+_LONGEST = 20
+"""Of a word that may have been meant as one of the language."""
+
 MAX_DEPTH = 100
 """How deep expressions and queries may lie in each other."""
 
@@ -123,7 +126,7 @@ class Words:
         if word.kind == "end":
             return self.error(f"the query ends where {wanted} is expected")
         hint = ""
-        if word.kind == "name":
+        if word.kind == "name" and len(word.text) <= _LONGEST:
             found = get_close_matches(word.text.upper(), KEYWORDS, n=1)
             if found and found[0] != word.text.upper():
                 hint = f"; did you mean {found[0]}?"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.errors import QueryError
+from lakebed.errors import LimitError, QueryError
 from lakebed.htypes.documents import decode_document
 from lakebed.query.bound import JSON, TEXT, TIME, Given, Info
 from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts, by_row, rows, strings
@@ -142,6 +142,8 @@ def _document(value: Any) -> Any:
     if isinstance(value, str):
         try:
             return decode_document(value.encode())
+        except LimitError as error:
+            raise QueryError(f"{_short(value)}: {error}", kind="limit") from None
         except (ValueError, json.JSONDecodeError) as error:
             raise QueryError(f"{_short(value)} is no JSON: {error}", kind="runtime") from None
     if isinstance(value, np.ndarray):

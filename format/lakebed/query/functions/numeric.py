@@ -19,11 +19,12 @@ from lakebed.query.columns import (
     Texts,
     by_row,
     collect,
+    flags,
     row,
     rows,
     truth,
 )
-from lakebed.query.elementwise import arithmetic, compare, mapped, on_numbers
+from lakebed.query.elementwise import arithmetic, compare, mapped, on_numbers, wide
 from lakebed.query.functions.function import Function
 from lakebed.query.reductions import items_of, reduced
 
@@ -50,7 +51,11 @@ def constant_int(given: Given, number: int, name: str) -> int:
         If it is none.
     """
     value = constant(given, number, name)
-    if not isinstance(value, int | np.integer) and not (isinstance(value, np.ndarray) and value.size == 1):
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(()).item()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int | np.integer):
         raise QueryError(f"argument {number + 1} of {name} is one whole number", kind="type")
     return int(value)
 
@@ -85,6 +90,11 @@ def _float(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _absolute(values: Any) -> Any:
     values = np.asarray(values)
     return values if values.dtype.kind in "bu" else np.abs(values)
+
+
+def _sign(values: Any) -> Any:
+    values = np.asarray(values)
+    return np.sign(values.view(np.uint8) if values.dtype == np.bool_ else values)
 
 
 def _rounded(given: Given) -> Column:
@@ -132,7 +142,7 @@ def _extreme(name: str, function: Any) -> Function:
     def compute(given: Given) -> Column:
         found = given.columns[0]
         for column in given.columns[1:]:
-            found = on_numbers(found, column, function, name)
+            found = on_numbers(found, column, wide(function), name)
         return found
 
     return Function(name, 2, None, compute, NUMBER)
@@ -186,7 +196,12 @@ def _count(given: Given) -> Column:
 
 
 def _present(value: Any) -> np.int64:
-    return np.int64(sum(1 for item in value if item is not None) if isinstance(value, list) else 0)
+    if not isinstance(value, list):
+        return np.int64(0)
+    # A missing number is an empty array here, as it is to IS NULL.
+    return np.int64(
+        sum(1 for v in value if v is not None and not (isinstance(v, np.ndarray) and v.size == 0))
+    )
 
 
 def count_distinct(given: Given) -> Column:
@@ -203,7 +218,11 @@ def _different(value: Any) -> np.int64:
 def logical(name: str, function: Any) -> Function:
     """Return AND or OR, value by value."""
     return Function(
-        name, 2, 2, lambda given: on_numbers(given.columns[0], given.columns[1], function, name), FLAG
+        name,
+        2,
+        2,
+        lambda given: on_numbers(flags(given.columns[0]), flags(given.columns[1]), function, name),
+        FLAG,
     )
 
 
@@ -305,7 +324,7 @@ FUNCTIONS: list[Function] = [
     logical("LOGICAL_AND", np.logical_and),
     logical("LOGICAL_OR", np.logical_or),
     _of_values("ABS", _absolute),
-    _of_values("SIGN", np.sign),
+    _of_values("SIGN", _sign),
     _of_values("SQRT", _float(np.sqrt)),
     _of_values("EXP", _float(np.exp)),
     _of_values("LN", _float(np.log)),

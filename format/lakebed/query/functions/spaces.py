@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -32,12 +32,15 @@ class Space:
         Moves an array back.
     is_local
         Whether arrays stay where they are, so that blocks that fit into the processor's cache are computed one by one.
+    inside
+        Makes a context in which the library computes with the types that it is given.
     """
 
     functions: Any
     given: Callable[[Any], Any]
     taken: Callable[[Any], Any]
     is_local: bool = False
+    inside: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
 NUMPY = Space(np, np.asarray, np.asarray, is_local=True)
@@ -55,7 +58,8 @@ def computing_in(space: Space) -> Iterator[None]:
     """Compute vectors elsewhere inside a ``with``."""
     token = _CURRENT.set(space)
     try:
-        yield
+        with space.inside():
+            yield
     finally:
         _CURRENT.reset(token)
 
@@ -122,4 +126,24 @@ def _jax(device: str | None) -> Space:
         place = places[int(number or 0)]
     except (RuntimeError, ValueError, IndexError) as error:
         raise InvalidInputError(f"JAX has no device {device!r}: {error}") from error
-    return Space(importlib.import_module("jax.numpy"), lambda array: jax.device_put(array, place), np.asarray)
+    return Space(
+        importlib.import_module("jax.numpy"),
+        lambda array: jax.device_put(array, place),
+        np.asarray,
+        inside=_wide(jax),
+    )
+
+
+def _wide(jax: Any) -> Callable[[], AbstractContextManager[Any]]:
+    """Return what lets JAX keep 64 bits, which it cuts to 32 unless it is told otherwise; for this thread only."""
+    switch = (
+        jax.enable_x64
+        if hasattr(jax, "enable_x64")
+        else importlib.import_module("jax.experimental").enable_x64
+    )
+
+    def inside() -> AbstractContextManager[Any]:
+        found: AbstractContextManager[Any] = switch(True)
+        return found
+
+    return inside

@@ -91,13 +91,22 @@ def _concat(given: Given) -> Column:
     return Texts(pc.binary_join_element_wise(*parts, "", null_handling="emit_null"))
 
 
+# No text has so many characters.
+_FAR = 1 << 40
+
+
+def _place(given: Given, number: int, name: str) -> int:
+    """Return an argument that counts characters."""
+    return max(-_FAR, min(constant_int(given, number, name), _FAR))
+
+
 def _substring(given: Given) -> Column:
-    start = constant_int(given, 1, "SUBSTR")
+    start = _place(given, 1, "SUBSTR")
     array = texts(given.columns[0], "SUBSTR").array
     first = start - 1 if start > 0 else start
     stop = None
     if len(given.columns) > 2:
-        count = constant_int(given, 2, "SUBSTR")
+        count = _place(given, 2, "SUBSTR")
         if count < 0:
             raise QueryError("SUBSTR of fewer than no characters", kind="runtime")
         stop = first + count
@@ -107,12 +116,12 @@ def _substring(given: Given) -> Column:
 
 
 def _left(given: Given) -> Column:
-    count = constant_int(given, 1, "LEFT")
+    count = _place(given, 1, "LEFT")
     return Texts(pc.utf8_slice_codeunits(texts(given.columns[0], "LEFT").array, 0, max(count, 0)))
 
 
 def _right(given: Given) -> Column:
-    count = constant_int(given, 1, "RIGHT")
+    count = _place(given, 1, "RIGHT")
     array = texts(given.columns[0], "RIGHT").array
     return (
         Texts(pc.utf8_slice_codeunits(array, -count))
@@ -123,6 +132,10 @@ def _right(given: Given) -> Column:
 
 def _replaced(given: Given) -> Column:
     old, new = constant(given, 1, "REPLACE"), constant(given, 2, "REPLACE")
+    if not isinstance(old, str) or not isinstance(new, str):
+        raise QueryError("REPLACE puts text in the place of text", kind="type")
+    if not old:
+        raise QueryError("REPLACE needs a text to look for, not the empty one", kind="type")
     return Texts(pc.replace_substring(texts(given.columns[0], "REPLACE").array, pattern=old, replacement=new))
 
 
@@ -149,6 +162,8 @@ def _flags(array: pa.Array) -> Numbers:
 
 def _position(given: Given) -> Column:
     pattern = constant(given, 1, "STRPOS")
+    if not isinstance(pattern, str):
+        raise QueryError("STRPOS looks for text", kind="type")
     return by_row(
         given.count,
         lambda text: np.int64(text.find(pattern) + 1),
@@ -260,6 +275,8 @@ def _json_type(value: Any) -> str:
 
 def _has_key(given: Given) -> Column:
     key = constant(given, 1, "HAS_KEY")
+    if not isinstance(key, str):
+        raise QueryError("HAS_KEY looks for a key: a text", kind="type")
     return Numbers(np.array([isinstance(v, dict) and key in v for v in rows(given.columns[0])], np.bool_))
 
 

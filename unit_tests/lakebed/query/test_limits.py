@@ -1,0 +1,152 @@
+"""Limits of time and memory, and Ctrl-C, end a query soon, whatever it is at."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lakebed
+from lakebed.errors import QueryError
+from lakebed.query import parser
+from lakebed.query.limits import Limits, Watch
+from lakebed.query.relation import Chained, Combined, Picked, Stored
+
+ROWS = 60_000
+
+
+@pytest.fixture(scope="module")
+def ds() -> lakebed.Dataset:
+    made = lakebed.empty("mem://query-limits", overwrite=True)
+    made.create_tensor("i", dtype="int64")
+    made.create_tensor("b", dtype="bool")
+    made.create_tensor("js", htype="json")
+    made.extend(
+        {"i": np.arange(ROWS), "b": np.arange(ROWS) % 2 == 0, "js": [{"a": n % 9} for n in range(ROWS)]}
+    )
+    return made
+
+
+SLOW = [
+    "SELECT * WHERE js['a'] > 3",
+    "SELECT * ORDER BY js['a']",
+    "SELECT DISTINCT js AS x",
+    "SELECT * WHERE CAST(CAST(i AS text) AS int) > 3",
+    'SELECT a.i AS x FROM "mem://query-limits" AS a JOIN "mem://query-limits" AS b ON a.b = b.b AND a.i > b.i',
+]
+
+
+@pytest.mark.parametrize("text", SLOW)
+def test_time_ends_a_query_between_its_rows(ds: lakebed.Dataset, text: str) -> None:
+    # CPU, as others may use the machine; a query that did not look at the clock takes more.
+    began = time.thread_time()
+    with pytest.raises(QueryError) as caught:
+        ds.query(text, timeout=0.001)
+    assert caught.value.kind == "limit"
+    assert time.thread_time() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT a.i AS x FROM "mem://query-limits" AS a JOIN "mem://query-limits" AS b ON a.b = b.b',
+        'SELECT a.i AS x FROM "mem://query-limits" AS a CROSS JOIN "mem://query-limits" AS b',
+        "SELECT * EXPAND BY 9000000000000000000 5",
+        "SELECT * EXPAND BY 100000 100000 OVERLAP",
+        "WITH a0 AS (SELECT *), "
+        + ", ".join(
+            f"a{n} AS (SELECT * FROM a{n - 1} UNION ALL SELECT * FROM a{n - 1})" for n in range(1, 50)
+        )
+        + " SELECT * FROM a49",
+    ],
+)
+def test_memory_is_asked_for_before_it_is_taken(ds: lakebed.Dataset, text: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(QueryError, match="max_memory") as caught:
+            ds.query(text, max_memory=20_000_000)
+        assert caught.value.kind == "limit"
+        # Keys and the like are not counted: up to 16 bytes of each row.
+        assert tracemalloc.get_traced_memory()[1] < 1.2 * 20_000_000 + 16 * ROWS
+    finally:
+        tracemalloc.stop()
+
+
+def test_holding_looks_at_the_clock() -> None:
+    with pytest.raises(QueryError, match="seconds"):
+        Watch(Limits(seconds=-1.0)).hold(1)
+
+
+def test_rows_of_a_join_are_read_as_they_fit_into_memory() -> None:
+    made = lakebed.empty("mem://query-windows", overwrite=True)
+    made.create_tensor("x", dtype="float32")
+    made.extend({"x": np.zeros((64, 1 << 16), np.float32)})
+    relation = Stored(made._table())
+    rows = np.arange(64)
+    for other in (
+        Picked(relation, rows),
+        Chained([relation, relation]),
+        Combined([(relation, rows), (relation, rows)], {"a": (0, "x"), "b": (1, "x")}),
+    ):
+        name = other.names[0]
+        largest = max(len(window) for window in Picked(other, np.tile(rows, 40)).windows([name]))
+        assert largest * (1 << 18) <= 1 << 26
+
+
+def test_large_texts_are_not_kept() -> None:
+    parser._parse_kept.cache_clear()
+    parser.parse(f"SELECT * WHERE i == 1{' ' * 5000}")
+    assert parser._parse_kept.cache_info().currsize == 0
+    assert parser.parse("SELECT * WHERE i == 1") is parser.parse("SELECT * WHERE i == 1")
+
+
+_PROGRAM = """
+import sys, threading, numpy as np, lakebed
+ds = lakebed.empty("mem://stopped")
+ds.create_tensor("i", dtype="int64")
+ds.create_tensor("b", dtype="bool")
+ds.create_tensor("js", htype="json")
+n = 40_000
+ds.extend({"i": np.arange(n), "b": np.arange(n) % 2 == 0, "js": [{"a": k % 9} for k in range(n)]})
+lakebed.query.register("slow", lambda x: sum(range(3000)) + x)
+print("ready", flush=True)
+try:
+    for _ in range(1000):
+        ds.query(sys.argv[1], max_memory=1 << 34)
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * WHERE slow(i) > 3",
+        "SELECT * ORDER BY js['a'], slow(i)",
+        'SELECT a.i AS x FROM "mem://stopped" AS a JOIN "mem://stopped" AS b ON a.b = b.b AND a.i > b.i',
+    ],
+)
+def test_ctrl_c_stops_a_query_at_once(text: str) -> None:
+    process = subprocess.Popen([sys.executable, "-c", _PROGRAM, text], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        began = cpu(process.pid)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "stopped\n"
+        assert cpu(process.pid) - began < 1.0
+        assert process.wait(60) == 0
+
+
+def cpu(pid: int) -> float:
+    """Return the CPU that a process has used, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
