@@ -126,7 +126,7 @@ def test_now_is_the_moment_of_the_query(ds: lakebed.Dataset) -> None:
         ("lpad(t, 5, '')", "LPAD fills with text"),
         ("split_part(t, '', 1)", "needs a text to split at"),
         ("regexp_replace(t, '(', 'x')", "REGEXP_REPLACE"),
-        ("date_add('day', 1e18, at)", "whole number"),
+        ("date_add('day', 1.5, at)", "whole number"),
         ("date_add('day', 1000000000000000, at)", "adds up to"),
         ("date_add('epoch', 1, at)", "does not add epoch"),
         ("stddev(m)", "say STD"),
