@@ -97,8 +97,7 @@ class CopyMethods(DatasetBase):
         ):
             raise InvalidOperationError(
                 "the parts of the samples have fewer or other axes than these, and a tensor keeps its axes: take "
-                "slices, ds[rows, 0:1]; or make a column of a query, "
-                "ds.query('SELECT image[0] AS line').materialize(dest)"
+                "slices, ds[rows, 0:1]; or a column of a query: ds.query('SELECT image[0] AS line').materialize(...)"
             )
         refuse_same_place(self._session, dest)
         whole: Any = type(self)(self._handle, self._group)

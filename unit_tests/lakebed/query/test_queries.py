@@ -303,6 +303,7 @@ def test_dates_are_compared_with_text_and_taken_apart() -> None:
         ("SELECT * WHERE contains(kind, 'x*')", "bad_class_name", "no class"),
         ("SELECT * WHERE summ(x) > 1", "unknown_function", "did you mean 'SUM'"),
         ("SELECT * WHERE logg(x) > 1", "unknown_function", "did you mean 'LOG'"),
+        ("SELECT * WHERE stddev(x) > 1", "unknown_function", "say STD"),
         ("SELECT * WHERE shape(x, x) > 1", "arity", "takes 1"),
         ("SELECT * WHERE x == 'a'", "type", "holds numbers"),
         ("SELECT * WHERE name > 3", "type", "holds text"),
