@@ -197,7 +197,7 @@ def take(column: Column, wanted: NDArray[np.int64] | Mask) -> Column:
         )
     missing = None if column.missing is None else column.missing[wanted]
     if isinstance(column, Numbers):
-        return Numbers(column.values[wanted], missing)
+        return Numbers(np.take(column.values, wanted, axis=0), missing)
     starts, sizes = column.offsets[:-1][wanted], column.sizes[wanted]
     return Ragged(column.flat[spread(starts, sizes)], column.shapes[wanted], missing)
 

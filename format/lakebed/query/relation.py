@@ -42,6 +42,11 @@ from lakebed.session.table import Table
 
 Positions = NDArray[np.int64]
 
+_WINDOW_BYTES = 1 << 26
+_LEAST_MEMBERS = 1 << 4
+# A column is gone through for each window of groups, whose rows lie all over it: few and large ones.
+_MOST_MEMBERS = 1 << 23
+
 
 class Relation(ABC):
     """Named columns over rows."""
@@ -77,6 +82,11 @@ class Relation(ABC):
         """Yield stretches of all positions whose columns fit into memory together."""
         del names
         return windows([], len(self), is_soon=is_soon)
+
+    def row_bytes(self, name: str) -> int:
+        """Return about how many bytes a row of a column has once it is read."""
+        del name
+        return 64
 
     def origin(self) -> object:
         """Return what is equal for relations over the rows of one table; None if rows come from several."""
@@ -163,6 +173,10 @@ class Stored(Relation):
             return _plain_windows(columns, len(self), is_soon=is_soon)
         return windows(columns, len(self), is_soon=is_soon)
 
+    def row_bytes(self, name: str) -> int:
+        """Return about how many bytes a row of a column has once it is read."""
+        return self._columns[name].row_bytes
+
     def origin(self) -> object:
         """Return what is equal for relations over the rows of one table."""
         session = self.table.session
@@ -241,6 +255,10 @@ class Projected(Relation):
             read.update(n for n in inputs(self.outputs[name]).items() if n[0])
         return self.base.windows(list(read), is_soon=is_soon)
 
+    def row_bytes(self, name: str) -> int:
+        """Return about how many bytes a row of a column has once it is read."""
+        return 8 + sum(self.base.row_bytes(read) for read in inputs(self.outputs[name]) if read)
+
     def origin(self) -> object:
         """Return what is equal for relations over the rows of one table."""
         return self.base.origin()
@@ -279,6 +297,10 @@ class Picked(Relation):
     def select(self, places: Positions) -> Relation:
         """Return the relation of some rows, in that order."""
         return Picked(self.base, self.places[places])
+
+    def row_bytes(self, name: str) -> int:
+        """Return about how many bytes a row of a column has once it is read."""
+        return self.base.row_bytes(name)
 
     def origin(self) -> object:
         """Return what is equal for relations over the rows of one table."""
@@ -385,6 +407,12 @@ class Grouped(Relation):
     def __len__(self) -> int:
         return len(self.ends) - 1
 
+    def row_bytes(self, name: str) -> int:
+        """Return about how many bytes a row of a column has once it is read."""
+        if name == COUNT_ALL:
+            return 8
+        return self.base.row_bytes(name) * max(1, len(self.members) // max(1, len(self)))
+
     def _runs(self, places: Rows) -> tuple[Positions, NDArray[np.int64]]:
         wanted = np.asarray(places, np.int64)
         starts, sizes = self.ends[:-1][wanted], np.diff(self.ends)[wanted]
@@ -396,18 +424,26 @@ class Grouped(Relation):
 
     def read(self, name: str, places: Rows) -> Column:
         """Return the samples of some groups: stacked where they have one shape, else lists."""
-        inner, sizes = self._runs(places)
         if name == COUNT_ALL:
-            return Numbers(sizes)
+            return Numbers(self.sizes()[_slice(places) if isinstance(places, range) else places])
+        if isinstance(places, range) and places == range(len(self)) and len(self.members) == len(self.base):
+            # All rows, each in one group: in their own order they are read fastest.
+            column = self.base.read(name, range(len(self.base)))
+            return stacked(take(column, self.members), self.sizes())
+        inner, sizes = self._runs(places)
         return stacked(self.base.read(name, inner), sizes)
 
     def windows(self, names: Sequence[str], *, is_soon: bool = False) -> Iterator[range]:
-        """Yield stretches of all positions: groups are as large as they are."""
-        del names, is_soon
-        largest = int(np.diff(self.ends).max()) if len(self) else 1
-        step = max(1, (1 << 16) // max(1, largest))
-        for start in range(0, len(self), step):
-            yield range(start, min(len(self), start + step))
+        """Yield stretches of all positions whose columns fit into memory together; a group is as large as it is."""
+        del is_soon
+        each = sum(self.base.row_bytes(name) for name in names) or 8
+        most = max(_LEAST_MEMBERS, min(_MOST_MEMBERS, _WINDOW_BYTES // each))
+        start = 0
+        while start < len(self):
+            stop = int(np.searchsorted(self.ends, self.ends[start] + most, side="right")) - 1
+            stop = min(len(self), max(stop, start + 1))
+            yield range(start, stop)
+            start = stop
 
 
 def stacked(column: Column, sizes: NDArray[np.int64]) -> Column:

@@ -22,6 +22,7 @@ from lakebed.query.columns import (
     collect,
     concatenated,
     strings,
+    take,
 )
 from lakebed.reading.arrow import arrow_column, taken_column
 from lakebed.reading.scan import ChunkRun, ColumnScan
@@ -35,6 +36,8 @@ _MOST_ROWS = 1 << 20
 _GOOD_ROWS = 1 << 14
 _LEAST_ROWS = 1 << 4
 _FIRST_ROWS = 1 << 12
+# Up to so many times as many rows are marked one by one; sorting costs more.
+_SPARSE = 8
 
 
 class StoredColumn:
@@ -73,21 +76,11 @@ class StoredColumn:
         wanted = np.asarray(rows, np.int64)
         if len(wanted) == int(wanted[-1]) - int(wanted[0]) + 1 and bool((np.diff(wanted) == 1).all()):
             return self._range(int(wanted[0]), int(wanted[-1]) + 1)
-        order = np.argsort(wanted, kind="stable")
         if self.is_text:
-            inverse = np.empty_like(order)
-            inverse[order] = np.arange(len(order))
-            found, places = np.unique(wanted, return_inverse=True)
-            import pyarrow as pa
-
-            array = taken_column(self.scan, found, self._arrow_type())
-            places = np.ascontiguousarray(places.reshape(-1), np.int64)
-            return Texts(
-                array.take(pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
-            )
-        if self.scan.is_dense:
-            return _column(self.scan.gathered(wanted, order))
-        return self._picked(wanted)
+            found, places = distinct(wanted)
+            texts = Texts(taken_column(self.scan, found, self._arrow_type()))
+            return texts if places is None else take(texts, places)
+        return _column(self.scan.gathered(wanted) if self.scan.is_dense else self.scan.picked(wanted))
 
     @property
     def has_statistics(self) -> bool:
@@ -96,9 +89,6 @@ class StoredColumn:
         if self.is_text:
             return True
         return self._is_plain and reader.dtype is not None and reader.dtype.kind in "biuf"
-
-    def _picked(self, wanted: NDArray[np.int64]) -> Column:
-        return _column(self.scan.picked(wanted))
 
     def _nothing(self) -> Column:
         reader = self.scan.reader
@@ -224,6 +214,21 @@ def windows(columns: list[StoredColumn], count: int, *, is_soon: bool) -> Iterat
         yield range(start, stop)
         start = stop
         rows = min(most, rows * 4)
+
+
+def distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Return the different rows among some, ascending; and the place of each among them, None where they are these."""
+    if bool((rows[1:] > rows[:-1]).all()):
+        return rows, None
+    first = int(rows.min())
+    span = int(rows.max()) - first + 1
+    if span > _SPARSE * len(rows):
+        found, places = np.unique(rows, return_inverse=True)
+        return found, places.reshape(-1).astype(np.int64, copy=False)
+    inside = rows - first
+    is_there = np.zeros(span, np.bool_)
+    is_there[inside] = True
+    return np.flatnonzero(is_there) + first, (np.cumsum(is_there) - 1)[inside]
 
 
 def _of_run(run: ChunkRun, dtype: np.dtype[Any], rank: int, mask: NDArray[np.bool_] | None) -> Ragged:

@@ -250,20 +250,26 @@ class ColumnScan:
 
         return scattered(self.reader, rows, _DENSE)
 
-    def gathered(self, rows: NDArray[np.int64], order: NDArray[np.int64]) -> Column:
+    def gathered(self, rows: NDArray[np.int64], order: NDArray[np.int64] | None = None) -> Column:
         """Return any rows, in the order given; where there are many in a chunk, each chunk is read once.
 
         Parameters
         ----------
         order
-            What sorts the rows, as ``numpy.argsort`` gives it.
+            What sorts the rows, as ``numpy.argsort`` gives it, where that is known.
         """
         if not len(rows) or not self.is_dense:
             return self.picked(rows)
-        wanted = rows[order]
-        cuts = np.flatnonzero(np.diff(self.reader.locate(wanted)[0])) + 1
+        if order is None:
+            order, cuts = self._by_chunk(rows)
+            wanted = rows if order is None else rows[order]
+        else:
+            wanted = rows[order]
+            cuts = np.flatnonzero(np.diff(self.reader.locate(wanted)[0])) + 1
         if len(rows) < _DENSE * (len(cuts) + 1):
             return self.picked(rows)
+        if order is None:
+            return self._of_chunk(rows)
         ends = [0, *cuts.tolist(), len(rows)]
         pieces = [wanted[a:b] for a, b in pairwise(ends)]
         if self._encoded is not None:
@@ -271,24 +277,55 @@ class ColumnScan:
         found: NDArray[Any] | None = None
         gone = np.zeros(len(rows), np.bool_) if self._is_masked else None
         for places, piece in zip(np.split(order, cuts), pieces, strict=True):
-            column = self.column(int(piece[0]), int(piece[-1]) + 1)
-            inside = piece - piece[0]
+            first = int(piece.min())
+            column = self.column(first, int(piece.max()) + 1)
+            inside = piece - first
             if found is None:
                 found = np.empty((len(rows), *column.shape[1:]), column.dtype)
             if gone is not None:
                 gone[places] = column.mask[inside, 0]
                 column = column.data
-            found[places] = column[inside]
+            found[places] = np.take(column, inside, axis=0)
         if found is None or gone is None:
             return found
         return np.ma.MaskedArray(found, mask=gone.reshape(-1, 1))
+
+    def _by_chunk(
+        self, rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+        """Return what puts rows of one chunk beside each other, None where all are of one; and where chunks change."""
+        chunks = self.reader.locate(rows)[0]
+        first, last = int(chunks.min()), int(chunks.max())
+        if first == last:
+            return None, np.zeros(0, np.int64)
+        if last - first > len(rows):  # most chunks have none of them
+            order = np.argsort(chunks, kind="stable")
+            return order, np.flatnonzero(np.diff(chunks[order])) + 1
+        from lakebed.native import equals
+
+        order, ends = equals.gathered(chunks - first, last - first + 1)
+        return order, np.unique(ends)[1:-1]
+
+    def _of_chunk(self, rows: NDArray[np.int64]) -> Column:
+        """Return rows that lie in one chunk, in the order given."""
+        first = int(rows.min())
+        column, inside = self.column(first, int(rows.max()) + 1), rows - first
+        if isinstance(column, Encoded):
+            nulls = None if column.nulls is None else column.nulls[inside]
+            return _picked_texts(column.with_nulls(None), inside).with_nulls(nulls)
+        if isinstance(column, np.ma.MaskedArray):
+            return np.ma.MaskedArray(
+                np.take(column.data, inside, axis=0), mask=np.take(column.mask, inside, axis=0)
+            )
+        return np.take(column, inside, axis=0)
 
     def _gathered_texts(self, pieces: list[NDArray[np.int64]], order: NDArray[np.int64]) -> Encoded[Any]:
         """Put the bytes of each piece side by side, then all of them into the order that is wanted."""
         parts, masks = [], []
         for piece in pieces:
-            column = self.column(int(piece[0]), int(piece[-1]) + 1)
-            inside = piece - piece[0]
+            first = int(piece.min())
+            column = self.column(first, int(piece.max()) + 1)
+            inside = piece - first
             masks.append(np.zeros(len(piece), np.bool_) if column.nulls is None else column.nulls[inside])
             parts.append(_picked_texts(column.with_nulls(None), inside))
         inverse = np.empty_like(order)
