@@ -12,6 +12,7 @@ A missing sample counts as an empty one wherever values are computed, and is Non
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -311,9 +312,8 @@ def truth(column: Column) -> Mask:
         return found
     flags: Mask = column.values if column.values.dtype == np.bool_ else column.values != 0
     if flags.ndim > 1:
-        size = flags[0].size if len(flags) else 1
-        flags = flags.reshape(len(flags), size)
-        flags = flags[:, 0] if size == 1 else np.asarray(flags.all(axis=1)) & (size > 0)
+        size = math.prod(flags.shape[1:])
+        flags = flags.reshape(-1) if size == 1 else flags.reshape(len(flags), size).all(axis=1) & (size > 0)
     return flags if column.missing is None else flags & ~column.missing
 
 

@@ -24,7 +24,7 @@ def filtered(work: Work, relation: Relation, condition: Bound, wanted: int | Non
     parts = conjuncts(condition)
     read = reads(*parts)
     names = [name for name, kind in read.items() if kind == "data" and name]
-    asked_of = list(dict.fromkeys(name for part in parts for name in pruning.asked_columns(part)))
+    asked_of = list({name: None for part in parts for name in pruning.asked_columns(part)})
     if work.is_told:
         told = ", ".join(f"{name}: {kind}" for name, kind in read.items())
         work.note(f"where {' and then '.join(map(described, parts))} (reads {told or 'nothing'})")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,7 @@ from lakebed.reading.arrow import arrow_column, taken_column
 from lakebed.reading.scan import ChunkRun, ColumnScan
 
 if TYPE_CHECKING:
+    from lakebed.reading.samples import SampleReader
     from lakebed.session.table import Table
     from lakebed.versions.state import TensorState
 
@@ -40,6 +43,38 @@ _FIRST_ROWS = 1 << 12
 _SPARSE = 8
 
 
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known of a tensor before it is read."""
+
+    info: Info
+    dtype: np.dtype[Any] | None
+    is_text: bool
+    is_plain: bool
+    has_statistics: bool
+    row_bytes: int
+
+
+_known: WeakKeyDictionary[SampleReader, dict[bool, _Facts]] = WeakKeyDictionary()
+
+
+def _facts(scan: ColumnScan) -> _Facts:
+    """Return what is known of a tensor: its reader is of one state of it, and asked for by each query again."""
+    reader = scan.reader
+    by_nulls = _known.setdefault(reader, {})
+    found = by_nulls.get(scan.has_nulls)
+    if found is None:
+        is_even = not reader.state.meta.sample_compression and not scan.is_special
+        is_text = reader.storing is Storing.TEXT and is_even
+        dtype = reader.dtype
+        is_array = is_even and reader.storing is Storing.ARRAY and reader.decoder.is_plain
+        is_plain = is_array and dtype is not None
+        has_statistics = is_text or (is_plain and dtype is not None and dtype.kind in "biuf")
+        found = _Facts(_info(scan), dtype, is_text, is_plain, has_statistics, max(1, _bytes(scan)))
+        by_nulls[scan.has_nulls] = found
+    return found
+
+
 class StoredColumn:
     """One tensor of a table."""
 
@@ -47,18 +82,11 @@ class StoredColumn:
         self.table = table
         self.name = name
         self.scan = table.scan(name, keep=True)
-        self.info = _info(self.scan)
-        reader = self.scan.reader
-        meta = reader.state.meta
-        is_even = not meta.sample_compression and not self.scan.is_special
-        self.is_text = reader.storing is Storing.TEXT and is_even
-        self._is_plain = (
-            is_even
-            and reader.storing is Storing.ARRAY
-            and reader.decoder.is_plain
-            and reader.dtype is not None
-        )
-        self.row_bytes = max(1, _bytes(self.scan))
+        facts = _facts(self.scan)
+        self.info, self.row_bytes, self.dtype = facts.info, facts.row_bytes, facts.dtype
+        self.is_text, self._is_plain = facts.is_text, facts.is_plain
+        self.has_statistics = facts.has_statistics
+        """Whether chunks can tell what their values are like: numbers that lie there as they are, and texts."""
 
     @property
     def state(self) -> TensorState:
@@ -81,14 +109,6 @@ class StoredColumn:
             texts = Texts(taken_column(self.scan, found, self._arrow_type()))
             return texts if places is None else take(texts, places)
         return _column(self.scan.gathered(wanted) if self.scan.is_dense else self.scan.picked(wanted))
-
-    @property
-    def has_statistics(self) -> bool:
-        """Whether chunks can tell what their values are like: numbers that lie there as they are, and texts."""
-        reader = self.scan.reader
-        if self.is_text:
-            return True
-        return self._is_plain and reader.dtype is not None and reader.dtype.kind in "biuf"
 
     def _nothing(self) -> Column:
         reader = self.scan.reader
@@ -292,7 +312,7 @@ def _info(scan: ColumnScan) -> Info:
         htype=reader.htype.name,
         coords=mode or "LTWH",
         logical=str(info.get("logical_type") or ""),
-        records_nulls=scan._nulls is not None,  # noqa: SLF001
+        records_nulls=scan.has_nulls,
         cost=_cost(scan),
     )
 

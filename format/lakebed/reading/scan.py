@@ -5,9 +5,11 @@ A batch inside one chunk is a view of the chunk's bytes; buffers are used again 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +93,49 @@ class Cursor:
             row = end
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How the samples of a tensor lie in its chunks.
+
+    Attributes
+    ----------
+    is_special
+        Samples are no run of bytes in a chunk: files, tiles, links, sequences of whatever.
+    is_fixed, is_fixed_beside_nulls
+        All are of one shape; of those without anything, those that are null have the same one.
+    """
+
+    is_special: bool
+    encoded: type[Encoded[Any]] | None
+    is_masked: bool
+    is_fixed: bool
+    is_fixed_beside_nulls: bool
+
+
+_layouts: WeakKeyDictionary[SampleReader, _Layout] = WeakKeyDictionary()
+
+
+def _layout(reader: SampleReader) -> _Layout:
+    """Return how samples lie: a reader is of one state of a tensor, and asked for by each query again."""
+    found = _layouts.get(reader)
+    if found is not None:
+        return found
+    meta = reader.state.meta
+    is_special = (
+        reader.is_link
+        or reader.has_tiles
+        or reader.state.sequence is not None
+        or reader.storing is Storing.POLYGON
+        or reader.decoder.files is not None
+    )
+    plain = not meta.sample_compression and not is_special
+    is_masked = plain and reader.is_nullable
+    is_fixed = plain and reader.is_fixed and not is_masked
+    encoded = _ENCODED.get(reader.storing) if plain else None
+    found = _Layout(is_special, encoded, is_masked, is_fixed, is_fixed and 0 not in meta.max_shape)
+    return _layouts.setdefault(reader, found)
+
+
 class ColumnScan:
     """Reads consecutive rows of one tensor as columns.
 
@@ -110,20 +155,14 @@ class ColumnScan:
         self._nulls = None if nulls is None else Cursor(nulls, keep=keep)
         self._sliceable: NDArray[Any] | Encoded[Any] | None = None
         self._first = self._end = 0
-        # Samples that are no run of bytes in a chunk: files, tiles, links, sequences of whatever.
-        self.is_special = (
-            reader.is_link
-            or reader.has_tiles
-            or reader.state.sequence is not None
-            or reader.storing is Storing.POLYGON
-            or reader.decoder.files is not None
-        )
-        plain = not reader.state.meta.sample_compression and not self.is_special
-        self._encoded = _ENCODED.get(reader.storing) if plain else None
-        self._is_masked = plain and reader.is_nullable
-        # Of samples without anything, those that are null have the same shape.
-        tells_apart = nulls is None or 0 not in reader.state.meta.max_shape
-        self._is_fixed = plain and reader.is_fixed and tells_apart and not self._is_masked
+        layout = _layout(reader)
+        self.is_special, self._encoded, self._is_masked = layout.is_special, layout.encoded, layout.is_masked
+        self._is_fixed = layout.is_fixed if nulls is None else layout.is_fixed_beside_nulls
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether a companion tells which rows are null."""
+        return self._nulls is not None
 
     def wanted(self, rows: Rows) -> list[Wanted]:
         """Return what reading rows needs, for reading it ahead."""
@@ -337,7 +376,7 @@ class ColumnScan:
 
     def _fixed_column(self, start: int, stop: int) -> NDArray[Any]:
         shape, dtype = tuple(self.reader.state.meta.max_shape), self.reader.known_dtype()
-        shape_bytes = dtype.itemsize * int(np.prod(shape))
+        shape_bytes = dtype.itemsize * math.prod(shape)
         parts = []
         self._sliceable = None  # lets the pool use the buffer of the last chunk again
         try:
@@ -388,7 +427,7 @@ def _picked_texts(column: Encoded[Any], rows: NDArray[np.int64]) -> Encoded[Any]
 
 
 def _fixed(run: ChunkRun, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    item = dtype.itemsize * int(np.prod(shape))
+    item = dtype.itemsize * math.prod(shape)
     chunk = run.chunk
     if chunk.is_unwritten or item == 0:
         return np.zeros((run.count, *shape), dtype=dtype)
