@@ -62,8 +62,7 @@ def _numbered(values: NDArray[Any]) -> Codes:
 def _words(values: NDArray[Any]) -> Codes | None:
     """Return numbers as integers that are equal where they are, all NaN among themselves; None if there are none."""
     if values.dtype.kind in "biu":
-        words = np.ascontiguousarray(values).astype(np.int64, copy=False)  # modulo 2**64
-        return words
+        return np.ascontiguousarray(values).astype(np.int64, copy=False)  # modulo 2**64
     if values.dtype.kind != "f" or values.dtype.itemsize > 8:
         return None
     floats = values.astype(np.float64) + 0.0  # -0 becomes 0
@@ -139,9 +138,9 @@ def pairs(
 def _matched(left: Column, right: Column) -> tuple[Codes, Codes, int]:
     """Number the keys of the right side, and find those of the left among them; -1 is none, or none that is equal."""
     is_text = [isinstance(side, Texts) for side in (left, right)]
-    if is_text[0] != is_text[1] and not any(isinstance(side, Objects) for side in (left, right)):
-        if len(left) and len(right):
-            raise QueryError("a join pairs text with text, and numbers with numbers", kind="type")
+    has_objects = isinstance(left, Objects) or isinstance(right, Objects)
+    if is_text[0] != is_text[1] and not has_objects and len(left) and len(right):
+        raise QueryError("a join pairs text with text, and numbers with numbers", kind="type")
     if not len(left) or not len(right):
         codes(left if len(left) else right, scalars=True)
         return np.full(len(left), -1, np.int64), np.full(len(right), -1, np.int64), 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import weakref
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from lakebed.documents.chunk_statistics import (
 )
 from lakebed.errors import FormatError, KeyNotFound, LakebedError
 from lakebed.query.statistics import of_arrays, of_texts, wide
+from lakebed.reading.remote.tasks import LazyFuture, submit
 from lakebed.storage.base import traits_of
 
 if TYPE_CHECKING:
@@ -144,6 +147,21 @@ def _place(column: StoredColumn) -> Place:
     if place is None or place.table is not table:
         place = found.place = Place(found, table, _digests(column, table))
     return place
+
+
+def load(columns: Sequence[StoredColumn]) -> None:
+    """Read the side files of columns of one dataset, those that were not yet; together, where they lie far away."""
+    far = [column for column in columns if column.scan.reader.source.remote is not None]
+    if len(far) < 2:
+        return
+    session = far[0].table.session
+    tensors = _sessions.setdefault(session, {})
+    keys = [key for key in dict.fromkeys(column.state.key for column in far) if key not in tensors]
+    reads = {key: LazyFuture(partial(_read, session, key)) for key in keys}
+    for read in reads.values():
+        submit(read)
+    for key, read in reads.items():
+        tensors.setdefault(key, Known(read.result()))
 
 
 def _read(session: Session, key: str) -> dict[bytes, Pieces]:

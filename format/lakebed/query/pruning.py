@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,14 @@ from numpy.typing import NDArray
 from lakebed.dataclass import dataclass
 from lakebed.documents.chunk_statistics import HAS_NAN, Pieces
 from lakebed.query import known
-from lakebed.query.bound import Apply, Bound, Input, Logic, Missing, Not, Value
+from lakebed.query.bound import Apply, Bound, Input, Logic, Missing, Not, Value, values_read
 from lakebed.query.evaluate import Scope
 from lakebed.query.known import Aligned, Numbers
 from lakebed.query.plan import Bounds, bounds
 from lakebed.query.relation import Relation, Stored
 from lakebed.query.statistics import beginning
 from lakebed.query.stored import StoredColumn
+from lakebed.reading.remote.prefetch import prefetch
 from lakebed.storage.traffic import Counts
 
 Mask = NDArray[np.bool_]
@@ -116,12 +118,13 @@ def kept(relation: Relation, parts: Sequence[Bound], names: Sequence[str]) -> Ke
     """
     if not isinstance(relation, Stored):
         return None
+    telling = [column for name in names if (column := relation.column(name)).has_statistics]
+    known.load(telling)
     columns: dict[str, tuple[StoredColumn, Aligned]] = {}
-    for name in names:
-        column = relation.column(name)
-        found = known.aligned(column) if column.has_statistics else None
+    for column in telling:
+        found = known.aligned(column)
         if found is not None:
-            columns[name] = (column, found)
+            columns[column.name] = (column, found)
     if not columns:
         return None
     ends = [found.ends for _, found in columns.values()]
@@ -165,6 +168,28 @@ def windows(found: Kept | None, relation: Relation, all_windows: Iterator[range]
             if run.start - shift >= window.stop:
                 break
             yield range(max(window.start, run.start - shift), min(window.stop, run.stop - shift))
+
+
+def ahead(found: Kept | None, relation: Relation, node: Bound) -> AbstractContextManager[object]:
+    """Return a context in which chunks that a condition reads first are asked for together, where they lie far away.
+
+    Chunks of what AND and OR ask next may not be needed, and are not asked for.
+    """
+    while isinstance(node, Logic | Not):
+        node = node.operands[0] if isinstance(node, Logic) else node.operand
+    if (
+        not isinstance(relation, Stored)
+        or not isinstance(relation.places, range)
+        or relation.places.step != 1
+    ):
+        return nullcontext()
+    columns = [relation.column(name) for name in values_read(node) if name]
+    if not columns or columns[0].scan.reader.source.remote is None:
+        return nullcontext()
+    places = relation.places
+    runs = [places] if found is None else found.runs()
+    inside = [range(max(run.start, places.start), min(run.stop, places.stop)) for run in runs]
+    return prefetch([wanted for column in columns for wanted in column.scan.wanted_chunks(inside)])
 
 
 def learn(relation: Relation, scope: Scope, names: Sequence[str], window: range) -> None:
@@ -312,20 +337,20 @@ _Comparison = Callable[[Any, Any, Any], Mask]
 _MAY_BE: Mapping[str, _Comparison] = {
     "=": lambda low, high, v: (low <= v) & (high >= v),
     "!=": lambda low, high, v: (low != v) | (high != v),
-    "<": lambda low, high, v: low < v,
-    "<=": lambda low, high, v: low <= v,
-    ">": lambda low, high, v: high > v,
-    ">=": lambda low, high, v: high >= v,
+    "<": lambda low, _, v: low < v,
+    "<=": lambda low, _, v: low <= v,
+    ">": lambda _, high, v: high > v,
+    ">=": lambda _, high, v: high >= v,
 }
 """Comparison -> whether it may be true of a value."""
 
 _IS_SURE: Mapping[str, _Comparison] = {
     "=": lambda low, high, v: (low == v) & (high == v),
     "!=": lambda low, high, v: (low > v) | (high < v),
-    "<": lambda low, high, v: high < v,
-    "<=": lambda low, high, v: high <= v,
-    ">": lambda low, high, v: low > v,
-    ">=": lambda low, high, v: low >= v,
+    "<": lambda _, high, v: high < v,
+    "<=": lambda _, high, v: high <= v,
+    ">": lambda low, _, v: low > v,
+    ">=": lambda low, _, v: low >= v,
 }
 """Comparison -> whether it is true of all values."""
 

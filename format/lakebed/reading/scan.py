@@ -6,7 +6,7 @@ A batch inside one chunk is a view of the chunk's bytes; buffers are used again 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -175,6 +175,25 @@ class ColumnScan:
             found.append(Wanted(self._nulls.reader, range(rows.start, min(rows.stop, known)), whole=True))
         return found
 
+    def wanted_chunks(self, runs: Sequence[range]) -> list[Wanted]:
+        """Return what reading the whole chunks of some runs of rows needs, for reading it ahead."""
+        if self.is_special:
+            return []
+        readers = [self.reader] if self._nulls is None else [self.reader, self._nulls.reader]
+        found = []
+        for reader in readers:
+            last = reader.state.table.ids.last
+            edges = np.array([(run.start, run.stop - 1) for run in runs if len(run)], np.uint64).reshape(
+                -1, 2
+            )
+            firsts, lasts = np.searchsorted(last, edges).T.tolist()
+            parts = [
+                np.arange(first, min(stop + 1, len(last))) for first, stop in zip(firsts, lasts, strict=True)
+            ]
+            chunks = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+            found.append(Wanted(reader, last[chunks].astype(np.int64), whole=True))
+        return found
+
     def null_mask(self, start: int, stop: int) -> NDArray[np.bool_] | None:
         """Return True for null rows, or None when none is; rows beyond the companion's end are not null."""
         if self._nulls is None:
@@ -329,9 +348,7 @@ class ColumnScan:
             return found
         return np.ma.MaskedArray(found, mask=gone.reshape(-1, 1))
 
-    def _by_chunk(
-        self, rows: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+    def _by_chunk(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
         """Return what puts rows of one chunk beside each other, None where all are of one; and where chunks change."""
         chunks = self.reader.locate(rows)[0]
         first, last = int(chunks.min()), int(chunks.max())
