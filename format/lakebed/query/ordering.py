@@ -44,6 +44,7 @@ def ordered(keys: Sequence[Key], count: int | None = None) -> NDArray[np.int64]:
     QueryError
         If a key is an array.
     """
+    found: NDArray[np.int64] | None = None
     if len(keys) == 1 and count is not None:
         found = _best(keys[0], count)
         if found is not None:
@@ -54,7 +55,6 @@ def ordered(keys: Sequence[Key], count: int | None = None) -> NDArray[np.int64]:
         # lexsort takes the last key as the first.
         ranks = [values, classes, *ranks] if classes is not None else [values, *ranks]
     total = len(ranks[0])
-    found: NDArray[np.int64] | None = None
     if len(ranks) == 1 and not keys[0].is_descending:
         found = _counted(ranks[0])
     elif len(ranks) == 1:

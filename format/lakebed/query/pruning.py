@@ -265,7 +265,7 @@ class _Judge:
         """Tell of each stretch whether a condition may be true of one of its rows."""
         if isinstance(node, Logic):
             join = np.logical_and if node.operator == "and" else np.logical_or
-            return join.reduce([self.may_be(operand) for operand in node.operands])
+            return np.asarray(join.reduce([self.may_be(operand) for operand in node.operands]))
         if isinstance(node, Not):
             return self.may_fail(node.operand)
         if isinstance(node, Missing):
@@ -282,7 +282,7 @@ class _Judge:
         """Tell of each stretch whether a condition may be untrue of one of its rows."""
         if isinstance(node, Logic):
             join = np.logical_or if node.operator == "and" else np.logical_and
-            return join.reduce([self.may_fail(operand) for operand in node.operands])
+            return np.asarray(join.reduce([self.may_fail(operand) for operand in node.operands]))
         if isinstance(node, Not):
             return self.may_be(node.operand)
         if isinstance(node, Missing):
