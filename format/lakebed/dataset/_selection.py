@@ -38,8 +38,12 @@ class SelectionMethods(DatasetBase):
 
     def _lengths(self) -> list[int]:
         rows = self._index.padded_rows if self._pad else self._index.rows
-        states = self._table().states().values()
-        return [1 if self._index.is_single else len(rows(state.length)) for state in states]
+        schema = self._session.schema()  # as it is at one moment
+        lengths = [schema.tensor(self._full(name)).length for name in self._names_in(schema)]
+        if self._index.is_single:
+            return [1] * len(lengths)
+        counts = {length: len(rows(length)) for length in set(lengths)}
+        return [counts[length] for length in lengths]
 
     def __len__(self) -> int:
         if self._pad:

@@ -46,18 +46,19 @@ class Queried:
         self.dataset = dataset
         self.made = made
         self.opened: list[Any] = [] if dataset is None else [dataset]
+        self.whole: Table | None = None
         self._named: dict[str, Any] = {}
 
     def table(self) -> Table | None:
         """Return the rows that are asked without FROM."""
-        if self.dataset is None:
-            return None
-        if self.dataset.index.inside:
-            raise InvalidInputError(
-                "a query asks whole samples, and this view shows a part of each: query the rows, ds[rows].query(...), "
-                "and say the part in the query (SELECT image[0:2]) or of its result"
-            )
-        return self.dataset._table(self.dataset._names())  # type: ignore[no-any-return]  # noqa: SLF001
+        if self.dataset is not None:
+            if self.dataset.index.inside:
+                raise InvalidInputError(
+                    "a query asks whole samples, and this view shows a part of each: query the rows, "
+                    "ds[rows].query(...), and say the part in the query (SELECT image[0:2]) or of its result"
+                )
+            self.whole = self.dataset._table()  # noqa: SLF001
+        return self.whole
 
     def open(self, path: str, version: str | None) -> Table:
         """Open another dataset, to read it."""
@@ -103,9 +104,9 @@ def facade(relation: Relation, text: str, queried: Queried) -> Any:
     if isinstance(relation, Stored):
         owner = queried.owner(relation.table)
         table = relation.as_table()
-        columns: tuple[str, ...] | None = tuple(table.names)
-        if columns == tuple(owner._names()):  # noqa: SLF001
-            columns = owner._columns  # noqa: SLF001
+        columns: tuple[str, ...] | None = owner._columns  # noqa: SLF001
+        if relation.table is not queried.whole and tuple(table.names) != tuple(owner._names()):  # noqa: SLF001
+            columns = tuple(table.names)
         view = type(owner)(owner._handle, owner._group, table.index, columns)  # noqa: SLF001
         view._query_text = text  # noqa: SLF001
         return view

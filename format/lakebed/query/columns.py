@@ -12,6 +12,7 @@ A missing sample counts as an empty one wherever values are computed, and is Non
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -199,7 +200,7 @@ def take(column: Column, wanted: NDArray[np.int64] | Mask) -> Column:
         )
     missing = None if column.missing is None else column.missing[wanted]
     if isinstance(column, Numbers):
-        return Numbers(column.values[wanted], missing)
+        return Numbers(np.take(column.values, wanted, axis=0), missing)
     starts, sizes = column.offsets[:-1][wanted], column.sizes[wanted]
     return Ragged(column.flat[spread(starts, sizes)], column.shapes[wanted], missing)
 
@@ -313,9 +314,9 @@ def truth(column: Column) -> Mask:
         return found
     flags: Mask = column.values if column.values.dtype == np.bool_ else column.values != 0
     if flags.ndim > 1:
-        size = flags[0].size if len(flags) else 1
-        flags = flags.reshape(len(flags), size)
-        flags = flags[:, 0] if size == 1 else np.asarray(flags.all(axis=1)) & (size > 0)
+        size = math.prod(flags.shape[1:])
+        all_true = flags.reshape(-1) if size == 1 else flags.reshape(len(flags), size).all(axis=1)
+        flags = np.asarray(all_true) & (size > 0)
     return flags if column.missing is None else flags & ~column.missing
 
 

@@ -162,6 +162,9 @@ def _array(value: Any) -> NDArray[Any]:
 
 def compare(sign: str, left: Column, right: Column) -> Column:
     """Compute ``left sign right``; what differs in shape or kind is unequal, what is missing compares as false."""
+    if isinstance(left, Numbers) and isinstance(right, Constant) and isinstance(right.value, int | float):
+        with np.errstate(all="ignore"):
+            return Numbers(np.asarray(_ORDERINGS[sign](left.values, right.value)), left.missing)
     if isinstance(left, Constant) and not isinstance(right, Constant):
         return compare(MIRRORED[sign], right, left)
     if isinstance(left, Texts) and (isinstance(right, Texts) or _is_text(right)):

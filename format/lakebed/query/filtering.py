@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ def filtered(work: Work, relation: Relation, condition: Bound, wanted: int | Non
     parts = conjuncts(condition)
     read = reads(*parts)
     names = [name for name, kind in read.items() if kind == "data" and name]
-    asked_of = list(dict.fromkeys(name for part in parts for name in pruning.asked_columns(part)))
+    asked_of = list({name: None for part in parts for name in pruning.asked_columns(part)})
     if work.is_told:
         told = ", ".join(f"{name}: {kind}" for name, kind in read.items())
         work.note(f"where {' and then '.join(map(described, parts))} (reads {told or 'nothing'})")
@@ -42,20 +43,24 @@ def filtered(work: Work, relation: Relation, condition: Bound, wanted: int | Non
     before = pruning.traffic(relation, names) if work.is_told else None
     left = pruning.kept(relation, parts, asked_of)
     all_windows = relation.windows(names, is_soon=wanted is not None)
-    for window in pruning.windows(left, relation, all_windows):
-        work.watch.tick()
-        scope = Scope(relation, window)
-        mask = _asked(parts, relation, scope, window)
-        pruning.learn(relation, scope, asked_of, window)
-        places = np.flatnonzero(mask)
-        if window.start:
-            places += window.start
-        found.append(places)
-        count += len(places)
-        asked += len(window)
-        work.watch.hold(places.nbytes)
-        if wanted is not None and count >= wanted:
-            break
+    far: AbstractContextManager[object] = nullcontext()
+    if wanted is None:  # else the first chunks may be enough
+        far = pruning.ahead(left, relation, parts[0])
+    with far:
+        for window in pruning.windows(left, relation, all_windows):
+            work.watch.tick()
+            scope = Scope(relation, window)
+            mask = _asked(parts, relation, scope, window)
+            pruning.learn(relation, scope, asked_of, window)
+            places = np.flatnonzero(mask)
+            if window.start:
+                places += window.start
+            found.append(places)
+            count += len(places)
+            asked += len(window)
+            work.watch.hold(places.nbytes)
+            if wanted is not None and count >= wanted:
+                break
     if work.is_told:
         for line in pruning.expected(left, relation, names):
             work.note(line)

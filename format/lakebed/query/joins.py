@@ -95,7 +95,7 @@ def join(
     if kind in ("left", "full"):
         lefts, rights = _with_missing(lefts, rights, len(left.relation))
     if kind in ("right", "full"):
-        alone = np.setdiff1d(np.arange(len(right.relation)), rights)
+        alone = _unpaired(rights, len(right.relation))
         lefts = np.concatenate([lefts, np.full(len(alone), -1)])
         rights = np.concatenate([rights, alone])
     found = _both(left, right, lefts, rights)
@@ -103,11 +103,17 @@ def join(
 
 
 def _with_missing(lefts: Rows, rights: Rows, count: int) -> tuple[Rows, Rows]:
-    """Add the left rows without a partner where they belong."""
-    alone = np.setdiff1d(np.arange(count), lefts)
-    every = np.concatenate([lefts, alone])
-    order = np.argsort(every, kind="stable")
-    return every[order], np.concatenate([rights, np.full(len(alone), -1)])[order]
+    """Add the left rows without a partner where they belong: pairs lie in the order of their left rows."""
+    alone = _unpaired(lefts, count)
+    places = np.searchsorted(lefts, alone)
+    return np.insert(lefts, places, alone), np.insert(rights, places, -1)
+
+
+def _unpaired(rows: Rows, count: int) -> Rows:
+    """Return the rows 0 to `count` that are not among some, of which -1 is none."""
+    is_alone = np.ones(count, np.bool_)
+    is_alone[rows[rows >= 0]] = False
+    return np.flatnonzero(is_alone)
 
 
 def _whole(relation: Relation, key: Bound) -> Column:

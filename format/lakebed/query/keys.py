@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -11,9 +12,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts, rows
+from lakebed.native import equals
+from lakebed.query.columns import Column, Constant, Mask, Numbers, Objects, Ragged, Texts, concatenated, rows
 
 Codes = NDArray[np.int64]
+
+_SEED = secrets.randbits(64)
+"""So that nobody can choose keys that fall into one place of a hash table; results do not depend on it."""
 
 
 def codes(column: Column, *, scalars: bool) -> Codes:
@@ -36,17 +41,35 @@ def codes(column: Column, *, scalars: bool) -> Codes:
         found: Codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         return found
     if isinstance(column, Numbers) and column.values[:1].size == 1:
-        values = column.values.reshape(-1)
-        _, inverse = np.unique(values, return_inverse=True)
-        numbered = inverse.reshape(-1).astype(np.int64)
-        return numbered if column.missing is None else np.where(column.missing, -1, numbered)
+        values = _numbered(column.values.reshape(-1))
+        return values if column.missing is None else np.where(column.missing, -1, values)
     if isinstance(column, Ragged) and bool((column.sizes <= 1).all()):
-        numbered = np.full(len(column), -1, np.int64)
-        numbered[column.sizes == 1] = np.unique(column.flat, return_inverse=True)[1].reshape(-1)
-        return numbered
+        values = np.full(len(column), -1, np.int64)
+        values[column.sizes == 1] = _numbered(column.flat)
+        return values
     if scalars and (isinstance(column, Numbers | Ragged) and len(column)):
         raise QueryError("a key is one number, text or JSON value per row, not an array", kind="type")
     return _hashed(rows(column))
+
+
+def _numbered(values: NDArray[Any]) -> Codes:
+    words = _words(values)
+    if words is None:
+        return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return equals.numbered(words, _SEED)[0]
+
+
+def _words(values: NDArray[Any]) -> Codes | None:
+    """Return numbers as integers that are equal where they are, all NaN among themselves; None if there are none."""
+    if values.dtype.kind in "biu":
+        return np.ascontiguousarray(values).astype(np.int64, copy=False)  # modulo 2**64
+    if values.dtype.kind != "f" or values.dtype.itemsize > 8:
+        return None
+    floats = values.astype(np.float64) + 0.0  # -0 becomes 0
+    odd = np.isnan(floats)
+    if odd.any():
+        floats[odd] = np.nan
+    return floats.view(np.int64)
 
 
 def _hashed(values: Sequence[Any]) -> Codes:
@@ -74,29 +97,21 @@ def joined(parts: Sequence[Codes]) -> Codes:
     """Return one number for several of a row."""
     whole = parts[0]
     for part in parts[1:]:
-        _, low = np.unique(part, return_inverse=True)
-        _, high = np.unique(whole, return_inverse=True)
-        whole = high.reshape(-1).astype(np.int64) * (int(low.max(initial=0)) + 1) + low.reshape(-1)
+        high, _ = equals.numbered(whole, _SEED)
+        low, firsts = equals.numbered(part, _SEED)
+        whole = high * len(firsts) + low
     return whole
 
 
 def groups(keys: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows of all groups, in the order in which their keys first appear, and where each group begins."""
-    if not len(keys):
-        return np.zeros(0, np.int64), np.zeros(1, np.int64)
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    place = np.empty(len(first), np.int64)
-    place[np.argsort(first, kind="stable")] = np.arange(len(first))
-    group = place[inverse.reshape(-1)]
-    members = np.argsort(group, kind="stable")
-    ends = np.zeros(len(first) + 1, np.int64)
-    np.cumsum(np.bincount(group, minlength=len(first)), out=ends[1:])
-    return members, ends
+    numbers, firsts = equals.numbered(keys, _SEED)
+    return equals.gathered(numbers, len(firsts))
 
 
 def firsts(keys: Codes) -> NDArray[np.int64]:
     """Return the first row of each key, in order."""
-    return np.sort(np.unique(keys, return_index=True)[1]).astype(np.int64)
+    return equals.numbered(keys, _SEED)[1]
 
 
 def pairs(
@@ -107,40 +122,50 @@ def pairs(
     Parameters
     ----------
     hold
-        Takes note of the bytes that they take, before they are made.
+        Takes note of the bytes of the pairs, before there are any.
     """
-    first, second = _common(left, right)
-    order = np.argsort(second, kind="stable")
-    ordered = second[order]
-    starts, stops = np.searchsorted(ordered, first, "left"), np.searchsorted(ordered, first, "right")
-    counts = np.where(first < 0, 0, stops - starts)
-    hold(16 * int(counts.sum()))
-    lefts = np.repeat(np.arange(len(first), dtype=np.int64), counts)
-    from lakebed.query.columns import spread
+    numbers, others, count = _matched(left[0], right[0])
+    for one, other in zip(left[1:], right[1:], strict=True):
+        low, low_others, low_count = _matched(one, other)
+        first = np.where((numbers < 0) | (low < 0), -1, numbers * low_count + low)
+        second = np.where((others < 0) | (low_others < 0), -1, others * low_count + low_others)
+        numbers, others, count = _found(first, second)
+    rows, ends = equals.gathered(others, count)
+    hold(16 * equals.count_pairs(numbers, rows, ends))
+    return equals.pairs(numbers, rows, ends)
 
-    return lefts, order[spread(starts.astype(np.int64), counts.astype(np.int64))]
+
+def _matched(left: Column, right: Column) -> tuple[Codes, Codes, int]:
+    """Number the keys of the right side, and find those of the left among them; -1 is none, or none that is equal."""
+    is_text = [isinstance(side, Texts) for side in (left, right)]
+    has_objects = isinstance(left, Objects) or isinstance(right, Objects)
+    if is_text[0] != is_text[1] and not has_objects and len(left) and len(right):
+        raise QueryError("a join pairs text with text, and numbers with numbers", kind="type")
+    if not len(left) or not len(right):
+        codes(left if len(left) else right, scalars=True)
+        return np.full(len(left), -1, np.int64), np.full(len(right), -1, np.int64), 0
+    if isinstance(left, Numbers) and isinstance(right, Numbers):
+        dtype = np.result_type(left.values.dtype, right.values.dtype)
+        sides = [_words_of(side, dtype) for side in (left, right)]
+        if sides[0] is not None and sides[1] is not None:
+            return _found(sides[0], sides[1], left.missing, right.missing)
+    both = codes(concatenated([left, right]), scalars=True)
+    first, second = both[: len(left)], both[len(left) :]
+    return _found(first, second, first < 0, second < 0)
 
 
-def _common(left: Sequence[Column], right: Sequence[Column]) -> tuple[Codes, Codes]:
-    """Return keys of two sides that are equal where their values are."""
-    from lakebed.query.columns import concatenated
+def _words_of(column: Numbers, dtype: np.dtype[Any]) -> Codes | None:
+    if column.values[:1].size != 1:
+        return None
+    return _words(column.values.reshape(-1).astype(dtype, copy=False))
 
-    parts: list[Codes] = []
-    gone = np.zeros(0, np.bool_)
-    for one, other in zip(left, right, strict=True):
-        is_text = [isinstance(side, Texts) for side in (one, other)]
-        is_object = [isinstance(side, Objects) for side in (one, other)]
-        if is_text[0] != is_text[1] and not any(is_object) and len(one) and len(other):
-            raise QueryError("a join pairs text with text, and numbers with numbers", kind="type")
-        whole = codes(
-            concatenated([one, other]) if len(one) and len(other) else (one if len(one) else other),
-            scalars=True,
-        )
-        parts.append(whole)
-        gone = whole < 0 if not len(gone) else gone | (whole < 0)
-    whole = joined(parts)
-    whole = np.where(gone, -1, whole)
-    count = len(left[0])
-    if count and len(right[0]):
-        return whole[:count], whole[count:]
-    return (whole, np.zeros(0, np.int64)) if count else (np.zeros(0, np.int64), whole)
+
+def _found(
+    left: Codes, right: Codes, left_gone: Mask | None = None, right_gone: Mask | None = None
+) -> tuple[Codes, Codes, int]:
+    others, numbers, count = equals.matched(right, left, _SEED)
+    if left_gone is not None:
+        numbers[left_gone] = -1
+    if right_gone is not None:
+        others[right_gone] = -1
+    return numbers, others, count

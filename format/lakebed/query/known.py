@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import weakref
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xxhash
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from lakebed.dataclass import dataclass
 from lakebed.documents import chunk_statistics
 from lakebed.documents.chunk_statistics import (
+    HAS_VALUES,
     PIECE_FIELDS,
     Pieces,
     from_bytes,
@@ -21,7 +24,8 @@ from lakebed.documents.chunk_statistics import (
     to_bytes,
 )
 from lakebed.errors import FormatError, KeyNotFound, LakebedError
-from lakebed.query.statistics import of_arrays, of_texts
+from lakebed.query.statistics import of_arrays, of_texts, wide
+from lakebed.reading.remote.tasks import LazyFuture, submit
 from lakebed.storage.base import traits_of
 
 if TYPE_CHECKING:
@@ -40,6 +44,24 @@ _sessions: weakref.WeakKeyDictionary[Session, dict[str, Known]] = weakref.WeakKe
 
 
 @dataclass(frozen=True, slots=True)
+class Numbers:
+    """Of each piece of a column of numbers the smallest and the largest, in its dtype; and whether it has any."""
+
+    low: NDArray[Any]
+    high: NDArray[Any]
+    has_values: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, pieces: Pieces, dtype: np.dtype[Any] | None) -> Numbers | None:
+        """Return them; None where numbers of a dtype have no extremes. Rounding keeps their order."""
+        kind = None if dtype is None else wide(dtype)
+        if dtype is None or kind is None:
+            return None
+        low, high = (np.ascontiguousarray(pieces[side]).view(kind).astype(dtype) for side in ("low", "high"))
+        return cls(low, high, (pieces["flags"] & HAS_VALUES).astype(np.bool_))
+
+
+@dataclass(frozen=True, slots=True)
 class Aligned:
     """What is known of the chunks of a column, in the order of its rows.
 
@@ -51,11 +73,20 @@ class Aligned:
         What is known of each; zeros where nothing is.
     known
         Whether something is.
+    is_whole
+        Whether something is of all.
     """
 
     ends: NDArray[np.int64]
     pieces: Pieces
     known: NDArray[np.bool_]
+    is_whole: bool
+    numbers: Numbers | None
+
+    @property
+    def tells(self) -> bool:
+        """Whether it may tell pieces apart."""
+        return len(self.ends) > 1 and (self.is_whole or bool(self.known.any()))
 
 
 @dataclass(slots=True)
@@ -96,6 +127,11 @@ class Place:
     aligned: Aligned | None = None
     count: int = -1
 
+    @property
+    def is_known(self) -> bool:
+        """Whether nothing is left to learn."""
+        return self.aligned is not None and self.aligned.is_whole
+
 
 def _place(column: StoredColumn) -> Place:
     """Return the chunks of a column; the side file of its tensor is read the first time."""
@@ -111,6 +147,21 @@ def _place(column: StoredColumn) -> Place:
     if place is None or place.table is not table:
         place = found.place = Place(found, table, _digests(column, table))
     return place
+
+
+def load(columns: Sequence[StoredColumn]) -> None:
+    """Read the side files of columns of one dataset, those that were not yet; together, where they lie far away."""
+    far = [column for column in columns if column.scan.reader.source.remote is not None]
+    if len(far) < 2:
+        return
+    session = far[0].table.session
+    tensors = _sessions.setdefault(session, {})
+    keys = [key for key in dict.fromkeys(column.state.key for column in far) if key not in tensors]
+    reads = {key: LazyFuture(partial(_read, session, key)) for key in keys}
+    for read in reads.values():
+        submit(read)
+    for key, read in reads.items():
+        tensors.setdefault(key, Known(read.result()))
 
 
 def _read(session: Session, key: str) -> dict[bytes, Pieces]:
@@ -151,9 +202,9 @@ def aligned(column: StoredColumn) -> Aligned | None:
     place = _place(column)
     found, count = place.aligned, len(place.of.chunks)
     if place.count != count and len(place.table):
-        found = place.aligned = _aligned(place)
+        found = place.aligned = _aligned(place, column.dtype)
         place.count = count
-    return found if found is not None and len(found.ends) > 1 and found.known.any() else None
+    return found if found is not None and found.tells else None
 
 
 def count_known(column: StoredColumn) -> int:
@@ -162,7 +213,7 @@ def count_known(column: StoredColumn) -> int:
     return sum(1 for digest in place.digests if digest in place.of.chunks)
 
 
-def _aligned(place: Place) -> Aligned:
+def _aligned(place: Place, dtype: np.dtype[Any] | None) -> Aligned:
     step = chunk_statistics.PIECE
     counts = place.table.ids.counts.astype(np.int64).tolist()
     parts: list[Pieces] = []
@@ -178,12 +229,15 @@ def _aligned(place: Place) -> Aligned:
         parts.append(pieces)
         told += [is_known] * len(pieces)
     pieces = np.concatenate(parts)
-    return Aligned(np.cumsum(pieces["rows"].astype(np.int64)), pieces, np.array(told, np.bool_))
+    ends = np.cumsum(pieces["rows"].astype(np.int64))
+    return Aligned(ends, pieces, np.array(told, np.bool_), all(told), Numbers.of(pieces, dtype))
 
 
 def learn(column: StoredColumn, rows: range) -> None:
     """Take note of the chunks that end in a stretch of rows that was read just now."""
     place, reader = _place(column), column.scan.reader
+    if place.is_known:
+        return
     of, table = place.of, place.table
     last = table.ids.last
     first = int(np.searchsorted(last, np.uint64(rows.start)))

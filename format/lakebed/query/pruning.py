@@ -7,22 +7,25 @@ a row that is missing, empty or NaN must count among those for which a compariso
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.dataclass import dataclass
-from lakebed.documents.chunk_statistics import HAS_NAN, HAS_VALUES, Pieces
+from lakebed.documents.chunk_statistics import HAS_NAN, Pieces
 from lakebed.query import known
-from lakebed.query.bound import Apply, Bound, Input, Logic, Missing, Not, Value
+from lakebed.query.bound import Apply, Bound, Input, Logic, Missing, Not, Value, values_read
 from lakebed.query.evaluate import Scope
-from lakebed.query.known import Aligned
+from lakebed.query.known import Aligned, Numbers
 from lakebed.query.plan import Bounds, bounds
 from lakebed.query.relation import Relation, Stored
-from lakebed.query.statistics import beginning, wide
+from lakebed.query.statistics import beginning
 from lakebed.query.stored import StoredColumn
+from lakebed.reading.remote.prefetch import prefetch
 from lakebed.storage.traffic import Counts
 
 Mask = NDArray[np.bool_]
@@ -32,21 +35,25 @@ _EXACT = 1 << 53
 _64_BITS = 1 << 63
 
 
-class Verdict(NamedTuple):
-    """Of each stretch of rows, whether a condition may be true of one of them, and whether it may be untrue of one."""
-
-    may_be: Mask
-    may_fail: Mask
-
-
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of a column, for each stretch."""
+    """What is known of a column, for each stretch.
+
+    Attributes
+    ----------
+    unknown
+        Where nothing is; None for nowhere.
+    """
 
     column: StoredColumn
     pieces: Pieces
-    known: Mask
+    unknown: Mask | None
     has_nulls: bool
+    numbers: Numbers | None
+
+    def or_unknown(self, told: Mask) -> Mask:
+        """Return what was told of stretches, and True where nothing is known of them."""
+        return told if self.unknown is None else told | self.unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +71,23 @@ class Kept:
     ends: NDArray[np.int64]
     kept: Mask
 
-    def runs(self, start: int, stop: int) -> Iterator[range]:
-        """Yield what is left of rows `start` to `stop`."""
-        first = int(np.searchsorted(self.ends, start, side="right"))
-        last = int(np.searchsorted(self.ends, stop, side="left"))
-        flags = np.append(self.kept, True)[first : last + 1]
-        if flags.all():
-            yield range(start, stop)
-            return
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
-        for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            low = start if begin == 0 else int(self.ends[first + begin - 1])
-            high = stop if first + end > last else int(self.ends[first + end - 1])
-            yield range(low, high)
+    def runs(self) -> list[range]:
+        """Return what is left, in order; the last run goes on behind the last stretch."""
+        found = []
+        start = stop = 0
+        for stretch in np.flatnonzero(self.kept).tolist():
+            begin = int(self.ends[stretch - 1]) if stretch else 0
+            if begin != stop:
+                if stop > start:
+                    found.append(range(start, stop))
+                start = begin
+            stop = int(self.ends[stretch])
+        behind = int(self.ends[-1])
+        if stop != behind:
+            if stop > start:
+                found.append(range(start, stop))
+            start = behind
+        return [*found, range(start, sys.maxsize)]
 
     def of(self, rows: NDArray[np.int64]) -> Mask:
         """Tell of rows whether they are left."""
@@ -107,28 +118,31 @@ def kept(relation: Relation, parts: Sequence[Bound], names: Sequence[str]) -> Ke
     """
     if not isinstance(relation, Stored):
         return None
+    telling = [column for name in names if (column := relation.column(name)).has_statistics]
+    known.load(telling)
     columns: dict[str, tuple[StoredColumn, Aligned]] = {}
-    for name in names:
-        column = relation.column(name)
-        found = known.aligned(column) if column.has_statistics else None
+    for column in telling:
+        found = known.aligned(column)
         if found is not None:
-            columns[name] = (column, found)
+            columns[column.name] = (column, found)
     if not columns:
         return None
     ends = [found.ends for _, found in columns.values()]
     edges = ends[0] if len(ends) == 1 else np.unique(np.concatenate(ends))
     judge = _Judge({name: _spread(*pair, edges) for name, pair in columns.items()}, len(edges))
-    may_be = judge.of(Logic("and", tuple(parts)) if len(parts) > 1 else parts[0]).may_be
+    may_be = judge.may_be(Logic("and", tuple(parts)) if len(parts) > 1 else parts[0])
     return None if may_be.all() else Kept(edges, may_be)
 
 
 def _spread(column: StoredColumn, found: Aligned, edges: NDArray[np.int64]) -> _Known:
-    has_nulls = column.table.companion(column.name, "null") is not None
+    has_nulls = column.scan.has_nulls
     if edges is found.ends:
-        return _Known(column, found.pieces, found.known, has_nulls)
+        unknown = None if found.is_whole else ~found.known
+        return _Known(column, found.pieces, unknown, has_nulls, found.numbers)
     at = np.searchsorted(found.ends, edges, side="left")
     inside = np.minimum(at, len(found.ends) - 1)
-    return _Known(column, found.pieces[inside], found.known[inside] & (at < len(found.ends)), has_nulls)
+    pieces, unknown = found.pieces[inside], ~found.known[inside] | (at == len(found.ends))
+    return _Known(column, pieces, unknown, has_nulls, Numbers.of(pieces, column.dtype))
 
 
 def windows(found: Kept | None, relation: Relation, all_windows: Iterator[range]) -> Iterator[range]:
@@ -137,13 +151,45 @@ def windows(found: Kept | None, relation: Relation, all_windows: Iterator[range]
         yield from all_windows
         return
     places = relation.places
+    if not isinstance(places, range) or places.step != 1:
+        for window in all_windows:
+            if found.of(np.asarray(places[window.start : window.stop], np.int64)).any():
+                yield window
+        return
+    runs, at, shift = found.runs(), 0, places.start
+    if runs[-1].start - shift >= len(relation):
+        del runs[-1]
     for window in all_windows:
-        if isinstance(places, range) and places.step == 1:
-            shift = places.start
-            for run in found.runs(window.start + shift, window.stop + shift):
-                yield range(run.start - shift, run.stop - shift)
-        elif found.of(np.asarray(places[window.start : window.stop], np.int64)).any():
-            yield window
+        while at < len(runs) and runs[at].stop - shift <= window.start:
+            at += 1
+        if at == len(runs):
+            return  # other windows need not even be laid out
+        for run in runs[at:]:
+            if run.start - shift >= window.stop:
+                break
+            yield range(max(window.start, run.start - shift), min(window.stop, run.stop - shift))
+
+
+def ahead(found: Kept | None, relation: Relation, node: Bound) -> AbstractContextManager[object]:
+    """Return a context in which chunks that a condition reads first are asked for together, where they lie far away.
+
+    Chunks of what AND and OR ask next may not be needed, and are not asked for.
+    """
+    while isinstance(node, Logic | Not):
+        node = node.operands[0] if isinstance(node, Logic) else node.operand
+    if (
+        not isinstance(relation, Stored)
+        or not isinstance(relation.places, range)
+        or relation.places.step != 1
+    ):
+        return nullcontext()
+    columns = [relation.column(name) for name in values_read(node) if name]
+    if not columns or columns[0].scan.reader.source.remote is None:
+        return nullcontext()
+    places = relation.places
+    runs = [places] if found is None else found.runs()
+    inside = [range(max(run.start, places.start), min(run.stop, places.stop)) for run in runs]
+    return prefetch([wanted for column in columns for wanted in column.scan.wanted_chunks(inside)])
 
 
 def learn(relation: Relation, scope: Scope, names: Sequence[str], window: range) -> None:
@@ -209,57 +255,67 @@ class _Judge:
 
     def __init__(self, known: Mapping[str, _Known], count: int) -> None:
         self._known = known
-        self._any = Verdict(np.ones(count, np.bool_), np.ones(count, np.bool_))
+        self._count = count
 
-    def of(self, node: Bound) -> Verdict:
+    @property
+    def _any(self) -> Mask:
+        return np.ones(self._count, np.bool_)
+
+    def may_be(self, node: Bound) -> Mask:
+        """Tell of each stretch whether a condition may be true of one of its rows."""
         if isinstance(node, Logic):
-            told = [self.of(operand) for operand in node.operands]
-            join, other = np.logical_and.reduce, np.logical_or.reduce
-            if node.operator == "or":
-                join, other = other, join
-            return Verdict(join([t.may_be for t in told]), other([t.may_fail for t in told]))
+            join = np.logical_and if node.operator == "and" else np.logical_or
+            return np.asarray(join.reduce([self.may_be(operand) for operand in node.operands]))
         if isinstance(node, Not):
-            found = self.of(node.operand)
-            return Verdict(found.may_fail, found.may_be)
+            return self.may_fail(node.operand)
         if isinstance(node, Missing):
-            return self._missing(node)
-        if isinstance(node, Value):
+            of = self._missing(node)
+            return self._any if of is None else of.or_unknown((of.pieces["empty"] > 0) | of.has_nulls)
+        is_all = isinstance(node, Apply) and node.name == "ALL"  # true as well of what has no values
+        found = self._asked(node, surely=False)
+        if found is None:
             return self._any
-        return self._asked(node)
+        of, told = found
+        return of.or_unknown(told | (of.pieces["empty"] > 0) | of.has_nulls if is_all else told)
 
-    def _missing(self, node: Missing) -> Verdict:
-        of = self._known.get(node.operand.name) if isinstance(node.operand, Input) else None
-        if of is None:
+    def may_fail(self, node: Bound) -> Mask:
+        """Tell of each stretch whether a condition may be untrue of one of its rows."""
+        if isinstance(node, Logic):
+            join = np.logical_or if node.operator == "and" else np.logical_and
+            return np.asarray(join.reduce([self.may_fail(operand) for operand in node.operands]))
+        if isinstance(node, Not):
+            return self.may_be(node.operand)
+        if isinstance(node, Missing):
+            of = self._missing(node)
+            if of is None:
+                return self._any
+            return of.or_unknown((of.pieces["empty"] < of.pieces["rows"]) | of.column.is_text)
+        found = self._asked(node, surely=True)
+        if found is None:
             return self._any
-        may_be = (of.pieces["empty"] > 0) | of.has_nulls
-        may_fail = (of.pieces["empty"] < of.pieces["rows"]) | of.column.is_text
-        return self._if_known(of, may_be, may_fail)
+        of, told = found
+        # A comparison is true of no row that is missing, empty or has NaN in it.
+        odd = (of.pieces["empty"] > 0) | (of.pieces["flags"] & HAS_NAN).astype(np.bool_)
+        return of.or_unknown(~told | odd | of.has_nulls)
 
-    def _if_known(self, of: _Known, may_be: Mask, may_fail: Mask) -> Verdict:
-        return Verdict(may_be | ~of.known, may_fail | ~of.known)
+    def _missing(self, node: Missing) -> _Known | None:
+        return self._known.get(node.operand.name) if isinstance(node.operand, Input) else None
 
-    def _asked(self, node: Bound) -> Verdict:
-        all_of_none = False
+    def _asked(self, node: Bound, *, surely: bool) -> tuple[_Known, Mask] | None:
+        """Return what column a condition is of, and which of its stretches may fit, or surely do; None if none tell."""
         if isinstance(node, Apply) and node.name == "ALL" and len(node.operands) == 1:
-            node, all_of_none = node.operands[0], True  # true as well of what has no values
+            node = node.operands[0]
         asked = bounds(node) or _contained(node)
         of = None if asked is None else self._known.get(asked.column)
         if asked is None or of is None:
-            return self._any
-        found = _of_texts(asked, of) if of.column.is_text else _of_numbers(asked, of)
-        if found is None:
-            return self._any
-        may_be, surely = found
-        if all_of_none:
-            may_be = may_be | (of.pieces["empty"] > 0) | of.has_nulls
-        # A comparison is true of no row that is missing, empty or has NaN in it.
-        may_fail = (
-            ~surely
-            | (of.pieces["empty"] > 0)
-            | of.has_nulls
-            | (of.pieces["flags"] & HAS_NAN).astype(np.bool_)
-        )
-        return self._if_known(of, may_be, may_fail)
+            return None
+        if not of.column.is_text:
+            told = _of_numbers(asked, of, surely=surely)
+        else:
+            told = _of_texts(asked, of)
+            if told is not None and surely:  # first bytes and lengths never tell that all fit
+                told = np.zeros(len(told), np.bool_)
+        return None if told is None else (of, told)
 
 
 def _contained(node: Bound) -> Bounds | None:
@@ -276,96 +332,101 @@ def _contained(node: Bound) -> Bounds | None:
 
 # -- numbers ---------------------------------------------------------------------------------------------------------
 
-_COMPARED: Mapping[str, Callable[[Any, Any, Any], tuple[Mask, Mask]]] = {
-    "=": lambda low, high, v: ((low <= v) & (high >= v), (low == v) & (high == v)),
-    "!=": lambda low, high, v: ((low != v) | (high != v), (low > v) | (high < v)),
-    "<": lambda low, high, v: (low < v, high < v),
-    "<=": lambda low, high, v: (low <= v, high <= v),
-    ">": lambda low, high, v: (high > v, low > v),
-    ">=": lambda low, high, v: (high >= v, low >= v),
+_Comparison = Callable[[Any, Any, Any], Mask]
+
+_MAY_BE: Mapping[str, _Comparison] = {
+    "=": lambda low, high, v: (low <= v) & (high >= v),
+    "!=": lambda low, high, v: (low != v) | (high != v),
+    "<": lambda low, _, v: low < v,
+    "<=": lambda low, _, v: low <= v,
+    ">": lambda _, high, v: high > v,
+    ">=": lambda _, high, v: high >= v,
 }
-"""Comparison -> whether it may be true of a value, and whether it is of all."""
+"""Comparison -> whether it may be true of a value."""
+
+_IS_SURE: Mapping[str, _Comparison] = {
+    "=": lambda low, high, v: (low == v) & (high == v),
+    "!=": lambda low, high, v: (low > v) | (high < v),
+    "<": lambda _, high, v: high < v,
+    "<=": lambda _, high, v: high <= v,
+    ">": lambda low, _, v: low > v,
+    ">=": lambda low, _, v: low >= v,
+}
+"""Comparison -> whether it is true of all values."""
 
 
-def _of_numbers(asked: Bounds, of: _Known) -> tuple[Mask, Mask] | None:
-    """Tell of each stretch whether a value may fit, and whether all do; None if statistics do not tell.
+def _of_numbers(asked: Bounds, of: _Known, *, surely: bool) -> Mask | None:
+    """Tell of each stretch whether a value may fit, or whether all do; None if statistics do not tell.
 
     Extremes are compared in the dtype of the column, as its values are: rounding keeps their order.
     """
-    dtype = of.column.scan.reader.dtype
-    kind = None if dtype is None else wide(dtype)
-    if dtype is None or kind is None:
+    if of.numbers is None:
         return None
-    pieces = of.pieces
-    low, high = (
-        np.ascontiguousarray(pieces[side]).view(kind).astype(dtype, copy=False) for side in ("low", "high")
-    )
-    has = (pieces["flags"] & HAS_VALUES).astype(np.bool_)
+    told: Mask | None
     if asked.sign == "in":
         if not isinstance(asked.value, list):
             return None
-        may_be = surely = np.zeros(len(pieces), np.bool_)
+        told = np.zeros(len(of.pieces), np.bool_)
         for value in asked.value:
             if isinstance(value, int | float):
-                one = _compared("=", low, high, pieces, value, dtype)
+                one = _compared("=", of.numbers, of.pieces, value, surely=surely)
                 if one is None:
                     return None
-                may_be = may_be | one[0]
-                if abs(value) < _EXACT:  # IN compares integers as such, not as a float64
-                    surely = surely | one[1]
+                if not surely or abs(value) < _EXACT:  # IN compares integers as such, not as a float64
+                    told = told | one
     else:
-        found = _compared(asked.sign, low, high, pieces, asked.value, dtype)
-        if found is None:
+        told = _compared(asked.sign, of.numbers, of.pieces, asked.value, surely=surely)
+        if told is None:
             return None
-        may_be, surely = found
-    nan = (pieces["flags"] & HAS_NAN).astype(np.bool_)
-    return (may_be & has) | (nan & (asked.sign == "!=")), surely & has
+    told = told & of.numbers.has_values
+    if asked.sign == "!=" and not surely:
+        told = told | (of.pieces["flags"] & HAS_NAN).astype(np.bool_)
+    return told
 
 
-def _compared(
-    sign: str, low: Any, high: Any, pieces: Pieces, value: Any, dtype: np.dtype[Any]
-) -> tuple[Mask, Mask] | None:
+def _compared(sign: str, numbers: Numbers, pieces: Pieces, value: Any, *, surely: bool) -> Mask | None:
     if not isinstance(value, int | float) or (isinstance(value, int) and abs(value) >= _64_BITS):
         return None
+    low, high = numbers.low, numbers.high
     with np.errstate(all="ignore"):
-        may_be, surely = (np.asarray(told, np.bool_) for told in _COMPARED[sign](low, high, value))
-    if sign == "=" and dtype.kind in "iub" and abs(value) < _EXACT and value == int(value):
-        bit = np.uint64(1 << (int(value) & 63))
-        may_be = may_be & ((pieces["bits"] & bit) != 0)
-    return may_be, surely
+        told = (_IS_SURE if surely else _MAY_BE)[sign](low, high, value)
+    exact = sign == "=" and low.dtype.kind in "iub" and abs(value) < _EXACT and value == int(value)
+    if exact and not surely:
+        told = told & ((pieces["bits"] & np.uint64(1 << (int(value) & 63))) != 0)
+    return told
 
 
 # -- texts -----------------------------------------------------------------------------------------------------------
 
 
-def _of_texts(asked: Bounds, of: _Known) -> tuple[Mask, Mask] | None:
-    """Tell of each stretch whether a text may fit, by the first bytes and the lengths; never that all do."""
+def _of_texts(asked: Bounds, of: _Known) -> Mask | None:
+    """Tell of each stretch whether a text may fit, by the first bytes and the lengths; None if they do not tell."""
     pieces = of.pieces
-    never = np.zeros(len(pieces), np.bool_)
+    may_be: Mask
     if asked.sign == "in":
         if not isinstance(asked.value, list):
             return None
-        may_be = never
+        may_be = np.zeros(len(pieces), np.bool_)
         for value in asked.value:
             if isinstance(value, str):
                 may_be = may_be | _equal(value, of)
-        return may_be, never
+        return may_be
     if not isinstance(asked.value, str):
         return None
     text = asked.value.encode()
     first, low, high = beginning(text), pieces["low"], pieces["high"]
     if asked.sign == "=":
-        return _equal(asked.value, of), never
+        return _equal(asked.value, of)
     if asked.sign in ("<", "<="):
-        return low <= first, never
+        return low <= first
     if asked.sign in (">", ">="):
-        return high >= first, never
+        return high >= first
     if asked.sign in ("CONTAINS", "STARTS_WITH") and text:
         may_be = pieces["most"] >= len(text)
         if asked.sign == "STARTS_WITH":
             after = beginning(text[:8].ljust(8, b"\xff"))
             may_be = may_be & (high >= first) & (low <= after)
-        return may_be, never
+        return may_be
     return None
 
 

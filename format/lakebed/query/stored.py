@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +24,13 @@ from lakebed.query.columns import (
     collect,
     concatenated,
     strings,
+    take,
 )
 from lakebed.reading.arrow import arrow_column, taken_column
 from lakebed.reading.scan import ChunkRun, ColumnScan
 
 if TYPE_CHECKING:
+    from lakebed.reading.samples import SampleReader
     from lakebed.session.table import Table
     from lakebed.versions.state import TensorState
 
@@ -38,6 +42,40 @@ _LEAST_ROWS = 1 << 4
 _FIRST_ROWS = 1 << 12
 # Of a JSON value as objects of Python: 16,384 of them are decoded in some 50 ms, between two looks at the clock.
 _DOCUMENT_BYTES = 1 << 12
+# Up to so many times as many rows are marked one by one; sorting costs more.
+_SPARSE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known of a tensor before it is read."""
+
+    info: Info
+    dtype: np.dtype[Any] | None
+    is_text: bool
+    is_plain: bool
+    has_statistics: bool
+    row_bytes: int
+
+
+_known: WeakKeyDictionary[SampleReader, dict[bool, _Facts]] = WeakKeyDictionary()
+
+
+def _facts(scan: ColumnScan) -> _Facts:
+    """Return what is known of a tensor: its reader is of one state of it, and asked for by each query again."""
+    reader = scan.reader
+    by_nulls = _known.setdefault(reader, {})
+    found = by_nulls.get(scan.has_nulls)
+    if found is None:
+        is_even = not reader.state.meta.sample_compression and not scan.is_special
+        is_text = reader.storing is Storing.TEXT and is_even
+        dtype = reader.dtype
+        is_array = is_even and reader.storing is Storing.ARRAY and reader.decoder.is_plain
+        is_plain = is_array and dtype is not None
+        has_statistics = is_text or (is_plain and dtype is not None and dtype.kind in "biuf")
+        found = _Facts(_info(scan), dtype, is_text, is_plain, has_statistics, max(1, _bytes(scan)))
+        by_nulls[scan.has_nulls] = found
+    return found
 
 
 class StoredColumn:
@@ -47,18 +85,11 @@ class StoredColumn:
         self.table = table
         self.name = name
         self.scan = table.scan(name, keep=True)
-        self.info = _info(self.scan)
-        reader = self.scan.reader
-        meta = reader.state.meta
-        is_even = not meta.sample_compression and not self.scan.is_special
-        self.is_text = reader.storing is Storing.TEXT and is_even
-        self._is_plain = (
-            is_even
-            and reader.storing is Storing.ARRAY
-            and reader.decoder.is_plain
-            and reader.dtype is not None
-        )
-        self.row_bytes = max(1, _bytes(self.scan))
+        facts = _facts(self.scan)
+        self.info, self.row_bytes, self.dtype = facts.info, facts.row_bytes, facts.dtype
+        self.is_text, self._is_plain = facts.is_text, facts.is_plain
+        self.has_statistics = facts.has_statistics
+        """Whether chunks can tell what their values are like: numbers that lie there as they are, and texts."""
 
     @property
     def state(self) -> TensorState:
@@ -76,32 +107,11 @@ class StoredColumn:
         wanted = np.asarray(rows, np.int64)
         if len(wanted) == int(wanted[-1]) - int(wanted[0]) + 1 and bool((np.diff(wanted) == 1).all()):
             return self._range(int(wanted[0]), int(wanted[-1]) + 1)
-        order = np.argsort(wanted, kind="stable")
         if self.is_text:
-            inverse = np.empty_like(order)
-            inverse[order] = np.arange(len(order))
-            found, places = np.unique(wanted, return_inverse=True)
-            import pyarrow as pa
-
-            array = taken_column(self.scan, found, self._arrow_type())
-            places = np.ascontiguousarray(places.reshape(-1), np.int64)
-            return Texts(
-                array.take(pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
-            )
-        if self.scan.is_dense:
-            return _column(self.scan.gathered(wanted, order))
-        return self._picked(wanted)
-
-    @property
-    def has_statistics(self) -> bool:
-        """Whether chunks can tell what their values are like: numbers that lie there as they are, and texts."""
-        reader = self.scan.reader
-        if self.is_text:
-            return True
-        return self._is_plain and reader.dtype is not None and reader.dtype.kind in "biuf"
-
-    def _picked(self, wanted: NDArray[np.int64]) -> Column:
-        return _column(self.scan.picked(wanted))
+            found, places = distinct(wanted)
+            texts = Texts(taken_column(self.scan, found, self._arrow_type()))
+            return texts if places is None else take(texts, places)
+        return _column(self.scan.gathered(wanted) if self.scan.is_dense else self.scan.picked(wanted))
 
     def _nothing(self) -> Column:
         reader = self.scan.reader
@@ -238,6 +248,19 @@ def even_windows(row_bytes: int, count: int, *, is_soon: bool) -> Iterator[range
         yield range(start, min(count, start + rows))
         start += rows
         rows = min(most, rows * 4)
+def distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Return the different rows among some, ascending; and the place of each among them, None where they are these."""
+    if bool((rows[1:] > rows[:-1]).all()):
+        return rows, None
+    first = int(rows.min())
+    span = int(rows.max()) - first + 1
+    if span > _SPARSE * len(rows):
+        found, places = np.unique(rows, return_inverse=True)
+        return found, places.reshape(-1).astype(np.int64, copy=False)
+    inside = rows - first
+    is_there = np.zeros(span, np.bool_)
+    is_there[inside] = True
+    return np.flatnonzero(is_there) + first, (np.cumsum(is_there) - 1)[inside]
 
 
 def _of_run(run: ChunkRun, dtype: np.dtype[Any], rank: int, mask: NDArray[np.bool_] | None) -> Ragged:
@@ -301,7 +324,7 @@ def _info(scan: ColumnScan) -> Info:
         htype=reader.htype.name,
         coords=mode or "LTWH",
         logical=str(info.get("logical_type") or ""),
-        records_nulls=scan._nulls is not None,  # noqa: SLF001
+        records_nulls=scan.has_nulls,
         cost=_cost(scan),
     )
 

@@ -103,7 +103,7 @@ def _columns(selection: Selection) -> tuple[NDArray[Any], Mask] | None:
         column = scan.column(rows.start, rows.stop)
     else:
         wanted = np.asarray(rows, np.int64)
-        column = scan.gathered(wanted, np.argsort(wanted, kind="stable"))
+        column = scan.gathered(wanted)
     if not isinstance(column, np.ndarray):
         return None
     return np.asarray(np.ma.getdata(column)), np.ma.getmaskarray(column).reshape(len(rows), -1)[:, 0]

@@ -158,14 +158,17 @@ def _apply(rows: Rows, selector: RowSelector) -> Rows:
             raise IndexError(f"a mask of {len(selector)} booleans can not select from {len(rows)} rows")
         return np.asarray(rows, dtype=np.int64)[selector]
     wanted = np.asarray(selector, dtype=np.int64)
-    if len(wanted) and (wanted.min() < -len(rows) or wanted.max() >= len(rows)):
+    low = int(wanted.min()) if len(wanted) else 0
+    if len(wanted) and (low < -len(rows) or wanted.max() >= len(rows)):
         bad = (wanted < -len(rows)) | (wanted >= len(rows))
         raise IndexError(
             f"Index ({int(wanted[bad][0])},) is out of range for tensors with length {len(rows)}"
         )
     if isinstance(rows, np.ndarray):
         return rows[wanted]
-    return rows.start + rows.step * np.where(wanted < 0, wanted + len(rows), wanted)
+    if low < 0:
+        wanted = np.where(wanted < 0, wanted + len(rows), wanted)
+    return rows.start + (wanted if rows.step == 1 else rows.step * wanted)
 
 
 def _without_ellipsis(items: tuple[Any, ...]) -> tuple[Any, ...]:

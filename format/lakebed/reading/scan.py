@@ -5,9 +5,11 @@ A batch inside one chunk is a view of the chunk's bytes; buffers are used again 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +93,49 @@ class Cursor:
             row = end
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How the samples of a tensor lie in its chunks.
+
+    Attributes
+    ----------
+    is_special
+        Samples are no run of bytes in a chunk: files, tiles, links, sequences of whatever.
+    is_fixed, is_fixed_beside_nulls
+        All are of one shape; of those without anything, those that are null have the same one.
+    """
+
+    is_special: bool
+    encoded: type[Encoded[Any]] | None
+    is_masked: bool
+    is_fixed: bool
+    is_fixed_beside_nulls: bool
+
+
+_layouts: WeakKeyDictionary[SampleReader, _Layout] = WeakKeyDictionary()
+
+
+def _layout(reader: SampleReader) -> _Layout:
+    """Return how samples lie: a reader is of one state of a tensor, and asked for by each query again."""
+    found = _layouts.get(reader)
+    if found is not None:
+        return found
+    meta = reader.state.meta
+    is_special = (
+        reader.is_link
+        or reader.has_tiles
+        or reader.state.sequence is not None
+        or reader.storing is Storing.POLYGON
+        or reader.decoder.files is not None
+    )
+    plain = not meta.sample_compression and not is_special
+    is_masked = plain and reader.is_nullable
+    is_fixed = plain and reader.is_fixed and not is_masked
+    encoded = _ENCODED.get(reader.storing) if plain else None
+    found = _Layout(is_special, encoded, is_masked, is_fixed, is_fixed and 0 not in meta.max_shape)
+    return _layouts.setdefault(reader, found)
+
+
 class ColumnScan:
     """Reads consecutive rows of one tensor as columns.
 
@@ -110,20 +155,14 @@ class ColumnScan:
         self._nulls = None if nulls is None else Cursor(nulls, keep=keep)
         self._sliceable: NDArray[Any] | Encoded[Any] | None = None
         self._first = self._end = 0
-        # Samples that are no run of bytes in a chunk: files, tiles, links, sequences of whatever.
-        self.is_special = (
-            reader.is_link
-            or reader.has_tiles
-            or reader.state.sequence is not None
-            or reader.storing is Storing.POLYGON
-            or reader.decoder.files is not None
-        )
-        plain = not reader.state.meta.sample_compression and not self.is_special
-        self._encoded = _ENCODED.get(reader.storing) if plain else None
-        self._is_masked = plain and reader.is_nullable
-        # Of samples without anything, those that are null have the same shape.
-        tells_apart = nulls is None or 0 not in reader.state.meta.max_shape
-        self._is_fixed = plain and reader.is_fixed and tells_apart and not self._is_masked
+        layout = _layout(reader)
+        self.is_special, self._encoded, self._is_masked = layout.is_special, layout.encoded, layout.is_masked
+        self._is_fixed = layout.is_fixed if nulls is None else layout.is_fixed_beside_nulls
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether a companion tells which rows are null."""
+        return self._nulls is not None
 
     def wanted(self, rows: Rows) -> list[Wanted]:
         """Return what reading rows needs, for reading it ahead."""
@@ -134,6 +173,25 @@ class ColumnScan:
         if self._nulls is not None and isinstance(rows, range):
             known = self._nulls.reader.state.length
             found.append(Wanted(self._nulls.reader, range(rows.start, min(rows.stop, known)), whole=True))
+        return found
+
+    def wanted_chunks(self, runs: Sequence[range]) -> list[Wanted]:
+        """Return what reading the whole chunks of some runs of rows needs, for reading it ahead."""
+        if self.is_special:
+            return []
+        readers = [self.reader] if self._nulls is None else [self.reader, self._nulls.reader]
+        found = []
+        for reader in readers:
+            last = reader.state.table.ids.last
+            edges = np.array([(run.start, run.stop - 1) for run in runs if len(run)], np.uint64).reshape(
+                -1, 2
+            )
+            firsts, lasts = np.searchsorted(last, edges).T.tolist()
+            parts = [
+                np.arange(first, min(stop + 1, len(last))) for first, stop in zip(firsts, lasts, strict=True)
+            ]
+            chunks = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+            found.append(Wanted(reader, last[chunks].astype(np.int64), whole=True))
         return found
 
     def null_mask(self, start: int, stop: int) -> NDArray[np.bool_] | None:
@@ -250,20 +308,26 @@ class ColumnScan:
 
         return scattered(self.reader, rows, _DENSE)
 
-    def gathered(self, rows: NDArray[np.int64], order: NDArray[np.int64]) -> Column:
+    def gathered(self, rows: NDArray[np.int64], order: NDArray[np.int64] | None = None) -> Column:
         """Return any rows, in the order given; where there are many in a chunk, each chunk is read once.
 
         Parameters
         ----------
         order
-            What sorts the rows, as ``numpy.argsort`` gives it.
+            What sorts the rows, as ``numpy.argsort`` gives it, where that is known.
         """
         if not len(rows) or not self.is_dense:
             return self.picked(rows)
-        wanted = rows[order]
-        cuts = np.flatnonzero(np.diff(self.reader.locate(wanted)[0])) + 1
+        if order is None:
+            order, cuts = self._by_chunk(rows)
+            wanted = rows if order is None else rows[order]
+        else:
+            wanted = rows[order]
+            cuts = np.flatnonzero(np.diff(self.reader.locate(wanted)[0])) + 1
         if len(rows) < _DENSE * (len(cuts) + 1):
             return self.picked(rows)
+        if order is None:
+            return self._of_chunk(rows)
         ends = [0, *cuts.tolist(), len(rows)]
         pieces = [wanted[a:b] for a, b in pairwise(ends)]
         if self._encoded is not None:
@@ -271,24 +335,53 @@ class ColumnScan:
         found: NDArray[Any] | None = None
         gone = np.zeros(len(rows), np.bool_) if self._is_masked else None
         for places, piece in zip(np.split(order, cuts), pieces, strict=True):
-            column = self.column(int(piece[0]), int(piece[-1]) + 1)
-            inside = piece - piece[0]
+            first = int(piece.min())
+            column = self.column(first, int(piece.max()) + 1)
+            inside = piece - first
             if found is None:
                 found = np.empty((len(rows), *column.shape[1:]), column.dtype)
             if gone is not None:
                 gone[places] = column.mask[inside, 0]
                 column = column.data
-            found[places] = column[inside]
+            found[places] = np.take(column, inside, axis=0)
         if found is None or gone is None:
             return found
         return np.ma.MaskedArray(found, mask=gone.reshape(-1, 1))
+
+    def _by_chunk(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+        """Return what puts rows of one chunk beside each other, None where all are of one; and where chunks change."""
+        chunks = self.reader.locate(rows)[0]
+        first, last = int(chunks.min()), int(chunks.max())
+        if first == last:
+            return None, np.zeros(0, np.int64)
+        if last - first > len(rows):  # most chunks have none of them
+            order = np.argsort(chunks, kind="stable")
+            return order, np.flatnonzero(np.diff(chunks[order])) + 1
+        from lakebed.native import equals
+
+        order, ends = equals.gathered(chunks - first, last - first + 1)
+        return order, np.unique(ends)[1:-1]
+
+    def _of_chunk(self, rows: NDArray[np.int64]) -> Column:
+        """Return rows that lie in one chunk, in the order given."""
+        first = int(rows.min())
+        column, inside = self.column(first, int(rows.max()) + 1), rows - first
+        if isinstance(column, Encoded):
+            nulls = None if column.nulls is None else column.nulls[inside]
+            return _picked_texts(column.with_nulls(None), inside).with_nulls(nulls)
+        if isinstance(column, np.ma.MaskedArray):
+            return np.ma.MaskedArray(
+                np.take(column.data, inside, axis=0), mask=np.take(column.mask, inside, axis=0)
+            )
+        return np.take(column, inside, axis=0)
 
     def _gathered_texts(self, pieces: list[NDArray[np.int64]], order: NDArray[np.int64]) -> Encoded[Any]:
         """Put the bytes of each piece side by side, then all of them into the order that is wanted."""
         parts, masks = [], []
         for piece in pieces:
-            column = self.column(int(piece[0]), int(piece[-1]) + 1)
-            inside = piece - piece[0]
+            first = int(piece.min())
+            column = self.column(first, int(piece.max()) + 1)
+            inside = piece - first
             masks.append(np.zeros(len(piece), np.bool_) if column.nulls is None else column.nulls[inside])
             parts.append(_picked_texts(column.with_nulls(None), inside))
         inverse = np.empty_like(order)
@@ -300,7 +393,7 @@ class ColumnScan:
 
     def _fixed_column(self, start: int, stop: int) -> NDArray[Any]:
         shape, dtype = tuple(self.reader.state.meta.max_shape), self.reader.known_dtype()
-        shape_bytes = dtype.itemsize * int(np.prod(shape))
+        shape_bytes = dtype.itemsize * math.prod(shape)
         parts = []
         self._sliceable = None  # lets the pool use the buffer of the last chunk again
         try:
@@ -351,7 +444,7 @@ def _picked_texts(column: Encoded[Any], rows: NDArray[np.int64]) -> Encoded[Any]
 
 
 def _fixed(run: ChunkRun, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    item = dtype.itemsize * int(np.prod(shape))
+    item = dtype.itemsize * math.prod(shape)
     chunk = run.chunk
     if chunk.is_unwritten or item == 0:
         return np.zeros((run.count, *shape), dtype=dtype)

@@ -19,7 +19,19 @@ from numpy.typing import NDArray
 
 from lakebed.codecs import regions as region_codecs
 from lakebed.loaders.order import Order, Spans
-from lakebed.native import chunks, disk, gather, headers, json_arrays, merge, order, regions, tfrecords, views
+from lakebed.native import (
+    chunks,
+    disk,
+    equals,
+    gather,
+    headers,
+    json_arrays,
+    merge,
+    order,
+    regions,
+    tfrecords,
+    views,
+)
 from lakebed.native import lz4 as native_lz4
 
 REFUSALS = (ValueError, IndexError, OverflowError)
@@ -546,6 +558,44 @@ def _value_span(rng: random.Random) -> None:
     assert 0 <= start < end <= len(text)
 
 
+def _keys(rng: random.Random, count: int | None = None) -> NDArray[Any]:
+    """Keys that repeat, close together or far apart; now and then of another dtype."""
+    count = rng.choice((0, 1, 5, 40)) if count is None else count
+    near = [rng.randrange(-4, 9) for _ in range(count)]
+    keys = [rng.choice(EDGES) % 2**64 - 2**63 for _ in near] if rng.random() < 0.4 else near
+    return np.array(keys, np.int64 if rng.random() < 0.9 else np.int32)
+
+
+def _numbered(rng: random.Random) -> None:
+    keys = _keys(rng)
+    numbers, firsts = equals.numbered(keys, rng.getrandbits(64))
+    assert keys[firsts][numbers].tolist() == keys.tolist()
+    assert len(set(keys.tolist())) == len(firsts)
+
+
+def _matched(rng: random.Random) -> None:
+    keys, asked = _keys(rng), _keys(rng)
+    numbers, found, count = equals.matched(keys, asked, rng.getrandbits(64))
+    known = dict(zip(keys.tolist(), numbers.tolist(), strict=True))
+    assert found.tolist() == [known.get(key, -1) for key in asked.tolist()]
+    assert count == len(known)
+
+
+def _gathered(rng: random.Random) -> None:
+    numbers = _keys(rng)
+    rows, ends = equals.gathered(numbers, rng.choice((-1, 0, 1, 5, 9, 9, 9, 100, -(2**63))))
+    assert rows.tolist() == [r for n in range(len(ends) - 1) for r in np.flatnonzero(numbers == n).tolist()]
+
+
+def _pairs(rng: random.Random) -> None:
+    numbers, rows, ends = _keys(rng), _keys(rng), _numbers(rng, np.int64)
+    if rng.random() < 0.7 and rows.dtype == np.int64:
+        ends = np.sort(np.clip(ends, 0, len(rows)))
+    total = equals.count_pairs(numbers, rows, ends)
+    lefts, rights = equals.pairs(numbers, rows, ends)
+    assert len(lefts) == len(rights) == total
+
+
 CALLS: dict[str, Callable[[random.Random], None]] = {
     "values": _json_values,
     "columns": _json_columns,
@@ -579,6 +629,11 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "decompress_into": _decompress_into,
     "masked_crc32c": _masked_crc32c,
     "record_starts": _record_starts,
+    "numbered": _numbered,
+    "matched": _matched,
+    "gathered": _gathered,
+    "count_pairs": _pairs,
+    "pairs": _pairs,
 }
 
 

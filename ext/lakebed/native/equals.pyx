@@ -1,0 +1,304 @@
+"""Which integers are equal: numbers for them, the rows of each, and pairs of rows, for groups and joins of queries.
+
+Where the keys lie close together they are looked up in an array, else in a hash table with open addressing. Both number
+them as they first appear, so that the seed of the hash changes no result: it keeps keys that someone chose from all
+falling into one place. The oracle is NumPy in unit_tests/lakebed/native.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free
+
+import numpy as np
+
+cdef extern from "lakebed/native/stream_copy.h" nogil:
+    void prefetch_line(const uint8_t *place)
+
+cdef enum:
+    SPARSE = 8  # places of the array for each key; more of them are mostly empty
+    LEAST_SPAN = 65536
+    FIRST_BITS = 12
+    AHEAD = 16  # keys whose places in memory are asked for before they are looked at
+
+
+cdef struct Slot:
+    int64_t key
+    int64_t number  # from 1; 0 where there is none
+
+
+cdef struct Table:
+    int64_t* array  # number of a key less `low`, from 1; NULL where there is a hash table
+    Slot* slots
+    uint64_t low, span, seed
+    int64_t count
+    int bits
+
+
+cdef inline uint64_t place(const Table* table, int64_t key) noexcept nogil:
+    cdef uint64_t z = <uint64_t> key ^ table.seed
+    z = (z ^ (z >> 33)) * <uint64_t> 0xFF51AFD7ED558CCD
+    z = (z ^ (z >> 33)) * (table.seed | 1)
+    return (z ^ (z >> 29)) * <uint64_t> 0xC4CEB9FE1A85EC53 >> (64 - table.bits)
+
+
+cdef inline Slot* slot_of(const Table* table, int64_t key) noexcept nogil:
+    """Return the place of a key, or the empty one where it belongs; there is always one."""
+    cdef uint64_t mask = (<uint64_t> 1 << table.bits) - 1, at = place(table, key)
+    while table.slots[at].number != 0 and table.slots[at].key != key:
+        at = (at + 1) & mask
+    return &table.slots[at]
+
+
+cdef int prepare(Table* table, const int64_t* keys, Py_ssize_t n, uint64_t seed) noexcept nogil:
+    """Make an empty table for keys; -1 if there is no memory."""
+    cdef int64_t low = keys[0], high = keys[0]
+    cdef Py_ssize_t i
+    table.array, table.slots, table.count, table.seed, table.bits = NULL, NULL, 0, seed, FIRST_BITS
+    for i in range(1, n):
+        low = keys[i] if keys[i] < low else low
+        high = keys[i] if keys[i] > high else high
+    table.low, table.span = <uint64_t> low, <uint64_t> high - <uint64_t> low
+    if table.span < LEAST_SPAN or table.span // SPARSE < <uint64_t> n:
+        table.array = <int64_t*> calloc(<size_t> table.span + 1, sizeof(int64_t))
+        return 0 if table.array != NULL else -1
+    table.slots = <Slot*> calloc(<size_t> 1 << table.bits, sizeof(Slot))
+    return 0 if table.slots != NULL else -1
+
+
+cdef int grow(Table* table) noexcept nogil:
+    """Make twice as many places; -1 if there is no memory."""
+    cdef Slot* old = table.slots
+    cdef size_t size = <size_t> 1 << table.bits, i
+    cdef Slot* made = <Slot*> calloc(size * 2, sizeof(Slot))
+    if made == NULL:
+        return -1
+    table.slots = made
+    table.bits += 1
+    for i in range(size):
+        if old[i].number:
+            slot_of(table, old[i].key)[0] = old[i]
+    free(old)
+    return 0
+
+
+cdef int number(Table* table, const int64_t* keys, Py_ssize_t n, int64_t* numbers) noexcept nogil:
+    """Give each key a number from 0, as they first appear; -1 if there is no memory."""
+    cdef Py_ssize_t i
+    cdef int64_t* known
+    cdef Slot* slot
+    if table.array != NULL:
+        for i in range(n):
+            known = &table.array[<uint64_t> keys[i] - table.low]
+            if known[0] == 0:
+                table.count += 1
+                known[0] = table.count
+            numbers[i] = known[0] - 1
+        return 0
+    for i in range(n):
+        if i + AHEAD < n:
+            prefetch_line(<const uint8_t*> &table.slots[place(table, keys[i + AHEAD])])
+        slot = slot_of(table, keys[i])
+        if slot.number == 0:
+            table.count += 1
+            slot.key, slot.number = keys[i], table.count
+            numbers[i] = table.count - 1
+            if table.count * 2 > <int64_t> 1 << table.bits and grow(table) < 0:
+                return -1
+        else:
+            numbers[i] = slot.number - 1
+    return 0
+
+
+cdef void find(const Table* table, const int64_t* keys, Py_ssize_t n, int64_t* numbers) noexcept nogil:
+    """Return the number of each key, -1 for one that has none."""
+    cdef Py_ssize_t i
+    cdef uint64_t at
+    if table.array != NULL:
+        for i in range(n):
+            at = <uint64_t> keys[i] - table.low
+            numbers[i] = table.array[at] - 1 if at <= table.span else -1
+        return
+    for i in range(n):
+        if i + AHEAD < n:
+            prefetch_line(<const uint8_t*> &table.slots[place(table, keys[i + AHEAD])])
+        numbers[i] = slot_of(table, keys[i]).number - 1
+
+
+def numbered(const int64_t[::1] keys, uint64_t seed):
+    """Number keys from 0, as they first appear.
+
+    Parameters
+    ----------
+    seed
+        Any number that who chose the keys does not know.
+
+    Returns
+    -------
+    The number of each row, int64; and the first row of each number, int64.
+
+    Raises
+    ------
+    MemoryError
+        If there is not enough.
+    """
+    cdef Py_ssize_t n = keys.shape[0], i
+    cdef Table table
+    cdef int64_t next_one = 0
+    cdef int told
+    out = np.empty(n, np.int64)
+    if n == 0:
+        return out, np.empty(0, np.int64)
+    cdef int64_t[::1] numbers = out
+    with nogil:
+        told = prepare(&table, &keys[0], n, seed)
+        if told == 0:
+            told = number(&table, &keys[0], n, &numbers[0])
+        free(table.array)
+        free(table.slots)
+    if told < 0:
+        raise MemoryError()
+    found = np.empty(table.count, np.int64)
+    cdef int64_t[::1] firsts = found
+    with nogil:
+        for i in range(n):
+            if numbers[i] == next_one:
+                firsts[next_one] = i
+                next_one += 1
+                if next_one == table.count:
+                    break
+    return out, found
+
+
+def matched(const int64_t[::1] keys, const int64_t[::1] asked, uint64_t seed):
+    """Number keys as :func:`numbered` does, and find others among them.
+
+    Returns
+    -------
+    The number of each row of ``keys``, that of each row of ``asked``, -1 where it is none of the keys: int64 both; and
+    how many numbers there are.
+
+    Raises
+    ------
+    MemoryError
+        If there is not enough.
+    """
+    cdef Py_ssize_t n = keys.shape[0], m = asked.shape[0]
+    cdef Table table
+    cdef int told
+    out, found = np.empty(n, np.int64), np.full(m, -1, np.int64)
+    if n == 0:
+        return out, found, 0
+    cdef int64_t[::1] numbers = out, answers = found
+    with nogil:
+        told = prepare(&table, &keys[0], n, seed)
+        if told == 0:
+            told = number(&table, &keys[0], n, &numbers[0])
+        if told == 0 and m:
+            find(&table, &asked[0], m, &answers[0])
+        free(table.array)
+        free(table.slots)
+    if told < 0:
+        raise MemoryError()
+    return out, found, table.count
+
+
+def gathered(const int64_t[::1] numbers, int64_t count):
+    """Return the rows of each number, in order, one number behind the other; rows with a number below 0 are left out.
+
+    Returns
+    -------
+    The rows, int64; and where each number's begin, and the end of the last's: int64, shape (count + 1,).
+
+    Raises
+    ------
+    IndexError
+        If a number is not below ``count``.
+    """
+    cdef Py_ssize_t n = numbers.shape[0], i
+    cdef int64_t high = -1, at, total = 0
+    if count < 0:
+        raise IndexError(f"{count} numbers")
+    bounds = np.zeros(count + 2, np.int64)
+    cdef int64_t[::1] ends = bounds
+    with nogil:
+        for i in range(n):
+            high = numbers[i] if numbers[i] > high else high
+    if high >= count:
+        raise IndexError(f"there are {count} numbers, and {high} is another one")
+    with nogil:
+        # Two places on: while rows are put down, ends[x + 1] goes from the begin of x to its end.
+        for i in range(n):
+            if numbers[i] >= 0:
+                ends[numbers[i] + 2] += 1
+        for i in range(2, count + 2):
+            ends[i] += ends[i - 1]
+        total = ends[count + 1]
+    out = np.empty(total, np.int64)
+    cdef int64_t[::1] rows = out
+    with nogil:
+        for i in range(n):
+            if numbers[i] >= 0:
+                at = ends[numbers[i] + 1]
+                rows[at] = i
+                ends[numbers[i] + 1] = at + 1
+    return out, bounds[: count + 1]
+
+
+cdef int64_t pair_count(const int64_t[::1] numbers, Py_ssize_t rows, const int64_t[::1] ends) except -1:
+    """Return how many pairs there are; everything that leads outside is refused."""
+    cdef Py_ssize_t i, n = numbers.shape[0]
+    cdef int64_t total = 0, most = ends.shape[0] - 1, x
+    for i in range(ends.shape[0]):
+        if ends[i] < (ends[i - 1] if i else 0) or ends[i] > rows:
+            raise IndexError(f"end {i} lies outside of {rows} rows, or before the one before")
+    for i in range(n):
+        x = numbers[i]
+        if x < 0:
+            continue
+        if x >= most:
+            raise IndexError(f"there are {most} numbers, and row {i} has another one")
+        total += ends[x + 1] - ends[x]
+    return total
+
+
+def count_pairs(const int64_t[::1] numbers, const int64_t[::1] rows, const int64_t[::1] ends):
+    """Return how many pairs :func:`pairs` makes.
+
+    Raises
+    ------
+    IndexError
+        If a number has no rows, or these are not there.
+    """
+    return pair_count(numbers, rows.shape[0], ends)
+
+
+def pairs(const int64_t[::1] numbers, const int64_t[::1] rows, const int64_t[::1] ends):
+    """Pair each row with all rows of its number, as :func:`gathered` has put them side by side.
+
+    Parameters
+    ----------
+    numbers
+        Of each row; those below 0 have no partner.
+
+    Returns
+    -------
+    The rows of ``numbers`` in order, and the other row of each pair: int64 both.
+
+    Raises
+    ------
+    IndexError
+        If a number has no rows, or these are not there.
+    """
+    cdef Py_ssize_t i, n = numbers.shape[0]
+    cdef int64_t total = pair_count(numbers, rows.shape[0], ends), x, j, at = 0
+    left, right = np.empty(total, np.int64), np.empty(total, np.int64)
+    cdef int64_t[::1] lefts = left, rights = right
+    with nogil:
+        for i in range(n):
+            x = numbers[i]
+            if x < 0:
+                continue
+            for j in range(ends[x], ends[x + 1]):
+                lefts[at] = i
+                rights[at] = rows[j]
+                at += 1
+    return left, right
