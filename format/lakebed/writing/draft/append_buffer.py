@@ -68,7 +68,7 @@ class Room:
     Parameters
     ----------
     allocate
-        Supplies it, more every time, up to what may wait: fresh memory costs more at its first touch than the copy does.
+        Supplies it, more every time, up to what may wait. Fresh memory costs more at its first touch than the copy.
     """
 
     __slots__ = ("_allocate", "_left", "_size")
@@ -274,7 +274,18 @@ class _Numbers:
     Labels without a name and boxes of other than four numbers, which are warned of, go the long way.
     """
 
-    __slots__ = ("_classes", "_dtype", "_high", "_is_box", "_kind", "_low", "_names", "_ndim", "_place", "_room")
+    __slots__ = (
+        "_classes",
+        "_dtype",
+        "_high",
+        "_is_box",
+        "_kind",
+        "_low",
+        "_names",
+        "_ndim",
+        "_place",
+        "_room",
+    )
 
     def __init__(
         self, dtype: np.dtype[Any], ndim: int, names: list[str], room: Room, *, is_box: bool

@@ -26,7 +26,7 @@ from lakebed.documents.tensor_meta import Bounds, TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_prefix import FORMAT_VERSION
 from lakebed.native import chunks as native
-from lakebed.native.gather import copy_bytes
+from lakebed.native import gather
 from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table
 from lakebed.writing import diffs
 from lakebed.writing.blocks import Blocks, cost
@@ -661,7 +661,7 @@ def _own(block: Block, allocate: Allocate) -> Block:
         return replace(block, data=memoryview(bytes(block.joined())), buffers=None)
     own, at = placed(block.nbytes, even_header(block.ndim or 0), allocate), 0
     for piece in block.pieces():
-        copy_bytes(own[at:], piece)
+        gather.copy_bytes(own[at:], piece)
         at += len(piece)
     return replace(block, data=own.data, buffers=None)
 
