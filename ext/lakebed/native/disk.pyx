@@ -18,6 +18,10 @@ cdef extern from "unistd.h" nogil:
     ssize_t read(int fd, void *into, size_t count)
     ssize_t write(int fd, const void *what, size_t count)
 
+cdef extern from "lakebed/native/stream_copy.h" nogil:
+    const int SLOW_BYTES
+    void steady_copy(unsigned char *out, const unsigned char *source, size_t size)
+
 # Linux alone can be told to begin writing a file without waiting for it. Where its own tables fail, ext4 then drops what
 # it has found no place for, and no later call tells it again. Other numbers say that it cannot be done so, as for folders,
 # or that nothing was done: a forced write then tells.
@@ -166,6 +170,50 @@ def reserve(int fd, long long size):
     with nogil:
         found = errno if reserve_blocks(fd, size) != 0 else 0
     return found if found == ENOSPC or found == EDQUOT else 0
+
+
+def slow_bytes(list pieces):
+    """Return how many bytes of a file to be the system would copy slowly, from where its pieces lie: see `stream_copy.h`.
+
+    Parameters
+    ----------
+    pieces
+        Contiguous buffers, which the file holds back to back.
+    """
+    cdef Py_buffer view
+    cdef long long at = 0, slow = 0, beyond
+    for piece in pieces:
+        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        beyond = (at - <long long> <size_t> view.buf) & 4095
+        if 0 < beyond < SLOW_BYTES:
+            slow += view.len
+        at += view.len
+        PyBuffer_Release(&view)
+    return slow
+
+
+def fill(unsigned char[::1] buffer, list pieces):
+    """Copy contiguous buffers into one, back to back, and return how many bytes they have.
+
+    Raises
+    ------
+    ValueError
+        If they do not fit; those that do were copied.
+    """
+    cdef Py_buffer view
+    cdef long long done = 0
+    for piece in pieces:
+        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        try:
+            if view.len > buffer.shape[0] - done:
+                raise ValueError(f"more than {buffer.shape[0]} bytes")
+            if view.len:
+                with nogil:
+                    steady_copy(&buffer[done], <const unsigned char *> view.buf, <size_t> view.len)
+                done += view.len
+        finally:
+            PyBuffer_Release(&view)
+    return done
 
 
 def sync_disk(const int[::1] descriptors):

@@ -10,6 +10,7 @@ import numpy as np
 
 cdef extern from "lakebed/native/stream_copy.h" nogil:
     void stream_copy(uint8_t *out, const uint8_t *source, size_t size)
+    void steady_copy(uint8_t *out, const uint8_t *source, size_t size)
     void stream_end()
     void prefetch_line(const uint8_t *place)
 
@@ -139,6 +140,28 @@ def copy_samples(list sources, const int64_t[::1] starts, uint8_t[:, ::1] out, b
         for i in range(n):
             PyBuffer_Release(&views[i])
         free(views)
+
+
+def copy_bytes(uint8_t[::1] out, source):
+    """Copy all bytes of a contiguous buffer to the start of another, which stays in the cache.
+
+    NumPy's own copies take up to seven times as long where the target lies a few bytes beyond the source, modulo 4096.
+
+    Raises
+    ------
+    ValueError
+        If the target is shorter; nothing was copied then.
+    """
+    cdef Py_buffer view
+    PyObject_GetBuffer(source, &view, PyBUF_SIMPLE)
+    try:
+        if view.len > out.shape[0]:
+            raise ValueError(f"{view.len} bytes do not fit into {out.shape[0]}")
+        if view.len:
+            with nogil:
+                steady_copy(&out[0], <const uint8_t*> view.buf, <size_t> view.len)
+    finally:
+        PyBuffer_Release(&view)
 
 
 # Rows of which the places are looked up, and their memory asked for, before the first of them is copied.

@@ -162,6 +162,11 @@ def pack_tile(shape: tuple[int, ...], data: bytes | memoryview) -> PackedChunk:
     return PackedChunk(pieces, 1, len(header) + len(data))
 
 
+def even_header(ndim: int) -> int:
+    """Return the bytes that a chunk begins with if its samples, of so many axes, are all alike and not compressed."""
+    return len(PREFIX) + 4 * (2 + ndim + 1) + 4 + _POSITION_ROW
+
+
 def _shape_table(shapes: Shapes, count: int) -> bytes:
     if shapes is None:
         return struct.pack("<ii", 0, 2)

@@ -6,68 +6,23 @@ cache keeps what readers need, and the processor does not fill pages that only w
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
-import mmap
 import os
-import threading
 from typing import TYPE_CHECKING
 
-from lakebed import process_hooks
 from lakebed.native import disk as native
 from lakebed.storage.disk import write_all
+from lakebed.storage.page_buffers import buffers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 BLOCK = 4096
 """Bytes that places, lengths and addresses are multiples of; no disk asks for more."""
-_BUFFER = 1 << 22
 _WORTH = 1 << 18  # bytes of a file below which the cache is as good
 _KEPT = 0.5  # part of a file in the cache from which on it is as good to read it from there
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
-
-_MOST = 4  # buffers; a thread that does not get one at once goes through the cache
-
-
-class _Buffers:
-    """Aligned buffers, made when they are needed and used again.
-
-    Their memory is shared with forked children: the disk may be filling one while a thread forks, and of memory that is
-    copied then it is not certain who gets what the disk brings (open(2), notes on O_DIRECT). Children begin with none.
-    """
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin with none, as a child does."""
-        self._slots = threading.Semaphore(_MOST)
-        self._free: list[mmap.mmap] = []
-
-    @contextlib.contextmanager
-    def lent(self) -> Iterator[memoryview | None]:
-        """Lend one; None if all are in use."""
-        slots, free = self._slots, self._free
-        if not slots.acquire(blocking=False):
-            yield None
-            return
-        try:
-            try:
-                buffer = free.pop()
-            except IndexError:
-                buffer = mmap.mmap(-1, _BUFFER)
-            try:
-                yield memoryview(buffer)
-            finally:
-                free.append(buffer)
-        finally:
-            slots.release()
-
-
-_buffers = _Buffers()
-process_hooks.after_fork(_buffers.forget)
 
 
 def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
@@ -82,7 +37,7 @@ def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
     if size < _WORTH:
         write_all(fd, views)
         return
-    with _buffers.lent() as buffer:
+    with buffers.lent() as buffer:
         if buffer is None or not _turn(fd, on=True):
             write_all(fd, views)
             return
@@ -110,7 +65,7 @@ def read_uncached(fd: int, into: memoryview) -> int:
     """
     if into.nbytes < _WORTH or native.resident(fd, into.nbytes) > _KEPT:
         return 0
-    with _buffers.lent() as buffer:
+    with buffers.lent() as buffer:
         if buffer is None or not _turn(fd, on=True):
             return 0
         done = _read_blocks(fd, into, buffer)

@@ -45,6 +45,8 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
 """Nanoseconds that file systems round their times to; the coarsest keeps every other second."""
 _WORTH = 1 << 20  # bytes of a file from which on it is worth a call to reserve its blocks
+STEP = 1 << 20
+"""Bytes of a large file that are written by one call."""
 _PIECES = 512  # at most IOV_MAX (1024)
 _PUBLISH_WAIT = 60.0
 _PAUSE = 0.01
@@ -124,7 +126,47 @@ def write_file(fd: int, views: Sequence[memoryview]) -> None:
         problem = native.reserve(fd, size)
         if problem:
             raise OSError(problem, os.strerror(problem))
+        _write_in_steps(fd, views, is_slow=2 * native.slow_bytes(list(views)) > size)
+        return
     write_all(fd, views)
+
+
+def _write_in_steps(fd: int, views: Sequence[memoryview], *, is_slow: bool) -> None:
+    """Write byte views back to back into an empty file, in steps that end at multiples of their length.
+
+    For each step the system takes runs of memory of up to its length. For those of 2 MiB, which are rare once a machine
+    has run for a while, Linux moves other pages away.
+
+    Parameters
+    ----------
+    is_slow
+        Whether they go by way of a buffer in which each byte lies as in a page of the file. Processors copy slowly to
+        where a target lies a few bytes beyond its source, modulo 4096, as a NumPy array does behind the header of a
+        chunk; the kernel copies fastest from such a buffer, and the copy into it does not mind places.
+    """
+    from lakebed.storage.page_buffers import buffers
+
+    with buffers.lent() if is_slow else contextlib.nullcontext() as buffer:
+        for step in _steps(views):
+            write_all(fd, step if buffer is None else [buffer[: native.fill(buffer, step)]])
+
+
+def _steps(views: Sequence[memoryview]) -> Iterator[list[memoryview]]:
+    """Cut byte views at multiples of a step, counted from the first byte of all."""
+    step: list[memoryview] = []
+    room = STEP
+    for view in views:
+        at = 0
+        while at < view.nbytes:
+            part = view[at : at + room]
+            step.append(part)
+            at += part.nbytes
+            room -= part.nbytes
+            if not room:
+                yield step
+                step, room = [], STEP
+    if step:
+        yield step
 
 
 def clone(source: int, target: int, size: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 from array import array
 from itertools import pairwise
 from pathlib import Path
@@ -129,3 +130,35 @@ def test_a_disk_is_forced_as_a_whole_where_that_is_sure(tmp_path: Path) -> None:
         assert native.sync_disk(array("i", [here.fileno(), elsewhere.fileno()])) == 0
         assert native.sync_disk(array("i", [here.fileno()])) in (0, 1)
         assert native.sync_disk(array("i", [-1])) == 0
+
+
+def lying_at(place: int, size: int) -> memoryview:
+    """Bytes that begin at a place of a page of memory."""
+    found = np.arange(size + 8192, dtype=np.uint8)
+    start = (place - found.ctypes.data) % 4096
+    return found[start : start + size].data
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other processors do not mind")
+def test_pieces_that_the_kernel_copies_slowly() -> None:
+    """Those whose place in the file is 1 to 39 bytes beyond that in memory, modulo 4096; each counts by itself."""
+    for beyond, is_slow in ((0, False), (1, True), (39, True), (40, False), (4095, False)):
+        piece = lying_at(4096 - beyond, 100)
+        assert native.slow_bytes([piece]) == 100 * is_slow
+        assert native.slow_bytes([lying_at(0, 8192), piece]) == 100 * is_slow
+    assert native.slow_bytes([lying_at(0, 30), lying_at(0, 50), lying_at(0, 7)]) == 50
+    assert native.slow_bytes([]) == 0
+
+
+def test_filling_a_buffer() -> None:
+    """With pieces back to back, of any size; what does not fit is refused before it is copied."""
+    buffer = memoryview(bytearray(300))
+    pieces = [lying_at(n, size) for n, size in enumerate((0, 1, 63, 64, 65, 100))]
+    assert native.fill(buffer, pieces) == 293
+    assert buffer[:293] == b"".join(pieces)
+    assert buffer[293:] == bytes(7)
+    with pytest.raises(ValueError, match="more than 300 bytes"):
+        native.fill(buffer, [*pieces, lying_at(0, 8)])
+    assert buffer[293:] == bytes(7)
+    with pytest.raises(BufferError):
+        native.fill(memoryview(bytes(3)), [lying_at(0, 3)])

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.native import chunks as native
+from lakebed.native import gather
 from unit_tests.effort import examples
 
 SMALL = settings(max_examples=examples(60))
@@ -109,3 +110,17 @@ def test_read_only_destinations_are_refused() -> None:
     """Nothing writes through a buffer that must not change."""
     with pytest.raises(BufferError):
         native.gather_fixed(bytes(8), 8, np.array([0]), bytes(8))
+
+
+def test_copying_the_bytes_of_an_array() -> None:
+    """Of any contiguous array, to the start of a buffer; one that is too short is left alone."""
+    for size in (0, 1, 63, 64, 129, 1000):
+        source, out = np.arange(size, dtype=np.int16), np.full(2048, 7, np.uint8)
+        gather.copy_bytes(out, source)
+        assert out.tobytes() == source.tobytes() + b"\7" * (2048 - 2 * size)
+    out = np.zeros(3, np.uint8)
+    with pytest.raises(ValueError, match="4 bytes do not fit into 3"):
+        gather.copy_bytes(out, np.ones((2, 2), np.uint8))
+    assert not out.any()
+    with pytest.raises((BufferError, ValueError)):
+        gather.copy_bytes(out, np.ones(6, np.uint8)[::2])

@@ -19,7 +19,7 @@ import lakebed
 from lakebed import config
 from lakebed.errors import StorageFullError
 from lakebed.native.disk import resident
-from lakebed.storage import direct
+from lakebed.storage import direct, page_buffers
 from lakebed.storage.direct import BLOCK, read_uncached, write_uncached
 from lakebed.storage.local import LocalStorage
 from unit_tests.effort import examples
@@ -43,7 +43,7 @@ def views(sizes: Sequence[int]) -> list[memoryview]:
 
 def is_all_given_back() -> bool:
     """Whether no buffer is in use."""
-    return direct._buffers._slots._value == direct._MOST >= len(direct._buffers._free)
+    return direct.buffers._slots._value == page_buffers._MOST >= len(direct.buffers._free)
 
 
 def evict(path: Path) -> None:
@@ -217,7 +217,7 @@ def test_nobody_waits_for_a_buffer(
 ) -> None:
     """Whoever comes while all are in use goes through the cache."""
     pieces, into = views([2 * MIB]), bytearray(2 * MIB)
-    monkeypatch.setattr(direct._buffers, "_slots", threading.Semaphore(0))
+    monkeypatch.setattr(direct.buffers, "_slots", threading.Semaphore(0))
     assert write(pieces) == pieces[0]
     evict(tmp_path / "file")
     with (tmp_path / "file").open("rb") as file:
@@ -231,7 +231,7 @@ def test_child_has_a_buffer_of_its_own(
 ) -> None:
     """What a forked child writes in the middle of a write of its parent goes into its own file only."""
     mine, other = memoryview(b"m" * 2 * MIB), memoryview(b"o" * 2 * MIB)
-    with direct._buffers.lent(), direct._buffers.lent():
+    with direct.buffers.lent(), direct.buffers.lent():
         pass  # there are two now: one is in use, and the other waits, when the child is forked
     real = os.pwrite
     path = tmp_path / "child"
@@ -240,12 +240,12 @@ def test_child_has_a_buffer_of_its_own(
         monkeypatch.undo()
         child = os.fork()
         if not child:
-            if direct._buffers._free:
+            if direct.buffers._free:
                 os._exit(1)  # the parent has the same memory
             with path.open("wb") as file:
                 write_uncached(file.fileno(), [other])
             os._exit(0)
-        assert direct._buffers._free
+        assert direct.buffers._free
         assert os.waitpid(child, 0)[1] == 0
         return real(fd, data, at)
 

@@ -11,11 +11,13 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lakebed.errors import (
@@ -30,8 +32,8 @@ from lakebed.errors import (
     UnsafePathError,
 )
 from lakebed.native import disk as native
-from lakebed.storage import new_files
-from lakebed.storage.disk import exclusive, write_all
+from lakebed.storage import new_files, page_buffers
+from lakebed.storage.disk import exclusive, write_all, write_file
 from lakebed.storage.local import LocalStorage
 
 LEFTOVER = ".lb-1f-2.tmp"
@@ -513,6 +515,29 @@ def test_write_goes_on_after_a_short_one(monkeypatch: pytest.MonkeyPatch, tmp_pa
     with (tmp_path / "f").open("wb") as file:
         write_all(file.fileno(), [memoryview(bytes([i]) * i) for i in range(1, 30)])
     assert (tmp_path / "f").read_bytes() == b"".join(bytes([i]) * i for i in range(1, 30))
+
+
+@pytest.mark.parametrize("way", ["direct", "by way of a buffer", "no buffer is free"])
+def test_large_files_are_written_in_steps(way: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Steps end at multiples of 1 MiB of the file, and each byte of a slow one lies as in a page of the file."""
+    random = np.random.default_rng(1)
+    views = [memoryview(random.bytes(size)) for size in (47, 700_000, 1_500_000, 1, 1_200_000)]
+    real, calls = os.writev, []
+
+    def written(fd: int, group: list[memoryview]) -> int:
+        calls.append(sum(view.nbytes for view in group))
+        if way == "by way of a buffer":
+            assert not np.frombuffer(group[0], np.uint8).ctypes.data % 4096
+        return real(fd, group)
+
+    monkeypatch.setattr(os, "writev", written)
+    monkeypatch.setattr(native, "slow_bytes", lambda _: 0 if way == "direct" else 3_000_000)
+    if way == "no buffer is free":
+        monkeypatch.setattr(page_buffers.buffers, "_slots", threading.Semaphore(0))
+    with (tmp_path / "f").open("wb") as file:
+        write_file(file.fileno(), views)
+    assert calls == [1 << 20, 1 << 20, 1 << 20, 47 + 700_000 + 1_500_001 + 1_200_000 - (3 << 20)]
+    assert (tmp_path / "f").read_bytes() == b"".join(views)
 
 
 # -- several processes --------------------------------------------------------------------------------------

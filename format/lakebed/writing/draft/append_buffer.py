@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.chunks.pack import even_header
 from lakebed.codecs.registry import normalize
 from lakebed.codecs.sample import Sample
 from lakebed.codecs.traits import TRAITS, HeaderScan, is_plain
@@ -26,11 +27,12 @@ from lakebed.errors import LakebedError
 from lakebed.htypes.base import Storing
 from lakebed.htypes.class_label import STRICT
 from lakebed.htypes.registry import htype_named
+from lakebed.native import gather as native
 from lakebed.native import headers
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.tensor import TensorDraft
 from lakebed.writing.encode.spec import TensorSpec
-from lakebed.writing.replace_samples import Allocate, fresh
+from lakebed.writing.replace_samples import PAGE, Allocate, fresh, into_page
 
 # Values and bytes that may wait before they are encoded, and the largest text and the largest array or file that may
 # wait: what the processor still has in its cache when it packs them.
@@ -60,6 +62,33 @@ class _FastCheck:
         )
 
 
+class Room:
+    """Memory for copies of large arrays that wait.
+
+    Parameters
+    ----------
+    allocate
+        Supplies it, more every time, up to what may wait. Fresh memory costs more at its first touch than the copy.
+    """
+
+    __slots__ = ("_allocate", "_left", "_size")
+
+    def __init__(self, allocate: Allocate) -> None:
+        self._allocate = allocate
+        self._left = np.empty(0, np.uint8)
+        self._size = 0
+
+    def take(self, size: int, place: int) -> NDArray[np.uint8]:
+        """Return so many bytes that lie in their page as a place in a file does: the kernel copies those fastest."""
+        start = into_page(self._left, place)
+        if start + size > len(self._left):
+            self._size = max(size, min(2 * self._size, _MOST_BYTES))
+            self._left = self._allocate(self._size + PAGE)
+            start = into_page(self._left, place)
+        taken, self._left = self._left[start : start + size], self._left[start + size :]
+        return taken
+
+
 Row = tuple[tuple[str, ...], tuple[Any, ...]]
 """Tensor keys, and a value for each."""
 
@@ -72,9 +101,8 @@ class AppendBuffer:
     share what tells them how to check, so each replaces that as a whole.
     """
 
+    room: Room = field(default_factory=lambda: Room(fresh))
     rows: list[Row] = field(default_factory=list)
-    allocate: Allocate = fresh
-    """Supplies memory for copies of large arrays: fresh memory costs more at its first touch than the copy does."""
     _checks: Mapping[str, _FastCheck] = field(default_factory=dict)
     _names: Mapping[tuple[str, frozenset[str]], Mapping[str, str]] = field(default_factory=dict)
     _values: int = 0
@@ -84,7 +112,7 @@ class AppendBuffer:
     def fork(self) -> AppendBuffer:
         """Return a copy that goes its own way."""
         return AppendBuffer(
-            self.rows.copy(), self.allocate, self._checks, self._names, self._values, self._nbytes, self._even
+            self.room, self.rows.copy(), self._checks, self._names, self._values, self._nbytes, self._even
         )
 
     def prepare(self, state: TensorState) -> None:
@@ -93,7 +121,7 @@ class AppendBuffer:
         if check is None or not check.fits(state):
             self._checks = {
                 **self._checks,
-                state.key: _FastCheck(_check_for(state, self.allocate), state.meta),
+                state.key: _FastCheck(_check_for(state, self.room), state.meta),
             }
 
     def prepare_rows(self, group: str, keys: Mapping[str, str]) -> None:
@@ -171,7 +199,7 @@ class AppendBuffer:
         self.rows, self._values, self._nbytes, self._even = [], 0, 0, ((), 0)
 
 
-def _check_for(state: TensorState, allocate: Allocate) -> Check | None:
+def _check_for(state: TensorState, room: Room) -> Check | None:
     """Return the check for values of a tensor; None if each needs the long way."""
     meta = state.meta
     if meta.htype is None or meta.is_sequence or meta.is_link:
@@ -197,7 +225,7 @@ def _check_for(state: TensorState, allocate: Allocate) -> Check | None:
     names = list(state.info.get("class_names") or ()) if htype.name == "class_label" else []
     if state.info.get(STRICT) and not names:
         return None
-    return _Numbers(dtype, len(meta.max_shape), names, allocate, is_box=htype.name == "bbox")
+    return _Numbers(dtype, len(meta.max_shape), names, room, is_box=htype.name == "bbox")
 
 
 def _check_for_files(meta: TensorMeta) -> Check | None:
@@ -246,13 +274,26 @@ class _Numbers:
     Labels without a name and boxes of other than four numbers, which are warned of, go the long way.
     """
 
-    __slots__ = ("_allocate", "_classes", "_dtype", "_high", "_is_box", "_kind", "_low", "_names", "_ndim")
+    __slots__ = (
+        "_classes",
+        "_dtype",
+        "_high",
+        "_is_box",
+        "_kind",
+        "_low",
+        "_names",
+        "_ndim",
+        "_place",
+        "_room",
+    )
 
     def __init__(
-        self, dtype: np.dtype[Any], ndim: int, names: list[str], allocate: Allocate, *, is_box: bool
+        self, dtype: np.dtype[Any], ndim: int, names: list[str], room: Room, *, is_box: bool
     ) -> None:
         self._dtype, self._ndim, self._names = dtype, ndim, frozenset(names)
-        self._classes, self._is_box, self._allocate = len(names), is_box, allocate
+        self._classes, self._is_box = len(names), is_box
+        # Bytes lie as behind the header of a chunk; what is wider, where its type may begin, a few bytes beyond that.
+        self._room, self._place = room, -(-even_header(ndim) // dtype.itemsize) * dtype.itemsize
         self._kind = {"b": bool, "f": float}.get(dtype.kind, int)
         self._low: float = 0
         self._high: float = 0
@@ -284,6 +325,10 @@ class _Numbers:
     def _copied(self, value: NDArray[Any]) -> NDArray[Any]:
         if value.nbytes <= _LARGEST:
             return value.copy()
-        copy: NDArray[Any] = self._allocate(value.nbytes).view(self._dtype).reshape(value.shape)
-        copy[...] = value
+        own = self._room.take(value.nbytes, self._place)
+        copy: NDArray[Any] = own.view(self._dtype).reshape(value.shape)
+        if value.flags.c_contiguous:
+            native.copy_bytes(own, value)
+        else:
+            copy[...] = value
         return copy

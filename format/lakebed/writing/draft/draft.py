@@ -12,7 +12,7 @@ from typing import Any
 
 from lakebed.storage.base import Storage
 from lakebed.versions.state import Origin, Snapshot, TensorState
-from lakebed.writing.draft.append_buffer import AppendBuffer
+from lakebed.writing.draft.append_buffer import AppendBuffer, Room
 from lakebed.writing.draft.companions import DraftCompanions
 from lakebed.writing.draft.rows import DraftRows
 from lakebed.writing.draft.schema import DraftSchema
@@ -57,7 +57,7 @@ class Draft:
         self._origin = base.origin
         self._structure: Snapshot | None = None
         self.tensors = Tensors(base.tensors, version_id, storage, read, guard, allocate)
-        self.buffer = AppendBuffer(allocate=allocate)
+        self.buffer = AppendBuffer(Room(allocate))
         self._enter(DraftSchema(base, self.tensors, self.buffer))
 
     def _enter(self, schema: DraftSchema) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.chunks.pack import PackedChunk, groups, pack, pack_tile
+from lakebed.chunks.pack import PackedChunk, even_header, groups, pack, pack_tile
 from lakebed.chunks.tiling import boxes
 from lakebed.codecs.block import Block
 from lakebed.dataclass import replace
@@ -26,13 +26,14 @@ from lakebed.documents.tensor_meta import Bounds, TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_prefix import FORMAT_VERSION
 from lakebed.native import chunks as native
+from lakebed.native import gather
 from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table
 from lakebed.writing import diffs
 from lakebed.writing.blocks import Blocks, cost
 from lakebed.writing.draft.pending_edits import PendingEdits, Piece, Splice, splice_blocks
 from lakebed.writing.encode.encoded import Encoded, Tiled
 from lakebed.writing.repack import Plan, compacted, replan
-from lakebed.writing.replace_samples import Allocate, SampleNumbers, fresh, without
+from lakebed.writing.replace_samples import Allocate, SampleNumbers, fresh, placed, without
 from lakebed.writing.rewriting import Walk, by_chunk, replacing
 from lakebed.writing.tensor_chunks import Read, Spill, TensorChunks
 
@@ -658,12 +659,11 @@ def _own(block: Block, allocate: Allocate) -> Block:
     """Copy the bytes of a block: they are the caller's, which may change them after the call."""
     if block.nbytes < _LARGE:
         return replace(block, data=memoryview(bytes(block.joined())), buffers=None)
-    own = allocate(block.nbytes).data
-    at = 0
+    own, at = placed(block.nbytes, even_header(block.ndim or 0), allocate), 0
     for piece in block.pieces():
-        own[at : at + len(piece)] = piece
+        gather.copy_bytes(own[at:], piece)
         at += len(piece)
-    return replace(block, data=own, buffers=None)
+    return replace(block, data=own.data, buffers=None)
 
 
 def new_tensor(key: str, meta: TensorMeta, info: Mapping[str, Any]) -> TensorState:

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from PIL import Image
 
 import lakebed
 from lakebed.dataset.dataset import Dataset
+from lakebed.writing.draft.append_buffer import Room
 from unit_tests.effort import examples
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
@@ -210,3 +212,42 @@ def test_waiting_changes_neither_values_nor_errors(values: list[Any], dtype: str
                 taken.append(True)
         found.append((taken, [v.tobytes() for v in ds.x.numpy(aslist=True)]))
     assert found[0] == found[1]
+
+
+def test_large_arrays_wait_in_memory_that_lies_as_their_file_does() -> None:
+    """Each begins at the place in a page asked for; memory grows with what is taken, and no two share a byte."""
+    asked: list[int] = []
+
+    def allocate(size: int) -> NDArray[np.uint8]:
+        asked.append(size)
+        return np.zeros(size, np.uint8)
+
+    room, taken = Room(allocate), []
+    for number in range(60):
+        part = room.take(200_000, 47 + number % 3)
+        assert len(part) == 200_000
+        assert part.ctypes.data % 4096 == 47 + number % 3
+        assert not part.any()
+        part[:] = 1
+        taken.append(part)
+    assert asked[:3] == [204_096, 404_096, 804_096]
+    assert max(asked) <= 8_004_096
+    assert len(room.take(9_000_000, 39)) == 9_000_000
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float64"])
+def test_large_arrays_are_copied_at_once(dtype: str) -> None:
+    """What the caller does with an array afterwards, contiguous or not, changes nothing."""
+    ds = create_on(new_memory())
+    ds.create_tensor("x", dtype=dtype)
+    random = np.random.default_rng(2)
+    given = [random.integers(0, 100, (300, 400)).astype(dtype) for _ in range(6)]
+    ds.x.append(given[0])
+    for array in given[1:]:
+        changed = array.copy() if array[0, 0] % 2 else np.asfortranarray(array)
+        ds.x.append(changed)
+        changed[...] = 0
+    assert waiting(ds) == 5
+    ds.flush()
+    for row, array in enumerate(given):
+        assert np.array_equal(ds.x[row].numpy(), array)

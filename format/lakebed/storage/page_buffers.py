@@ -1,0 +1,55 @@
+"""Buffers that begin with a page, between memory and a file."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import threading
+from typing import TYPE_CHECKING
+
+from lakebed import process_hooks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BUFFER = 1 << 22
+_MOST = 4  # buffers; a thread that does not get one at once does without
+
+
+class _Buffers:
+    """Aligned buffers, made when they are needed and used again.
+
+    Their memory is shared with forked children: the disk may be filling one while a thread forks, and of memory that is
+    copied then it is not certain who gets what the disk brings (open(2), notes on O_DIRECT). Children begin with none.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin with none, as a child does."""
+        self._slots = threading.Semaphore(_MOST)
+        self._free: list[mmap.mmap] = []
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[memoryview | None]:
+        """Lend one; None if all are in use."""
+        slots, free = self._slots, self._free
+        if not slots.acquire(blocking=False):
+            yield None
+            return
+        try:
+            try:
+                buffer = free.pop()
+            except IndexError:
+                buffer = mmap.mmap(-1, _BUFFER)
+            try:
+                yield memoryview(buffer)
+            finally:
+                free.append(buffer)
+        finally:
+            slots.release()
+
+
+buffers = _Buffers()
+process_hooks.after_fork(buffers.forget)
