@@ -28,6 +28,13 @@ def test_the_search_rests_until_the_last_one_leaves() -> None:
     assert gc.isenabled()
 
 
+def test_many_objects_that_were_made_meanwhile_are_old() -> None:
+    """They are looked at once, not in each search."""
+    with NO_SEARCH:
+        made = [[number] for number in range(150_000)]
+    assert any(one is made[0] for one in gc.get_objects(generation=2))
+
+
 def test_a_search_that_the_program_switched_off_stays_off() -> None:
     gc.disable()
     try:
