@@ -62,9 +62,18 @@ def record(executable: Path, config: Json, folder: Path, **options: Json) -> Rec
 
     config_path = write_json(folder / "source.json", config)
     catalog_path, discovered, said = (folder / name for name in ("source-catalog.json", "discovered", "said"))
-    line = [executable.with_name("python"), "-c", _BOTH, executable, config_path, catalog_path, discovered, said]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(line, **pipes) as source:
+    line = [
+        executable.with_name("python"),
+        "-c",
+        _BOTH,
+        executable,
+        config_path,
+        catalog_path,
+        discovered,
+        said,
+    ]
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=nowhere) as source:
         assert source.stdout is not None
         assert source.stdout.readline(), f"{executable.name} discovers nothing"
         found = next(m for m in read(discovered.read_bytes()) if m["type"] == "CATALOG")

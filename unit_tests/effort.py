@@ -112,10 +112,10 @@ STANDARD = Effort(
     kills=40,
     sync_kills=8,
     store_kills=4,
-    store_faults=6,
+    store_faults=4,
     store_operations=15,
     cache_seconds=3,
-    race_seconds=4,
+    race_seconds=6,
     power_cuts=60,
 )
 SOAK = Effort(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import lru_cache
 from importlib.metadata import EntryPoint
 from importlib.metadata import entry_points as _found
+from pathlib import Path
 
 
 def entry_points(group: str) -> tuple[EntryPoint, ...]:
@@ -20,7 +20,7 @@ def entry_points(group: str) -> tuple[EntryPoint, ...]:
 def _changed(folder: str) -> int:
     """Return when names in a folder, or an archive, changed: nanoseconds; 0 where there is none."""
     try:
-        return os.stat(folder or os.curdir).st_mtime_ns
+        return Path(folder).stat().st_mtime_ns
     except OSError:
         return 0
 
