@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakebed.importers.collecting import ASIDE, NO_SEARCH
+from lakebed.importers.collecting import ASIDE, NO_SEARCH, aside
 
 
 @pytest.fixture(autouse=True)
@@ -70,3 +70,10 @@ def test_what_the_program_has_frozen_stays_frozen() -> None:
         assert gc.get_freeze_count()
     finally:
         gc.unfreeze()
+
+
+@pytest.mark.parametrize(("rows", "is_set_aside"), [(10, False), (1_000, True), (None, True)])
+def test_a_short_import_sets_nothing_aside(rows: int | None, is_set_aside: bool) -> None:
+    with aside(rows):
+        assert (gc.get_freeze_count() > 0) == is_set_aside
+    assert not gc.get_freeze_count()
