@@ -28,24 +28,64 @@ class Recording:
         return list(read(self.lines))
 
 
+# Both commands of a source in one process: its packages take seconds to import.
+_BOTH = """
+import os, runpy, sys
+
+executable, config, catalog, discovered, said = sys.argv[1:]
+
+def call(place, *arguments):
+    sys.argv = [executable, arguments[0], "--config", config, *arguments[1:]]
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(os.open(place, os.O_WRONLY | os.O_CREAT), 1)
+    try:
+        runpy.run_path(executable, run_name="__main__")
+    except SystemExit as end:
+        if end.code:
+            raise
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+
+call(discovered, "discover")
+print(flush=True)
+input()
+call(said, "read", "--catalog", catalog)
+"""
+
+
 def record(executable: Path, config: Json, folder: Path, **options: Json) -> Recording:
     """Discover and read a real source."""
     if not executable.exists():
         pytest.skip(f"{executable.name} is not installed; `make test` installs it")
 
-    def call(command: str, *arguments: str | Path) -> bytes:
-        line = [executable, command, "--config", config_path, *arguments]
-        return subprocess.run(line, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-
     config_path = write_json(folder / "source.json", config)
-    found = next(m for m in read(call("discover")) if m["type"] == "CATALOG")
-    catalog = configure(found["catalog"]["streams"], **options)
-    for configured in catalog["streams"]:
-        if "incremental" in configured["stream"]["supported_sync_modes"]:
-            configured["sync_mode"] = "incremental"
-            configured["cursor_field"] = configured["stream"].get("default_cursor_field", [])
-    lines = call("read", "--catalog", write_json(folder / "source-catalog.json", catalog))
-    return Recording(catalog, lines)
+    catalog_path, discovered, said = (folder / name for name in ("source-catalog.json", "discovered", "said"))
+    line = [
+        executable.with_name("python"),
+        "-c",
+        _BOTH,
+        executable,
+        config_path,
+        catalog_path,
+        discovered,
+        said,
+    ]
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=nowhere) as source:
+        assert source.stdout is not None
+        assert source.stdout.readline(), f"{executable.name} discovers nothing"
+        found = next(m for m in read(discovered.read_bytes()) if m["type"] == "CATALOG")
+        catalog = configure(found["catalog"]["streams"], **options)
+        for configured in catalog["streams"]:
+            if "incremental" in configured["stream"]["supported_sync_modes"]:
+                configured["sync_mode"] = "incremental"
+                configured["cursor_field"] = configured["stream"].get("default_cursor_field", [])
+        write_json(catalog_path, catalog)
+        source.communicate(b"\n")
+    assert source.returncode == 0
+    return Recording(catalog, said.read_bytes())
 
 
 @pytest.fixture

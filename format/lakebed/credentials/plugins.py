@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from lakebed.credentials.base import entry, plain
 from lakebed.errors import LakebedError, StorageUnavailableError
+from lakebed.plugins import entry_points
 from lakebed.storage.credentials import CredentialSource, Given, Grant, kept
 
 _log = logging.getLogger(__name__)
@@ -22,7 +23,7 @@ GROUP = "lakebed.credentials"
 
 def installed() -> dict[str, EntryPoint]:
     """Return the entry points by name."""
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return {point.name: point for point in entry_points(GROUP)}
 
 
 def ask(point: EntryPoint, key: str, options: Given | None = None) -> Given | CredentialSource | None:

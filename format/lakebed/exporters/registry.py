@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from lakebed.dataclass import dataclass
 from lakebed.errors import ExportError
 from lakebed.exporters.plan import ExportPlan, Piece, Written
 from lakebed.exporters.target import Target
+from lakebed.plugins import entry_points
 
 ENTRY_POINTS = "lakebed.exporters"
 
@@ -87,7 +88,7 @@ _BUILT_IN = (
 
 def exporters() -> Iterator[Exporter]:
     """Yield all formats; those of other packages come first."""
-    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
+    for entry in sorted(entry_points(ENTRY_POINTS), key=lambda entry: entry.name):
         yield Exporter(entry.name, entry.value, f"of {entry.value.partition('.')[0]}", entry)
     yield from _BUILT_IN
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 import gc
 import threading
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+
+_MANY = 100_000
+_MANY_ROWS = 1_000
 
 
 class _Inside(ABC):
@@ -48,7 +52,8 @@ class _NoSearch(_Inside):
         return was_on
 
     def _end(self) -> None:
-        if not gc.get_freeze_count():
+        # To count what is frozen is to walk all of it, which a few objects are not worth.
+        if gc.get_count()[0] >= _MANY and not gc.get_freeze_count():
             gc.freeze()
             gc.unfreeze()
         gc.enable()
@@ -69,3 +74,11 @@ class _Aside(_Inside):
 
 NO_SEARCH = _NoSearch()
 ASIDE = _Aside()
+
+
+def aside(rows: int | None) -> AbstractContextManager[None]:
+    """Return what an import of so many rows, or of a number that is not known, runs in.
+
+    A short one is over before anything is searched in full.
+    """
+    return nullcontext() if rows is not None and rows < _MANY_ROWS else ASIDE

@@ -23,7 +23,7 @@ from lakebed.errors import (
     SkippedRowError,
     TransformError,
 )
-from lakebed.importers.collecting import ASIDE, NO_SEARCH
+from lakebed.importers.collecting import NO_SEARCH, aside
 from lakebed.importers.plan import Plan, Problem, TensorPlan, kept, tensor
 from lakebed.importers.registry import Importer, importer_of, recognised
 from lakebed.importers.report import ImportReport
@@ -345,7 +345,7 @@ class _Import:
         report._open = lambda: ds  # noqa: SLF001 - a field of its own class's
         if self._earlier.get("state") not in _OVER:
             try:
-                with ASIDE:
+                with aside(report.planned):
                     self._rows(ds)
             except AllSamplesSkippedError as error:
                 if created:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from lakebed.dataclass import dataclass
@@ -18,6 +18,7 @@ from lakebed.errors import IngestionError
 from lakebed.importers.plan import Copied, Plan
 from lakebed.importers.source import Source
 from lakebed.options import Option, options_of
+from lakebed.plugins import entry_points
 
 ENTRY_POINTS = "lakebed.importers"
 
@@ -163,7 +164,7 @@ _BUILT_IN = (
 
 def importers() -> Iterator[Importer]:
     """Yield all formats; those of other packages come first, so that ``auto`` asks them before ours."""
-    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
+    for entry in sorted(entry_points(ENTRY_POINTS), key=lambda entry: entry.name):
         yield Importer(entry.name, entry.value, f"of {entry.value.partition('.')[0]}", entry)
     yield from _BUILT_IN
 

@@ -52,7 +52,8 @@ EASED_BYTES = 64 << 20
 """Stored bytes of an epoch from which on its first and last blocks are smaller than others."""
 
 _FIRST_BYTES = 16 << 20  # of the first and the last block, at most
-_FIRST_PART, _LARGEST_PART = 1 / 16, 1 / 4  # of the epoch: its first block, and its largest one, at most
+_FIRST_PART = 1 / 16  # of the epoch: its first block, at most
+_LARGEST_PART = 1 / 4  # and its largest one
 _RESERVE = 0.94  # of the window: spans come by chance, not evenly
 
 

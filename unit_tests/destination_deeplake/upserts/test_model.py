@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, Literal
 
 import pytest
@@ -28,7 +29,7 @@ from unit_tests.destination_deeplake.upserts.streams import (
     tombstones,
 )
 from unit_tests.effort import examples
-from unit_tests.lakebed.datasets import create_on, kill, new_memory, open_on
+from unit_tests.lakebed.datasets import copy_of, create_on, kill, new_memory, open_on
 
 cells = st.none() | st.sampled_from(["", "a", "é" * 3])
 rows_in_any_order = st.lists(
@@ -208,10 +209,13 @@ def test_soft_deletes_are_rows(script: list[tuple[str, Any, Fault | None]]) -> N
 def test_a_crash_at_any_change_of_a_merge_loses_nothing(when: Literal["before", "after"]) -> None:
     before = [Row(1), Row(2, text="a"), Row(3)]
     after = [Row(1, text="new"), Row(2, deleted="now"), Row(4), Row(3, text="new")]
+    start = Run(budget=BLIND)
+    start.follow("publish", before, None)
+    start.follow("publish", after, None)
+    kill(start.inner)
     for nth in itertools.count():
-        run = Run(budget=BLIND)
-        run.follow("publish", before, None)
-        run.follow("publish", after, None)
+        run = copy(start)
+        run.inner = copy_of(start.inner)
         run.restart(Fault(when, nth=nth, methods=CHANGES))
         has_crashed = True
         with contextlib.suppress(Crash, StorageError):

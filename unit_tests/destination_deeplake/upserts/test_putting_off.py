@@ -19,7 +19,7 @@ from unit_tests.destination_deeplake.upserts.streams import (
     read,
     store,
 )
-from unit_tests.lakebed.datasets import create_on, kill, new_memory, open_on
+from unit_tests.lakebed.datasets import copy_of, create_on, kill, new_memory, open_on
 
 BEFORE = [Row(1, "p"), Row(2, text="a"), Row(3)]
 AFTER = [Row(1, "p", text="new"), Row(2, deleted="now"), Row(4), Row(3, text="new")]
@@ -40,14 +40,16 @@ class Limit:
 @pytest.mark.parametrize("rekeyed", [False, True])
 @pytest.mark.parametrize("next_merge", ["the same", "settle"])
 def test_whoever_has_no_time_leaves_all_as_it_was(rekeyed: bool, next_merge: str) -> None:
+    start, expected = new_memory(), Expected()
+    store(prepared(create_on(start))).publish(batch(BEFORE))
+    kill(start)
+    expected.take([*BEFORE, *AFTER])
     for steps in itertools.count():
-        inner, expected = new_memory(), Expected()
-        base = prepared(create_on(inner))
-        store(base).publish(batch(BEFORE))
+        inner = copy_of(start)
+        base = open_on(inner)
         limit = Limit(steps)
         target = store(base, budget=BLIND, rekeyed=rekeyed, checkpoint=limit)
         target.publish(batch(AFTER))
-        expected.take([*BEFORE, *AFTER])
         seen = read(base)
         try:
             target.merge()

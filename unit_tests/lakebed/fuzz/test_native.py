@@ -8,6 +8,7 @@ from importlib import import_module
 import pytest
 
 import lakebed.native
+from unit_tests.effort import IS_SOAK
 from unit_tests.lakebed.fuzz import native
 
 HEADERS = {
@@ -21,13 +22,15 @@ HEADERS = {
 # What takes no bytes of a dataset.
 TRUSTED = {"fsync_all", "sync_disk", "make_folders", "reserve", "bind"}
 
+CALLS = 200_000 if IS_SOAK else 2_000
+
 
 @pytest.mark.parametrize("name", native.CALLS)
 def test_contradicting_arguments(name: str) -> None:
     """Nothing but the documented errors, and no crash."""
-    accepted = sum(native.call(name, number) for number in range(5_000))
+    accepted = sum(native.call(name, number) for number in range(CALLS))
     assert accepted > 0
-    assert accepted < 5_000 or name in ("shape_rows", "position_rows", "gather_arrays", "resident")
+    assert accepted < CALLS or name in ("shape_rows", "position_rows", "gather_arrays", "resident")
 
 
 def test_every_function_is_fuzzed() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakebed.importers.collecting import ASIDE, NO_SEARCH
+from lakebed.importers.collecting import ASIDE, NO_SEARCH, aside
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +26,13 @@ def test_the_search_rests_until_the_last_one_leaves() -> None:
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+def test_many_objects_that_were_made_meanwhile_are_old() -> None:
+    """They are looked at once, not in each search."""
+    with NO_SEARCH:
+        made = [[number] for number in range(150_000)]
+    assert any(one is made[0] for one in gc.get_objects(generation=2))
 
 
 def test_a_search_that_the_program_switched_off_stays_off() -> None:
@@ -63,3 +70,10 @@ def test_what_the_program_has_frozen_stays_frozen() -> None:
         assert gc.get_freeze_count()
     finally:
         gc.unfreeze()
+
+
+@pytest.mark.parametrize(("rows", "is_set_aside"), [(10, False), (1_000, True), (None, True)])
+def test_a_short_import_sets_nothing_aside(rows: int | None, is_set_aside: bool) -> None:
+    with aside(rows):
+        assert (gc.get_freeze_count() > 0) == is_set_aside
+    assert not gc.get_freeze_count()

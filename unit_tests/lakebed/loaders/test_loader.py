@@ -628,15 +628,23 @@ def test_stats_name_the_bottleneck(ds: lakebed.Dataset) -> None:
     assert slow.stats()["bottleneck"] == "transform"
 
 
-@pytest.mark.parametrize("threads", [0, 1, 3])
-@pytest.mark.parametrize("shuffle", [False, True, "chunk", "exact"])
-def test_chunks_that_are_compressed_as_a_whole(tmp_path: Path, threads: int, shuffle: Any) -> None:
-    ds = lakebed.empty(str(tmp_path / "ds"))
+@pytest.fixture(scope="module")
+def compressed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Rows of two tensors in chunks that are compressed as a whole."""
+    ds = lakebed.empty(str(tmp_path_factory.mktemp("compressed") / "ds"))
     ds.create_tensor("x", dtype="uint8", chunk_compression="lz4", max_chunk_size=1 << 16)
     ds.create_tensor("y", dtype="float32", chunk_compression="lz4", max_chunk_size=1 << 16)
     for row in range(3_000):
         ds.append({"x": np.full((90, 90), row % 256, np.uint8), "y": np.full(row % 9 * 200, row, np.float32)})
     ds.commit()
+    ds.close()
+    return ds.path
+
+
+@pytest.mark.parametrize("threads", [0, 1, 3])
+@pytest.mark.parametrize("shuffle", [False, True, "chunk", "exact"])
+def test_chunks_that_are_compressed_as_a_whole(compressed: str, threads: int, shuffle: Any) -> None:
+    ds = lakebed.load(compressed, read_only=True)
     loader = lakebed.Loader(ds, 64, threads=threads, shuffle=shuffle, window=1 << 20)
     seen = []
     for batch in loader:

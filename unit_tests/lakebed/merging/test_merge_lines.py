@@ -10,6 +10,7 @@ import pytest
 
 import lakebed
 from lakebed.storage.memory import MemoryStorage
+from unit_tests.effort import IS_SOAK
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
 BRANCHES = ("main", "one", "two")
@@ -105,7 +106,7 @@ class Lines:
         assert found == [np.ravel(row).tolist() for row in columns["many"]]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(200 if IS_SOAK else 6))
 def test_lines_that_merge_in_any_order_agree(seed: int) -> None:
     """Rows, changes and deletions of three branches that merge crosswise come to every branch, once and for all."""
     choose = random.Random(seed)

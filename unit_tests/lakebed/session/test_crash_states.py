@@ -82,7 +82,7 @@ def check_next_write(state: State, storage: MemoryStorage) -> None:
 def test_some_states_of_every_operation(operation: str) -> None:
     """Repaired, sound, complete and writable, at some writes of each operation of 3.9.52."""
     found = list(states(operation))
-    for state in random.Random(operation).sample(found, 3):
+    for state in random.Random(operation).sample(found, 2):
         check(state)
 
 

@@ -66,6 +66,7 @@ def _files() -> list[Path]:
     return [path for path in sorted(ROOT.rglob("*.py")) if path.relative_to(ROOT).parts[0] != "testing"]
 
 
+@cache
 def in_code() -> set[Key]:
     """All numbers at module level, and the switches of the config.
 

@@ -1,0 +1,42 @@
+"""Entry points of installed packages: found once, and again when something is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakebed import plugins
+
+
+def _install(site: Path, name: str) -> None:
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[lakebed.trial]\n{name} = {name}:find\n[other]\nx = y\n")
+
+
+def test_what_is_installed_meanwhile_is_there_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def names() -> list[str]:
+        return [entry.name for entry in plugins.entry_points("lakebed.trial")]
+
+    assert names() == []
+    _install(tmp_path / "first", "one")
+    monkeypatch.syspath_prepend(str(tmp_path / "first"))
+    assert names() == ["one"]
+    _install(tmp_path / "first", "two")
+    assert sorted(names()) == ["one", "two"]
+    monkeypatch.syspath_prepend(str(tmp_path / "missing"))
+    assert sorted(names()) == ["one", "two"]
+
+
+def test_packages_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = plugins.entry_points("lakebed.trial")
+
+    def search(group: str) -> None:
+        raise AssertionError(group)
+
+    monkeypatch.setattr(plugins, "_found", search)
+    assert plugins.entry_points("lakebed.trial") is before
