@@ -129,7 +129,7 @@ def pairs(
         low, low_others, low_count = _matched(one, other)
         first = np.where((numbers < 0) | (low < 0), -1, numbers * low_count + low)
         second = np.where((others < 0) | (low_others < 0), -1, others * low_count + low_others)
-        numbers, others, count = _found(first, second)
+        numbers, others, count = _found(first, second, first < 0, second < 0)
     rows, ends = equals.gathered(others, count)
     hold(16 * equals.count_pairs(numbers, rows, ends))
     return equals.pairs(numbers, rows, ends)
