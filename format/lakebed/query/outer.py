@@ -131,7 +131,7 @@ class Inner:
                 return Numbers(found[0] >= 0)
             return _in_each(values, self._each(given.named, column_of))
 
-        return self._applied("IN", once, FLAG, (operand,), compute, at)
+        return self._applied("IN SELECT", once, FLAG, (operand,), compute, at)
 
     def value(self, info: Info, at: int) -> Bound:
         """Return, for each row outside, the one value that it finds."""
