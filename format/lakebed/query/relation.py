@@ -347,6 +347,11 @@ class Combined(Relation):
         found = take(relation.read(inner, wanted[~gone]), np.maximum(np.cumsum(~gone) - 1, 0))
         return _without(found, gone)
 
+    def row_bytes(self, name: str) -> int:
+        """Return about how many bytes a row of a column has once it is read."""
+        side, inner = self.columns[name]
+        return self.sides[side][0].row_bytes(inner)
+
 
 def _without(column: Column, gone: NDArray[np.bool_]) -> Column:
     """Return a column without the values of some rows."""
@@ -385,6 +390,10 @@ class Chained(Relation):
         inverse = np.empty(len(joined), np.int64)
         inverse[joined] = np.arange(len(joined))
         return take(concatenated(found), inverse)
+
+    def row_bytes(self, name: str) -> int:
+        """Return about how many bytes a row of a column has once it is read."""
+        return max(part.row_bytes(name) for part in self.parts)
 
 
 class Grouped(Relation):
