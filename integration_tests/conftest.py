@@ -62,16 +62,8 @@ def record(executable: Path, config: Json, folder: Path, **options: Json) -> Rec
 
     config_path = write_json(folder / "source.json", config)
     catalog_path, discovered, said = (folder / name for name in ("source-catalog.json", "discovered", "said"))
-    line = [
-        executable.with_name("python"),
-        "-c",
-        _BOTH,
-        executable,
-        config_path,
-        catalog_path,
-        discovered,
-        said,
-    ]
+    places = map(str, (executable, config_path, catalog_path, discovered, said))
+    line = [str(executable.with_name("python")), "-c", _BOTH, *places]
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=nowhere) as source:
         assert source.stdout is not None

@@ -101,7 +101,7 @@ STANDARD = Effort(
     fuzz_seconds=5,
     flipped_bytes=15,
     dataset_mutations=2,
-    programs=900,
+    programs=750,
     machine_runs=30,
     machine_steps=30,
     faults=50,
@@ -116,7 +116,7 @@ STANDARD = Effort(
     store_operations=15,
     cache_seconds=3,
     race_seconds=6,
-    power_cuts=60,
+    power_cuts=40,
 )
 SOAK = Effort(
     examples=20,
