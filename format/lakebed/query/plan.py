@@ -103,7 +103,10 @@ def described(node: Bound) -> str:
     if isinstance(node, Unknown):
         return "?"
     if isinstance(node, Value):
-        text = repr(node.value)
+        try:
+            text = repr(node.value)
+        except RecursionError:  # a parameter of a program: lists in lists
+            return type(node.value).__name__
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     if isinstance(node, Input):
         return node.name or "COUNT(*)"

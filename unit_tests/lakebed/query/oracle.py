@@ -332,7 +332,7 @@ class Statements:
             ("ROUND(L2_NORM({}), 3)", lambda v: np.round(np.sqrt((v.astype(np.float64) ** 2).sum()), 3)),
             ("COUNT(DISTINCT {})", lambda v: np.int64(len(np.unique(v)))),
             ("LEN(UNIQUE({}))", lambda v: np.int64(len(np.unique(v)))),
-            ("SORT({})[0]", lambda v: np.sort(v)[0] if len(v) else None),
+            ("SORT(FLATTEN({}))[0]", lambda v: np.sort(v)[0] if len(v) else None),
             ("LEN(NONZERO({}))", lambda v: np.int64(np.count_nonzero(v))),
         ]
         form, function = self.chance.choice(ways)
