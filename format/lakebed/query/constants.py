@@ -57,7 +57,9 @@ def literal_array(values: Sequence[Any]) -> np.ndarray[Any, Any]:
     """Return numbers as float32, or as numbers of 64 bits if float32 does not hold integers, or has no room."""
     try:
         array = np.asarray(values)
-    except ValueError as error:  # lists of different lengths, or more lists in each other than an array has axes
+    except (
+        ValueError
+    ) as error:  # lists of different lengths, or more lists in each other than an array has axes
         raise TypeError(f"they make no array: {error}") from None
     if array.dtype.kind not in "biuf":
         raise TypeError("not all of them are numbers")

@@ -248,6 +248,8 @@ def even_windows(row_bytes: int, count: int, *, is_soon: bool) -> Iterator[range
         yield range(start, min(count, start + rows))
         start += rows
         rows = min(most, rows * 4)
+
+
 def distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
     """Return the different rows among some, ascending; and the place of each among them, None where they are these."""
     if bool((rows[1:] > rows[:-1]).all()):
