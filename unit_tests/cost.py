@@ -45,10 +45,18 @@ class Cost:
         item.stash[_BEGUN] = seconds()
         return (yield)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """Servers of the session end after the last test, which is not charged with what they did for all."""
+        if nextitem is None:
+            item.stash[_ENDED] = seconds()
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
         if call.when == "teardown":
-            item.user_properties.append((_PROPERTY, round(seconds() - item.stash[_BEGUN], 3)))
+            item.user_properties.append(
+                (_PROPERTY, round(item.stash.get(_ENDED, seconds()) - item.stash[_BEGUN], 3))
+            )
         return (yield)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -85,6 +93,7 @@ class Cost:
 
 
 _BEGUN: pytest.StashKey[float] = pytest.StashKey()
+_ENDED: pytest.StashKey[float] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
