@@ -280,6 +280,8 @@ def _converted(values: Any, column: Column, source: Source, wishes: Wishes, wron
         )
     if column.how == "text":
         return values.cast(pa.string())
+    if isinstance(values, pa.Array) and pa.types.is_fixed_size_binary(values.type):
+        values = values.cast(pa.binary())
     if column.how == "json":
         return _documents(values)
     if column.how == "label":

@@ -24,7 +24,7 @@ from lakebed.errors import (
     TransformError,
 )
 from lakebed.importers.collecting import ASIDE, NO_SEARCH
-from lakebed.importers.plan import Plan, Problem, TensorPlan, kept, tensor
+from lakebed.importers.plan import Plan, Problem, TensorPlan, columns_of_rows, kept, tensor
 from lakebed.importers.registry import Importer, importer_of, recognised
 from lakebed.importers.report import ImportReport
 from lakebed.importers.source import Source
@@ -132,7 +132,7 @@ def import_from(
     >>> report.written, report.skipped  # doctest: +SKIP
     (4952, 48)
     """
-    source = Source.of(src, src_creds, follow_symlinks=follow_symlinks)
+    source = Source.of(src, src_creds, follow_symlinks=follow_symlinks, dest=_address_of(dest))
     importer = recognised(source)[0] if format == "auto" else importer_of(format)
     check_options(importer.name, importer.options(), options)
     wanted = chosen(split)
@@ -156,6 +156,12 @@ def import_from(
     return _Import(importer, source, plan, splits, how).run(dest)
 
 
+def _address_of(dest: Any) -> str:
+    if isinstance(dest, lakebed.Dataset):
+        return dest.path
+    return os.fspath(dest) if isinstance(dest, str | os.PathLike) else ""
+
+
 def _planned(
     importer: Importer,
     source: Source,
@@ -173,10 +179,14 @@ def _planned(
     only = [name for name, share in wanted.items() if share is None]
     with NO_SEARCH:
         planned = importer.plan_for(source, only, options)
-    planned.problems += [Problem(name, reason, 0) for name, reason in source.left_out.items()]
+    planned.problems += [
+        Problem(name, reason, 0) for name, reason in source.left_out.items() if not source.is_own(name)
+    ]
     plan, splits = splits_of(planned, wanted, seed)
     if not len(plan.items):
-        raise IngestionError(f"{source.shown} holds nothing to import: {plan.found}")
+        raise IngestionError(
+            f"{source.shown} holds nothing to import: {plan.found}{_first_of(plan.problems)}"
+        )
     return plan, splits
 
 
@@ -466,6 +476,7 @@ class _Import:
                 verbose=False,
                 before_publish=remember,
                 copy=False,
+                rows_apart=True,
             )
         except AllSamplesSkippedError:
             raise
@@ -518,9 +529,15 @@ def _create_tensor(ds: lakebed.Dataset, one: TensorPlan, rows: int) -> None:
 
 def _check_strict(plan: Plan) -> None:
     if plan.problems:
-        first, more = plan.problems[0], len(plan.problems) - 1
-        rest = f", and {more:,} more" if more else ""
-        raise IngestionError(f"{first.where}: {first.reason}{rest}")
+        raise IngestionError(_first_of(plan.problems).removeprefix(". "))
+
+
+def _first_of(problems: Sequence[Problem]) -> str:
+    """Return a sentence about the first problem and how many more there are; nothing of none."""
+    if not problems:
+        return ""
+    rest = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""
+    return f". {problems[0].where}: {problems[0].reason}{rest}"
 
 
 def _split_counts(ds: lakebed.Dataset, name: str, first: int) -> dict[str, int]:
@@ -631,7 +648,7 @@ def _many(
     missing: tuple[str, ...],
 ) -> Iterator[Any]:
     """Make the rows of several items, a row each, as columns."""
-    for found in importer.many([item for _, item in entries], context):
+    for found in _made(importer, [item for _, item in entries], context):
         if isinstance(found, Skipped):
             yield found
             continue
@@ -646,3 +663,38 @@ def _many(
                 made, which = kept(made, rows), [which[row] for row in rows]
         if which:
             yield RowsOfItems(made, which, entries)
+
+
+def _made(importer: Importer, items: Sequence[Any], context: Any) -> Iterator[Any]:
+    """Let an importer make the rows of several items; where that fails, of each that is left by itself.
+
+    One item may have what the importer did not reckon with: that costs its own row, which is told.
+    """
+    done: set[int] = set()
+    told: set[str] = set()
+    try:
+        for found in importer.many(items, context):
+            if isinstance(found, Skipped):
+                told.add(found.where)
+            else:
+                done.update(found[0])
+            yield found
+    except Exception:  # noqa: BLE001 - told by those that fail by themselves
+        yield from _one_by_one(importer, items, context, done, told)
+
+
+def _one_by_one(
+    importer: Importer, items: Sequence[Any], context: Any, done: set[int], told: set[str]
+) -> Iterator[Any]:
+    """Let an importer make the row of each item that is not done, by itself."""
+    for at, item in enumerate(items):
+        if at in done:
+            continue
+        try:
+            for row in importer.rows(item, context):
+                if not isinstance(row, Skipped):
+                    yield [at], columns_of_rows([row])
+                elif row.where not in told:
+                    yield row
+        except Exception as error:  # noqa: BLE001 - told, with the item
+            yield Skipped(str(item), f"unexpected {type(error).__name__}: {error}")
