@@ -178,7 +178,8 @@ class Source:
     @property
     def left_out(self) -> dict[str, str]:
         """Why by name of what is in the folder and no file of the source: links that lead out, pipes, datasets."""
-        return self._listing[1] if self.is_folder else {}
+        is_listed = self.is_local or "_listing" in self.__dict__  # of a bucket, no listing for this alone
+        return self._listing[1] if is_listed and self.is_folder else {}
 
     def is_own(self, name: str) -> bool:
         """Whether a name in the folder is that of what is written, or of a part of it."""
