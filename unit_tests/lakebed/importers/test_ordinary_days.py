@@ -354,3 +354,14 @@ def test_a_bad_file_in_a_table_is_told_with_its_row_group(tmp_path: Path) -> Non
     report = brought("parquet", tmp_path / "a.parquet", media={"photo": "image"})
     assert (report.written, report.left_out[0]["where"]) == (2, "a.parquet, row group 0, row 1 of it")
     assert importing.INFO in report.dataset.info
+
+
+def test_classes_that_hugging_face_does_not_know(tmp_path: Path) -> None:
+    """A test split has -1 in place of each class: its rows come in, without one."""
+    told = {"info": {"features": {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}}}
+    schema = pa.schema([("label", pa.int64())], {"huggingface": json.dumps(told)})
+    pq.write_table(pa.table({"label": [1, -1, None, 0]}, schema), tmp_path / "a.parquet")
+    report = brought("parquet", tmp_path / "a.parquet")
+    assert (report.written, report.skipped) == (4, 0)
+    assert [row.data()["text"] for row in report.dataset.label] == [["dog"], [], [], ["cat"]]
+    assert report.dataset.label.null_mask().tolist() == [False, True, True, False]
