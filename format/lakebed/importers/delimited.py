@@ -296,7 +296,8 @@ def _check_last(source: Source, name: str, style: _Style, batch: pa.RecordBatch)
     IngestionError
         If a quote is not closed.
     """
-    if style.quote is None or not batch.num_rows or name.endswith(".gz"):
+    is_wide = style.encoding.lower().startswith(("utf-16", "utf16", "utf-32", "utf32"))
+    if style.quote is None or not batch.num_rows or name.endswith(".gz") or is_wide:
         return
     last = batch.column(batch.num_columns - 1)[batch.num_rows - 1].as_py()
     if last is None or "\n" not in last:
@@ -351,14 +352,14 @@ def _header(source: Source, name: str, style: _Style) -> tuple[list[str], int]:
 
 def _apart(names: Sequence[str]) -> list[str]:
     """Return names of columns without any twice: the second one of a name gets ``_2``, and so on."""
-    found: list[str] = []
+    said, found = frozenset(names), dict[str, None]()
     for name in names:
         count, one = 1, name
-        while one in found or (count > 1 and one in names):
+        while one in found or (count > 1 and one in said):
             count += 1
             one = f"{name}_{count}"
-        found.append(one)
-    return found
+        found[one] = None
+    return list(found)
 
 
 def _check_names(types: Mapping[str, Any], names: Sequence[str], file: str) -> None:

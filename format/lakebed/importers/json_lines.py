@@ -7,6 +7,7 @@ file is read twice, in pieces of some megabytes; a piece is an item.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCHED = True
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _PIECE_BYTES = 4 << 20
 _MOST_LINE_BYTES = 256 << 20
@@ -181,7 +184,7 @@ def _lines(source: Source, piece: _Piece) -> Iterator[Any]:
             continue
         try:
             found = json.loads(text)
-            if b"\\u" in text:
+            if _SURROGATE.search(text):
                 json.dumps(found, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             yield Skipped(where, "half of a surrogate pair, which is no text")
