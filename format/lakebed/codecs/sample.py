@@ -108,6 +108,8 @@ class Sample:
             data = self.buffer
             self._kind = sniff(data, self.path)
             if self._kind is None:
+                if not len(data):
+                    raise CorruptedSampleError(f"{self._place()}: an empty file, of 0 bytes")
                 raise CorruptedSampleError(
                     f"{self._place()}: {len(data)} bytes that are no known kind of file; "
                     "if you know the compression, name it when you read the file"

@@ -303,9 +303,7 @@ def _record(
     name = target.free(f"{piece.split or 'images'}/{stem}{suffix_of(picture)}")
     target.put(name, file_of(picture))
     height, width = (int(side) for side in picture.shape[:2])
-    image_id = (
-        int(row[context.image_id].numpy().reshape(-1)[0]) if context.image_id is not None else number + 1
-    )
+    image_id = _id(row[context.image_id]) if context.image_id is not None else number + 1
     record: dict[str, Any] = (
         dict(row[context.image_info].dict() or {}) if context.image_info is not None else {}
     )
@@ -315,6 +313,10 @@ def _record(
         of = _panoptic if group.is_panoptic else _annotations
         found[group.name] = [_text(one) for one in of(row, number, record, group, piece, target)]
     return found
+
+
+def _id(value: lakebed.Tensor) -> int | str:
+    return str(value.text()) if value.htype == "text" else int(value.numpy().reshape(-1)[0])
 
 
 def _annotations(

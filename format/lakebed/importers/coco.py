@@ -80,6 +80,7 @@ class _Context:
     images: str
     plain: bool
     panoptic: Source | None
+    has_text_ids: bool
 
     def record(self, item: _Row) -> dict[str, Any]:
         """Return what is said of a picture."""
@@ -98,7 +99,8 @@ class _Context:
         row[self.images] = self.media.value(item.file)
         if self.plain:
             row["file"] = record.pop("file_name", item.file)
-            row["image_id"] = record.pop("id", None)
+            key = record.pop("id", None)
+            row["image_id"] = str(key) if self.has_text_ids and key is not None else key
             row["image_info"] = record
         return row
 
@@ -340,6 +342,7 @@ class _Planner:
         # By split and file name: the record, and annotations by kind.
         self._rows: dict[str, dict[str, _Row]] = {}
         self._unlisted: set[str] = set(self._pictures.files)
+        self._has_text_ids = False  # of pictures
 
     def plan(
         self,
@@ -374,7 +377,9 @@ class _Planner:
         if self._plain:
             tensors += [
                 tensor("file", "text"),
-                tensor("image_id", dtype="int64", create_shape_tensor=False),
+                tensor("image_id", "text")
+                if self._has_text_ids
+                else tensor("image_id", dtype="int64", create_shape_tensor=False),
                 tensor("image_info", "json"),
             ]
         self._tell_problems()
@@ -391,6 +396,7 @@ class _Planner:
             image_tensor,
             self._plain,
             self._panoptic(),
+            self._has_text_ids,
         )
         return Plan(
             f"COCO: {len(items):,} pictures, {kinds}",
@@ -457,6 +463,7 @@ class _Planner:
                 self._problem(where, f"the id {key!r} is there twice")
                 continue
             by_id[key] = found
+            self._has_text_ids |= type(key) is str
             if found not in rows:
                 rows[found] = _Row(found, (number, at), {})
                 self._unlisted.discard(found)
@@ -493,7 +500,7 @@ class _Planner:
         try:
             found = self._pictures.find(file_name)
         except NotFoundError as error:
-            near = self._by_name.get(file_name.rpartition("/")[2], ())
+            near = self._by_name.get(file_name.replace("\\", "/").rpartition("/")[2], ())
             if len(near) > 1 and split:
                 # Each split may have a folder of its own, with names that others have too.
                 inside = [one for one in near if split in one.split("/")[:-1]]
@@ -508,18 +515,23 @@ class _Planner:
 
     def _merge_categories(self, kind: Kind, name: str, categories: Any) -> None:
         known = {one.get("id"): one for one in kind.categories}
+        mine: set[Any] = set()  # of this file
         for one in categories if isinstance(categories, list) else ():
             if not isinstance(one, dict) or not isinstance(one.get("id"), int):
                 self._problem(f"{name}: categories", f"{str(one)[:80]} is no category", rows=0)
-            elif one["id"] not in known:
+                continue
+            if one["id"] not in known:
                 known[one["id"]] = one
                 kind.categories.append(one)
             elif known[one["id"]].get("name") != one.get("name"):
                 first = known[one["id"]].get("name")
+                told = f"{name}: category {one['id']} is {one.get('name')!r}, and {first!r}"
+                if one["id"] in mine:
+                    raise IngestionError(f"{told} in the same file: give one of them another id")
                 raise IngestionError(
-                    f"{name}: category {one['id']} is {one.get('name')!r}, and {first!r} in a file before: give the "
-                    "files groups of their own, groups={...} (--groups)"
+                    f"{told} in a file before: give the files groups of their own, groups={{...}} (--groups)"
                 )
+            mine.add(one["id"])
 
     def _problem(self, where: str, reason: str, rows: int = 1) -> None:
         if rows or len(self._problems) < _TOLD:

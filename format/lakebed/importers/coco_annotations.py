@@ -149,7 +149,7 @@ def tensors_of(
         if key == "bbox" and of <= {"ints", "floats"} and everywhere:
             dtypes[key] = "float64" if dedicated else "float32"
             add(key, htype="bbox", dtype=dtypes[key], coords={"type": "pixel", "mode": "LTWH"})
-        elif key == "category_id" and of <= {"int"} and labels and everywhere:
+        elif key == "category_id" and of <= {"int", "float"} and labels and everywhere:
             info = {"category_ids": list(labels), "categories": kind.categories}
             add(key, htype="class_label", class_names=list(labels.values()), info=info)
         elif key == "segmentation":
@@ -227,9 +227,9 @@ def values_of(
     name = reader.names
     for key, full in name.items():
         if key == "bbox":
-            row[full] = np.array([one["bbox"] for one in found], reader.dtypes[key]).reshape(len(found), 4)
-        elif key == "category_id":
-            row[full] = [reader.labels[one["category_id"]] for one in found] or np.zeros(0, np.uint32)
+            row[full] = _boxes(found, reader.dtypes[key])
+        elif key == "category_id" and key not in reader.dtypes:
+            row[full] = [_label(one, reader.labels) for one in found] or np.zeros(0, np.uint32)
         elif key == "keypoints":
             points = np.array([one["keypoints"] for one in found], reader.dtypes[key])
             row[full] = points.T if found else None
@@ -246,6 +246,25 @@ def values_of(
     return row
 
 
+def _boxes(found: list[dict[str, Any]], dtype: str) -> NDArray[Any]:
+    for one in found:
+        box = one["bbox"]
+        if type(box) is not list or len(box) != 4:
+            raise IngestionError(f"{_named(one)}: bbox is {str(box)[:80]}, and not four numbers")
+    return np.array([one["bbox"] for one in found], dtype).reshape(len(found), 4)
+
+
+def _label(one: dict[str, Any], labels: Mapping[int, str]) -> str:
+    found = labels.get(one["category_id"])
+    if found is None:
+        raise IngestionError(f"{_named(one)}: category_id {one['category_id']!r} is none of the categories'")
+    return found
+
+
+def _named(one: Mapping[str, Any]) -> str:
+    return f"annotation {one['id']}" if "id" in one else "an annotation"
+
+
 def _segmentations(
     found: list[dict[str, Any]], reader: Reader, size: tuple[int, int], row: dict[str, Any]
 ) -> None:
@@ -257,6 +276,10 @@ def _segmentations(
     for number, one in enumerate(found):
         of = one.get("segmentation")
         if type(of) is list:
+            if any(type(part) is not list for part in of):
+                raise IngestionError(
+                    f"{_named(one)}: segmentation is no list of polygons, each a list of x and y in turns"
+                )
             parts += of
             owners += [number] * len(of)
         elif type(of) is dict:

@@ -78,7 +78,10 @@ class _Columns:
             "segmentation": self._polygons,
         }
         for key, column in zip(asked, found, strict=True):
-            put: Callable[[str, Any], object] = take.get(key, self._numbers_of)
+            is_number = key == "category_id" and key in reader.dtypes  # without categories that name it
+            put: Callable[[str, Any], object] = (
+                self._numbers_of if is_number else take.get(key, self._numbers_of)
+            )
             put(key, column)
         if "other" in reader.names:
             self._others()
@@ -196,7 +199,7 @@ def _kind_of(key: str, reader: Reader) -> str:
         return "P"
     if key == "caption":
         return "v"
-    return "i" if key == "category_id" or reader.dtypes[key] == "int64" else "f"
+    return "i" if reader.dtypes.get(key, "int64") == "int64" else "f"
 
 
 def _ends(counts: Ints) -> Ints:

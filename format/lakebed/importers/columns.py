@@ -280,8 +280,15 @@ def _converted(values: Any, column: Column, source: Source, wishes: Wishes, wron
         )
     if column.how == "text":
         return values.cast(pa.string())
+    if isinstance(values, pa.Array) and pa.types.is_fixed_size_binary(values.type):
+        values = values.cast(pa.binary())
     if column.how == "json":
         return _documents(values)
+    if column.how == "class":
+        # What Hugging Face has for samples whose class is not known is a negative number.
+        import pyarrow.compute as pc
+
+        return pc.if_else(pc.less(values, 0), None, values)
     if column.how == "label":
         if pa.types.is_dictionary(values.type):
             words = values.dictionary.cast(pa.string())
@@ -418,7 +425,7 @@ def _tensor_of(
     if said is not None:
         return _media_of(name, said, kind, values, wishes, source, problems)
     if feature.get("_type") == "ClassLabel" and pa.types.is_integer(kind):
-        return "arrow", tensor(
+        return "class", tensor(
             name, "class_label", class_names=[str(one) for one in feature.get("names") or ()]
         )
     if field.name in wishes.labels or (pa.types.is_dictionary(kind) and _is_text(kind.value_type)):

@@ -6,6 +6,8 @@ text. An item is a file.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +28,10 @@ BATCHED = True
 
 _BLOCK_BYTES = 8 << 20
 _HEAD_BYTES = 1 << 16
+_TAIL_BYTES = 64
 _DIGITS = 17  # decimal digits that tell any float64 from its neighbours
+# What Excel writes above the names of the columns.
+_SAID = re.compile(r"\ufeff?sep=(.)\r?\n", re.IGNORECASE)
 _SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 # What a column may be, in the order in which it is tried; text is what is left.
 _TRIED = ("int64", "float64", "bool", "date32", "timestamp", "timestamp with zone")
@@ -135,9 +140,12 @@ def plan(
     first: pa.RecordBatch | None = None
     rounded: dict[str, int] = {}
     rows = 0
+    bad: list[Skipped] = []
     by_split: dict[str, list[_File]] = {}
     for file in files:
-        for batch in _text_batches(source, file, style, None):
+        batch = None
+        for batch in _batches(source, file, style, None, bad):
+            del bad[1:]
             first = batch if first is None else first
             _check_names(types, batch.schema.names, file)
             rows += batch.num_rows
@@ -146,10 +154,21 @@ def plan(
                 possible[:] = [kind for kind in possible if _fits(column, kind)]
                 if possible[:1] == ["float64"]:
                     rounded[name] = rounded.get(name, 0) + _rounded(column)
+        if batch is not None:
+            _check_last(source, file, style, batch)
         stem = stem_of(file)
         by_split.setdefault(SPLITS.get(stem, "") if len(files) > 1 else "", []).append(_File(file))
+    if not rows:
+        told = f". {bad[0].where}: {bad[0].reason}" if bad else ""
+        raise IngestionError(
+            f"{source.shown} holds nothing to import: no rows below the names of columns{told}"
+        )
     schema = _schema(types)
     problems: list[Problem] = []
+    header, _ = _header(source, files[0], style)
+    for name, said in zip(_apart(header), header, strict=True):
+        if name != said:
+            problems.append(Problem(name, f"another column is called {said!r}, too: this one is {name!r}", 0))
     small = first.slice(0, 64) if first is not None else None
     for name, many in rounded.items():
         if many and schema.field(name).type == "double":
@@ -194,8 +213,10 @@ def _delimiter(source: Source, name: str, encoding: str) -> str:
     if ".tsv" in name:
         return "\t"
     with _opened(source, name) as file:
-        line = file.read(_HEAD_BYTES).decode(encoding, "replace").partition("\n")[0]
-    return max((",", ";", "\t", "|"), key=line.count)
+        head = file.read(_HEAD_BYTES).decode(encoding, "replace")
+    said = _SAID.match(head)
+    line = head.partition("\n")[0]
+    return said[1] if said else max((",", ";", "\t", "|"), key=line.count)
 
 
 def _opened(source: Source, name: str) -> Any:
@@ -203,12 +224,6 @@ def _opened(source: Source, name: str) -> Any:
 
     file = source.open("" if source.is_file else name)
     return pa.CompressedInputStream(file, "gzip") if name.endswith(".gz") else file
-
-
-def _text_batches(
-    source: Source, name: str, style: _Style, bad: list[Skipped] | None
-) -> Iterator[pa.RecordBatch]:
-    yield from _batches(source, name, style, None, [] if bad is None else bad)
 
 
 def _batches(
@@ -234,9 +249,10 @@ def _batches(
         return "skip"
 
     with reading(name):
-        names = style.names or _header(source, name, style)
+        names, skipped = _header(source, name, style)
+    is_double = len(set(names)) < len(names)
     types = (
-        {column: pa.string() for column in names}
+        {column: pa.string() for column in _apart(names)}
         if schema is None
         else dict(zip(schema.names, schema.types, strict=True))
     )
@@ -249,9 +265,13 @@ def _batches(
         false_values=["false", "False", "FALSE"],
     )
     read = pacsv.ReadOptions(
-        block_size=_BLOCK_BYTES, encoding=style.codec, column_names=list(style.names) if style.names else None,
+        block_size=_BLOCK_BYTES,
+        encoding=style.codec,
+        column_names=_apart(names) if style.names or is_double else None,
+        skip_rows=skipped,
+        skip_rows_after_names=0 if style.names or not is_double else 1,
         use_threads=False,
-    )  # fmt: skip
+    )
     parse = pacsv.ParseOptions(
         delimiter=style.delimiter,
         quote_char=style.quote or False,
@@ -266,6 +286,30 @@ def _batches(
     ):
         _ = reader.schema.names  # which are no text of the encoding, perhaps
         yield from reader
+
+
+def _check_last(source: Source, name: str, style: _Style, batch: pa.RecordBatch) -> None:
+    """Refuse a file whose last field is all that follows a quote: Arrow takes the end of the file for its end.
+
+    Raises
+    ------
+    IngestionError
+        If a quote is not closed.
+    """
+    is_wide = style.encoding.lower().startswith(("utf-16", "utf16", "utf-32", "utf32"))
+    if style.quote is None or not batch.num_rows or name.endswith(".gz") or is_wide:
+        return
+    last = batch.column(batch.num_columns - 1)[batch.num_rows - 1].as_py()
+    if last is None or "\n" not in last:
+        return
+    with _opened(source, name) as file:
+        file.seek(-min(source.files[name], _TAIL_BYTES), os.SEEK_END)
+        tail = file.read().decode(style.encoding, "replace").rstrip("\r\n")
+    if not tail.endswith(style.quote):
+        raise IngestionError(
+            f"{name}: the quote before {last[:60]!r} is not closed, so that the rest of the file is one field: close "
+            "it, or take quotes as they are (quote='', --quote '')"
+        )
 
 
 @contextmanager
@@ -284,21 +328,38 @@ def _hinted(name: str, style: _Style) -> Iterator[None]:
         raise IngestionError(f"{name}: {error}{hint}") from error
 
 
-def _header(source: Source, name: str, style: _Style) -> list[str]:
+def _header(source: Source, name: str, style: _Style) -> tuple[list[str], int]:
+    """Return the names of the columns, and how many lines are before what tells them."""
     import csv
     import io
 
     with _opened(source, name) as file:
         head = file.read(_HEAD_BYTES).decode(style.codec, "replace")
-    lines = (
-        csv.reader(io.StringIO(head), delimiter=style.delimiter, quotechar=style.quote)
-        if style.quote
-        else csv.reader(io.StringIO(head), delimiter=style.delimiter, quoting=csv.QUOTE_NONE)
+    said = _SAID.match(head)
+    if style.names is not None:
+        return list(style.names), 1 if said else 0
+    lines = csv.reader(
+        io.StringIO(head[said.end() :] if said else head),
+        delimiter=style.delimiter,
+        quotechar=style.quote or None,
+        quoting=csv.QUOTE_MINIMAL if style.quote else csv.QUOTE_NONE,
     )
     try:
-        return next(lines, [])
+        return next((line for line in lines if line), []), 1 if said else 0
     except csv.Error as error:
         raise IngestionError(f"{name}: the first line names no columns: {error}") from error
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Return names of columns without any twice: the second one of a name gets ``_2``, and so on."""
+    said, found = frozenset(names), dict[str, None]()
+    for name in names:
+        count, one = 1, name
+        while one in found or (count > 1 and one in said):
+            count += 1
+            one = f"{name}_{count}"
+        found[one] = None
+    return list(found)
 
 
 def _check_names(types: Mapping[str, Any], names: Sequence[str], file: str) -> None:
@@ -326,7 +387,7 @@ def _fits(column: pa.Array, kind: str) -> bool:
     except pa.ArrowInvalid:
         return False
     if kind == "float64":
-        return not pc.any(pc.match_substring_regex(column, r"^[+-]?0\d|^\d{17,}$|^ | $")).as_py()
+        return not pc.any(pc.match_substring_regex(column, r"^-?0\d|^\+|^-?\d{17,}$|^ | $")).as_py()
     return True
 
 

@@ -23,14 +23,14 @@ from lakebed.errors import (
     SkippedRowError,
     TransformError,
 )
+from lakebed.importers import making
 from lakebed.importers.collecting import NO_SEARCH, aside
-from lakebed.importers.plan import Plan, Problem, TensorPlan, kept, tensor
+from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.registry import Importer, importer_of, recognised
 from lakebed.importers.report import ImportReport
 from lakebed.importers.source import Source
 from lakebed.importers.splits import Splits, chosen, splits_of
 from lakebed.options import check_options
-from lakebed.transforms.output import RowsOfItems, Skipped
 
 # Key of the infos of datasets under which imports are remembered.
 INFO = "imports"
@@ -132,7 +132,7 @@ def import_from(
     >>> report.written, report.skipped  # doctest: +SKIP
     (4952, 48)
     """
-    source = Source.of(src, src_creds, follow_symlinks=follow_symlinks)
+    source = Source.of(src, src_creds, follow_symlinks=follow_symlinks, dest=_address_of(dest))
     importer = recognised(source)[0] if format == "auto" else importer_of(format)
     check_options(importer.name, importer.options(), options)
     wanted = chosen(split)
@@ -156,6 +156,12 @@ def import_from(
     return _Import(importer, source, plan, splits, how).run(dest)
 
 
+def _address_of(dest: Any) -> str:
+    if isinstance(dest, lakebed.Dataset):
+        return dest.path
+    return os.fspath(dest) if isinstance(dest, str | os.PathLike) else ""
+
+
 def _planned(
     importer: Importer,
     source: Source,
@@ -173,10 +179,14 @@ def _planned(
     only = [name for name, share in wanted.items() if share is None]
     with NO_SEARCH:
         planned = importer.plan_for(source, only, options)
-    planned.problems += [Problem(name, reason, 0) for name, reason in source.left_out.items()]
+    planned.problems += [
+        Problem(name, reason, 0) for name, reason in source.left_out.items() if not source.is_own(name)
+    ]
     plan, splits = splits_of(planned, wanted, seed)
     if not len(plan.items):
-        raise IngestionError(f"{source.shown} holds nothing to import: {plan.found}")
+        raise IngestionError(
+            f"{source.shown} holds nothing to import: {plan.found}{_first_of(plan.problems)}"
+        )
     return plan, splits
 
 
@@ -429,7 +439,7 @@ class _Import:
         how, importer, plan = self._how, self._importer, self._plan
         planned = {one.name for one in self._tensors}
         missing = tuple(name for name in ds.tensors if name not in planned)
-        maker: Callable[..., Iterator[Any]] = _columns if importer.is_batched else _each
+        maker: Callable[..., Iterator[Any]] = making.columns if importer.is_batched else making.each
         size = 1 if importer.is_batched else None
         scheduler = how.scheduler or importer.scheduler
         if scheduler == "processed" and ds.path.startswith("mem://"):
@@ -437,7 +447,7 @@ class _Import:
         workers = min(os.cpu_count() or 1, _MOST_WORKERS) if how.workers is None else how.workers
         if importer.batch:
             # Small enough for every worker to have some.
-            maker, size = _many, min(importer.batch, -(-len(plan.items) // (2 * max(workers, 1))))
+            maker, size = making.many, min(importer.batch, -(-len(plan.items) // (2 * max(workers, 1))))
 
         def remember(done: Any) -> None:
             self._report.count(done, self._earlier)
@@ -448,7 +458,7 @@ class _Import:
         try:
             done = lakebed.transform(
                 maker,
-                _Items(plan.items),
+                making.Items(plan.items),
                 ds,
                 batch_size=size,
                 num_workers=workers if len(plan.items) > 1 else 0,
@@ -466,6 +476,7 @@ class _Import:
                 verbose=False,
                 before_publish=remember,
                 copy=False,
+                rows_apart=True,
             )
         except AllSamplesSkippedError:
             raise
@@ -518,9 +529,15 @@ def _create_tensor(ds: lakebed.Dataset, one: TensorPlan, rows: int) -> None:
 
 def _check_strict(plan: Plan) -> None:
     if plan.problems:
-        first, more = plan.problems[0], len(plan.problems) - 1
-        rest = f", and {more:,} more" if more else ""
-        raise IngestionError(f"{first.where}: {first.reason}{rest}")
+        raise IngestionError(_first_of(plan.problems).removeprefix(". "))
+
+
+def _first_of(problems: Sequence[Problem]) -> str:
+    """Return a sentence about the first problem and how many more there are; nothing of none."""
+    if not problems:
+        return ""
+    rest = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""
+    return f". {problems[0].where}: {problems[0].reason}{rest}"
 
 
 def _split_counts(ds: lakebed.Dataset, name: str, first: int) -> dict[str, int]:
@@ -531,118 +548,3 @@ def _split_counts(ds: lakebed.Dataset, name: str, first: int) -> dict[str, int]:
         for one in ds.read_columns(first, len(ds), [name])[name].value_counts().to_pylist()
     }
     return {split: counts.get(number, 0) for number, split in enumerate(ds[name].info["class_names"])}
-
-
-# -- what workers do ---------------------------------------------------------------------------------------------
-
-
-class _Items(Sequence[tuple[int, Any]]):
-    """Items of a plan with their numbers."""
-
-    def __init__(self, items: Sequence[Any]) -> None:
-        self._items = items
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [_Numbered((at, self._items[at])) for at in range(*index.indices(len(self)))]
-        return _Numbered((index, self._items[index]))
-
-
-class _Numbered(tuple[int, Any]):
-    """An item with its number, which messages leave out."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return str(self[1])
-
-
-def _each(
-    entry: tuple[int, Any], importer: Importer, context: Any, splits: Splits, missing: tuple[str, ...]
-) -> Iterator[Any]:
-    """Make the rows of an item, one at a time."""
-    number, item = entry
-    empty = dict.fromkeys(missing)
-    drawn: Callable[[int], str] | None = _drawn(splits, number) if splits.names else None
-    at = 0
-    for row in importer.rows(item, context):
-        if type(row) is not dict and not isinstance(row, Mapping):
-            yield row
-            continue
-        if drawn is None:
-            yield {**row, **empty} if empty else row
-            continue
-        split = drawn(at)
-        at += 1
-        if splits.only is None:
-            yield {**row, **empty, splits.tensor: split}
-        elif splits.only == split:
-            yield {**row, **empty}
-
-
-def _drawn(splits: Splits, number: int) -> Callable[[int], str]:
-    known: list[str] = []
-
-    def of(at: int) -> str:
-        if at >= len(known):
-            known[:] = splits.of(number, max(1, 8 * at))
-        return known[at]
-
-    return of
-
-
-def _columns(
-    entries: Sequence[tuple[int, Any]],
-    importer: Importer,
-    context: Any,
-    splits: Splits,
-    missing: tuple[str, ...],
-) -> Iterator[Any]:
-    """Make the rows of an item, as columns."""
-    for number, item in entries:
-        found: Any = importer.rows(item, context)
-        at = 0
-        for columns in [found] if isinstance(found, Mapping) else found:
-            if not isinstance(columns, Mapping):
-                yield columns
-                continue
-            count = len(next(iter(columns.values())))
-            if not count:
-                continue
-            made = {**columns, **{name: [None] * count for name in missing}}
-            if splits.names:
-                of = splits.of(number, at + count)[at:]
-                at += count
-                if splits.only is None:
-                    made[splits.tensor] = of
-                else:
-                    made = kept(made, [index for index, split in enumerate(of) if split == splits.only])
-            yield made
-
-
-def _many(
-    entries: Sequence[tuple[int, Any]],
-    importer: Importer,
-    context: Any,
-    splits: Splits,
-    missing: tuple[str, ...],
-) -> Iterator[Any]:
-    """Make the rows of several items, a row each, as columns."""
-    for found in importer.many([item for _, item in entries], context):
-        if isinstance(found, Skipped):
-            yield found
-            continue
-        which, columns = found
-        made = {**columns, **{name: [None] * len(which) for name in missing}}
-        if splits.names:
-            of = [splits.of(entries[at][0], 1)[0] for at in which]
-            if splits.only is None:
-                made[splits.tensor] = of
-            else:
-                rows = [row for row, split in enumerate(of) if split == splits.only]
-                made, which = kept(made, rows), [which[row] for row in rows]
-        if which:
-            yield RowsOfItems(made, which, entries)

@@ -7,6 +7,7 @@ file is read twice, in pieces of some megabytes; a piece is an item.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCHED = True
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _PIECE_BYTES = 4 << 20
 _MOST_LINE_BYTES = 256 << 20
@@ -95,23 +98,29 @@ def plan(
     first: list[dict[str, Any]] = []
     items: list[_Piece] = []
     splits: dict[str, range] = {}
-    rows = 0
+    rows, bad = 0, None
     ordered = sorted(files, key=lambda name: list(SPLITS.values()).index(SPLITS.get(stem_of(name), "test")))
     for file in ordered if len(files) > 1 else files:
         start = len(items)
         for piece in _pieces(source, file):
             items.append(piece)
             for line in _lines(source, piece):
-                if not isinstance(line, Skipped):
-                    rows += 1
-                    _look(kinds, line)
-                    if len(first) < 64:
-                        first.append(line)
+                if isinstance(line, Skipped):
+                    bad = bad or line
+                    continue
+                rows += 1
+                _look(kinds, line)
+                if len(first) < 64:
+                    first.append(line)
         split = SPLITS.get(stem_of(file), "") if len(files) > 1 else ""
         before = splits.get(split, range(start, start))
         splits[split] = range(before.start, len(items))
     if not kinds:
-        raise IngestionError(f"{source.shown} has no line that is an object of JSON")
+        told = f". {bad.where}: {bad.reason}" if bad is not None else ""
+        raise IngestionError(
+            f"{source.shown} has no line that is an object of JSON with keys{told}. A list of objects is read by "
+            "json.load, and imported as a data frame: import_from('dataframe', pandas.DataFrame(objects), ...)"
+        )
     schema = _schema(kinds, embeddings)
     problems: list[Problem] = []
     columns, tensors = columns_of(schema, wishes, _batch(first, schema), source, problems)
@@ -175,6 +184,11 @@ def _lines(source: Source, piece: _Piece) -> Iterator[Any]:
             continue
         try:
             found = json.loads(text)
+            if _SURROGATE.search(text):
+                json.dumps(found, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            yield Skipped(where, "half of a surrogate pair, which is no text")
+            continue
         except (ValueError, RecursionError) as error:
             yield Skipped(
                 where, f"no JSON: {error}" if isinstance(error, ValueError) else "nested too deeply"

@@ -98,6 +98,7 @@ def plan(
     problems: list[Problem] = []
     schema: pa.Schema | None = None
     by_split: dict[str, list[_Group]] = {}
+    told: dict[str, str] = {}  # columns that only names of folders have, and where
     rows = 0
     for name in names:
         try:
@@ -111,11 +112,16 @@ def plan(
             continue
         schema = found if schema is None else _same(schema, found, name)
         rows += sum(groups)
+        told |= {key: name for key in _partitions(name) if key not in found.names and key not in told}
         of = by_split.setdefault(_split_of(name), [])
         of += [_Group(name, at, count) for at, count in enumerate(groups) if count]
     if schema is None:
         raise IngestionError(f"{problems[0].where}: {problems[0].reason}")
     items = [group for groups in by_split.values() for group in groups]
+    problems += [
+        Problem(name, f"the column {key!r} is told by names of folders alone, and not imported", 0)
+        for key, name in told.items()
+    ]
     columns, tensors = columns_of(schema, wishes, _first(source, items), source, problems)
     splits: dict[str, range] = {}
     at = 0
@@ -191,6 +197,12 @@ def _split_of(name: str) -> str:
             return SPLITS.get(value, value)
     first = last.partition("-")[0].partition(".")[0]
     return SPLITS.get(first, "")
+
+
+def _partitions(name: str) -> list[str]:
+    """Return the columns that folders tell, such as ``year`` in ``year=2024/a.parquet``; splits are none."""
+    keys = [folder.partition("=")[0] for folder in name.split("/")[:-1] if "=" in folder]
+    return [key for key in keys if key and key != "split"]
 
 
 def _first(source: Source, items: Sequence[_Group]) -> pa.RecordBatch | None:

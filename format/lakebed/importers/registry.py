@@ -180,7 +180,7 @@ def importer_of(name: str) -> Importer:
     known = {importer.name: importer for importer in importers()}
     if name not in known:
         near = get_close_matches(name, known, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "; auto finds out the format."
         raise IngestionError(f"no importer for {name!r}{hint} There are: {', '.join(sorted(known))}")
     return known[name]
 

@@ -20,7 +20,7 @@ _SHOWN = 10
 
 # What errors of appending say around their cause, and what is particular to a row in a reason.
 _WRAPPED = re.compile(r"^\w+: (?:Failed to append to the tensor '[^']*': )?")
-_ADVICE = " If you wish to skip the samples that cause errors, please specify `ignore_errors=True`."
+_ADVICE = ". If you wish to skip the samples that cause errors, please specify `ignore_errors=True`."
 _NAMES = re.compile(r"'[^']*'|\S*/\S*[^\s:]|\d[\d.,]*")
 
 
@@ -139,8 +139,10 @@ class ImportReport:
             self.reasons["others"] = self.reasons.get("others", 0) + untold
 
     def _note(self, where: str, reason: str, rows: int = 1) -> None:
-        reason = _WRAPPED.sub("", reason).removesuffix(_ADVICE)
-        kind = _NAMES.sub("...", reason.partition(";")[0])[:100]
+        reason = (
+            _WRAPPED.sub("", reason).removesuffix(_ADVICE).removeprefix(f"sample {self.source}/{where}: ")
+        )
+        kind = _NAMES.sub("...", reason.replace(where, "...").partition(";")[0])[:100]
         self.reasons[kind] = self.reasons.get(kind, 0) + rows
         if len(self.left_out) < _REMEMBERED:
             self.left_out.append({"where": where, "reason": reason})

@@ -34,6 +34,13 @@ MAX_DOCUMENT_BYTES = 4 << 30
 # What a file in a bucket is read by, bytes at a time.
 _BLOCK_BYTES = 1 << 20
 
+# Files and folders that systems leave among the files of users, besides those whose names begin with a dot.
+_LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx", "@eadir"})
+
+# What the folder of a dataset holds; its files are no files of a source that it lies in, such as its own.
+_OF_DATASETS = frozenset({"version_control_info.json", "dataset_meta.json"})
+_IS_DATASET = "a dataset of lakebed or Deep Lake, which is no part of the folder around it"
+
 
 @dataclass(frozen=True)
 class Source:
@@ -49,15 +56,18 @@ class Source:
         Credentials of a bucket or a web server.
     follow_symlinks
         Open files outside the root that symbolic links inside lead to.
+    dest
+        Address of what is written, which may lie inside; empty if that is not known.
     """
 
     address: str
     data: Any = None
     creds: Any = field(default=None, repr=False)
     follow_symlinks: bool = False
+    dest: str = ""
 
     @classmethod
-    def of(cls, src: Any, creds: Any = None, *, follow_symlinks: bool = False) -> Source:
+    def of(cls, src: Any, creds: Any = None, *, follow_symlinks: bool = False, dest: str = "") -> Source:
         """Return the source of a path, an address or an object.
 
         Raises
@@ -79,10 +89,10 @@ class Source:
             if not os.path.isfile(text) and not os.path.isdir(text):
                 raise InvalidPathException(f"{text!r} is neither a file nor a folder that can be imported")
             text = os.path.abspath(text)  # links stay
-        return cls(text, None, creds, follow_symlinks)
+        return cls(text, None, creds, follow_symlinks, dest)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: getattr(self, key) for key in ("address", "data", "creds", "follow_symlinks")}
+        return {key: getattr(self, key) for key in ("address", "data", "creds", "follow_symlinks", "dest")}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         for key, value in state.items():
@@ -96,7 +106,7 @@ class Source:
                 text = f"{self.address}/{text}"
             elif not self.is_local:
                 text = f"{self.address.rstrip('/')}/{text}"
-        return Source.of(text, self.creds, follow_symlinks=self.follow_symlinks)
+        return Source.of(text, self.creds, follow_symlinks=self.follow_symlinks, dest=self.dest)
 
     # -- what it is --------------------------------------------------------------------------------------------
 
@@ -159,15 +169,28 @@ class Source:
                 return {self.name: self._size_elsewhere()}
             with _reading(self.address):
                 return {self.name: os.stat(self.address).st_size}
-        found = self._listing[0]
+        found, left_out = self._listing
         if not found:
-            raise InvalidPathException(f"{self.shown} holds no files")
+            told = "".join(f"; {name}: {reason}" for name, reason in list(left_out.items())[:1])
+            raise InvalidPathException(f"{self.shown} holds no files{told}")
         return found
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Why by name of what is in the folder and no file of the source: links that lead out, pipes, devices."""
-        return self._listing[1] if self.is_folder and self.is_local else {}
+        """Why by name of what is in the folder and no file of the source: links that lead out, pipes, datasets."""
+        is_listed = self.is_local or "_listing" in self.__dict__  # of a bucket, no listing for this alone
+        return self._listing[1] if is_listed and self.is_folder else {}
+
+    def is_own(self, name: str) -> bool:
+        """Whether a name in the folder is that of what is written, or of a part of it."""
+        if not self.dest or scheme_of(self.dest) != scheme_of(self.address):
+            return False
+        if self.is_local:
+            dest = parse(self.dest).path if "://" in self.dest else os.path.expanduser(self.dest)
+            one, other = os.path.realpath(f"{self.address}/{name}"), os.path.realpath(dest)
+        else:
+            one, other = f"{self.address.rstrip('/')}/{name}", self.dest.rstrip("/")
+        return one == other or one.startswith(f"{other}/")
 
     @cached_property
     def folders(self) -> dict[str, list[str]]:
@@ -285,7 +308,7 @@ class Source:
     def _listing(self) -> tuple[dict[str, int], dict[str, str]]:
         """Sizes of the files, and what is none of them."""
         left_out: dict[str, str] = {}
-        found = dict(sorted(self._walk(left_out) if self.is_local else self._listed()))
+        found = dict(sorted(self._walk(left_out) if self.is_local else self._listed(left_out)))
         return found, dict(sorted(left_out.items()))
 
     def _walk(self, left_out: dict[str, str]) -> Iterator[tuple[str, int]]:
@@ -299,9 +322,13 @@ class Source:
                 left_out[folder or "."] = f"it cannot be listed: {error.strerror}"
                 continue
             with entries:
-                for entry in entries:
+                found = list(entries)
+                if folder and _OF_DATASETS.issubset(entry.name for entry in found):
+                    left_out[folder] = _IS_DATASET
+                    continue
+                for entry in found:
                     name = f"{folder}/{entry.name}" if folder else entry.name
-                    if entry.name.startswith("."):
+                    if _is_hidden(entry.name):
                         continue
                     if entry.is_symlink():
                         target = os.path.realpath(entry.path)
@@ -327,10 +354,19 @@ class Source:
                     else:
                         left_out[name] = "a pipe, a socket or a device is no file"
 
-    def _listed(self) -> Iterator[tuple[str, int]]:
-        for key, stat in self._storage.list(""):
-            if not key.endswith("/") and not key.rpartition("/")[2].startswith("."):
-                yield key, stat.size
+    def _listed(self, left_out: dict[str, str]) -> Iterator[tuple[str, int]]:
+        found = [(key, stat.size) for key, stat in self._storage.list("") if not key.endswith("/")]
+        last_parts: dict[str, set[str]] = {}
+        for key, _ in found:
+            folder, _, last = key.rpartition("/")
+            if folder and last in _OF_DATASETS:
+                last_parts.setdefault(folder, set()).add(last)
+        datasets = [folder for folder, names in last_parts.items() if names == _OF_DATASETS]
+        left_out.update(dict.fromkeys(datasets, _IS_DATASET))
+        inside = tuple(f"{folder}/" for folder in datasets)
+        for key, size in found:
+            if not key.startswith(inside) and not any(map(_is_hidden, key.split("/"))):
+                yield key, size
 
     def _size_elsewhere(self) -> int:
         found = self._one.stat(self._name)
@@ -350,6 +386,10 @@ class Source:
     @property
     def _name(self) -> str:
         return self.address.rpartition("/")[2]
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name.lower() in _LITTER
 
 
 @contextmanager

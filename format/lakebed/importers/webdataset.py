@@ -58,6 +58,8 @@ _MAX_NAME_BYTES = 1 << 20
 # What a compressed shard may become, times its size: more than zlib can.
 _MAX_RATIO = 1100
 _MAX_BRACES = 1_000_000
+# Keys of a shard that are remembered, to find samples whose files lie apart.
+_MOST_KEYS = 200_000
 _TOLD = "dataset.json"
 _MAX_TOLD_BYTES = 64 << 20
 
@@ -172,7 +174,7 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
             for member in _members(tar, item.shard, _limit(context.source, item.shard)):
                 if item.stop is not None and member.offset >= item.stop:
                     break
-                if not member.isreg() or member.issparse():
+                if not member.isreg() or member.issparse() or _is_hidden(member.name):
                     continue
                 of, suffix = _split(member.name)
                 if of != key:
@@ -256,11 +258,13 @@ def _scan(source: Source, shard: str, scan: _Scan) -> None:
     """Note the samples of a shard, and the stretches that workers take."""
     is_compressed = bool(_COMPRESSIONS[suffix_of(shard)])
     key, start, starts, has_globals = None, 0, [0], False
+    keys: set[int] = set()
+    apart = 0
     try:
         with _opened(source, shard) as tar:
             for member in _members(tar, shard, _limit(source, shard)):
                 has_globals |= bool(tar.pax_headers)
-                if member.isdir():
+                if member.isdir() or _is_hidden(member.name):
                     continue
                 if not member.isreg() or member.issparse():
                     scan.problems.append(
@@ -272,6 +276,9 @@ def _scan(source: Source, shard: str, scan: _Scan) -> None:
                 if of != key:
                     key = of
                     scan.rows += 1
+                    apart += hash(of) in keys
+                    if len(keys) < _MOST_KEYS:
+                        keys.add(hash(of))
                     if member.offset - start >= _ITEM_BYTES:
                         start = member.offset
                         starts.append(start)
@@ -279,6 +286,12 @@ def _scan(source: Source, shard: str, scan: _Scan) -> None:
         scan.problems.append(Problem(shard, f"the shard is damaged: {error}", 0))
     if key is None:
         return
+    if apart:
+        reason = (
+            f"{apart:,} samples have the key of an earlier one: files of a sample that do not follow each other make "
+            "rows of their own; sort the shard by names"
+        )
+        scan.problems.append(Problem(shard, reason, 0))
     if is_compressed or has_globals:
         scan.items.append(_Item(shard, 0, None))
         return
@@ -297,6 +310,11 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 # -- samples ------------------------------------------------------------------------------------------------------
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether it is none of a sample's files: WebDataset takes no names that begin with a dot; macOS adds such."""
+    return name.rpartition("/")[2].startswith(".")
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -257,6 +257,7 @@ def transform(
     resume: bool = True,
     before_publish: Callable[[TransformReport], object] | None = None,
     copy: bool = True,
+    rows_apart: bool = False,
 ) -> TransformReport:
     """Call a function with every item of an input, and append the rows that it returns to a dataset.
 
@@ -284,6 +285,9 @@ def transform(
         published together with the rows.
     copy
         Copy values that the function may change after it has returned or yielded them.
+    rows_apart
+        With ``ignore_errors``, leave out a row that cannot be written alone; otherwise all rows of its item are left
+        out with it.
 
     Returns
     -------
@@ -323,6 +327,7 @@ def transform(
         batch_size=batch_size,
         as_dicts=True,
         before_publish=before_publish,
+        rows_apart=rows_apart,
     )
     return run(called, [stage], data_in, ds_out, options)
 

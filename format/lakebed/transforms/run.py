@@ -69,6 +69,7 @@ class Options:
     batch_size: int | None = None
     as_dicts: bool = False
     before_publish: Callable[[TransformReport], object] | None = None
+    rows_apart: bool = False
 
     def check(self) -> None:
         """Refuse what contradicts itself.
@@ -222,6 +223,7 @@ class _Run:
             options.ignore_errors,
             int(options.cache_size * 1_000_000),
             options.batch_size,
+            options.rows_apart,
         )
         with (
             rows_bar(

@@ -35,6 +35,8 @@ class Job:
         Values that wait to be encoded, of each worker.
     batch_size
         Items per call; None calls with each.
+    rows_apart
+        Where errors are ignored, a row that cannot be written is left out alone, and not with all of its item.
     """
 
     target: PartTarget | None
@@ -45,6 +47,7 @@ class Job:
     ignore_errors: bool
     cache_bytes: int
     batch_size: int | None = None
+    rows_apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +175,13 @@ class _Waiting:
 class _LargeItem:
     """An item whose rows are written while it makes them: all of them stay, or none.
 
-    Of batches, where errors are ignored, the rows that cannot be written are left out: ``lost`` counts them.
+    Of batches, and where rows stand by themselves, those that cannot be written are left out if errors are ignored:
+    ``lost`` counts them, of the ``rows`` that there were.
     """
 
     def __init__(self) -> None:
         self.is_begun = False
+        self.rows = 0
         self.lost = 0
         self._writer: PartWriter | None = None
         self._point: Savepoint | None = None
@@ -225,7 +230,7 @@ class Worker:
         )
         self._pool = BufferPool(_BUFFERS, _BUFFER_BYTES)
         self._large = _LargeItem()
-        self._index = 0
+        self._index, self._item = 0, None
         self._waiting = _Waiting()
         self._outcome: Outcome | None = None
         self._writer: PartWriter | None = None
@@ -263,7 +268,7 @@ class Worker:
     def _take(self, index: int, item: Any, outcome: Outcome) -> None:
         """Let an item become rows, which are encoded now or together with those of others."""
         large = self._large = _LargeItem()
-        self._index, before = index, len(outcome.left_out)
+        self._index, self._item, before = index, item, len(outcome.left_out)
         try:
             rows = self._stages.rows(item)
             if large.is_begun and rows and not isinstance(rows, WholeRows):
@@ -306,15 +311,22 @@ class Worker:
 
     def _add(self, rows: Rows) -> None:
         """Write rows of an item that goes on making them, or made the last of many."""
-        is_apart = self._job.ignore_errors or isinstance(rows, RowsOfItems)
-        if self._writer is None or not (self._stages.is_batched and is_apart):
+        if self._writer is None or not self._is_apart(rows):
             self._large.add(rows)
             return
+        count, before = len(next(iter(rows.values()))), self._large.rows
+        self._large.rows += count
         try:
             self._writer.extend(rows)
         except SampleAppendError:
-            count = len(next(iter(rows.values())))
-            self._large.lost += count - self._one_by_one(self._writer, rows, self._index)
+            good = self._one_by_one(self._writer, rows, self._index, self._item, before)
+            self._large.lost += count - good
+
+    def _is_apart(self, rows: Rows) -> bool:
+        """Whether a row that cannot be written is left out alone, and not with all rows of its item."""
+        if self._stages.is_batched and isinstance(rows, RowsOfItems):
+            return True
+        return self._job.ignore_errors and (self._stages.is_batched or self._job.rows_apart)
 
     def _items(self, task: Task) -> Iterator[tuple[int, Any]]:
         source, size = self._job.source, self._job.batch_size
@@ -351,29 +363,41 @@ class Worker:
             try:
                 self._writer.extend(rows)
             except SampleAppendError as error:
-                if not self._stages.is_batched or count == 1:
+                if count == 1:
                     self._failed(*_item_of(rows, 0, index, item), error)
                     return
-                if not self._job.ignore_errors and not isinstance(rows, RowsOfItems):
+                if not self._is_apart(rows):
                     self._failed(index, item, error)
                     return
-                count = self._one_by_one(self._writer, rows, index)
+                count = self._one_by_one(self._writer, rows, index, item)
         self._told().rows += count
 
-    def _one_by_one(self, writer: PartWriter, rows: Rows, index: int) -> int:
-        """Encode the rows of a batch that has bad ones among them; return how many were good."""
+    def _one_by_one(self, writer: PartWriter, rows: Rows, index: int, item: Any, before: int = 0) -> int:
+        """Encode rows that have bad ones among them; return how many were good.
+
+        Parameters
+        ----------
+        before
+            Rows of the item that were written already.
+        """
         count, good = len(next(iter(rows.values()))), 0
         for row in range(count):
             try:
                 writer.extend({name: values[row : row + 1] for name, values in rows.items()})
             except SampleAppendError as error:
-                at, item = _item_of(rows, row, index, f"row {row} of {count}")
+                at, told = _item_of(rows, row, index, self._place(item, before + row, count))
                 if not self._job.ignore_errors:
-                    self._failed(at, item, error)
-                self._told().left_out.append(LeftOut(at, _text(item), _cause(error)))
+                    self._failed(at, told, error)
+                self._told().left_out.append(LeftOut(at, _text(told), _cause(error)))
             else:
                 good += 1
         return good
+
+    def _place(self, item: Any, row: int, count: int) -> str:
+        """Return which row of an item that is, for people."""
+        if self._job.rows_apart:
+            return f"{_text(item)}, row {row:,} of it"
+        return f"row {row} of {count}"
 
     def _leave_out(self, index: int, rows: list[Skipped]) -> None:
         """Note rows that a function left out.
@@ -426,5 +450,5 @@ def item_text(source: Source, task: Task, index: int) -> str | None:
 
 
 def _text(item: Any) -> str:
-    found = str(item)
+    found = str(item[0] if type(item) is list and len(item) == 1 else item)  # of a batch of one, that
     return found if len(found) <= _SHOWN else found[:_SHOWN] + "..."

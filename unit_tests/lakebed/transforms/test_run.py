@@ -606,3 +606,29 @@ def test_any_counts_of_rows_and_workers(counts: list[int], count: int, cache: fl
     ds.create_tensor("b", htype="text")
     functions.copies().eval(counts, ds, num_workers=count, cache_size=cache, skip_ok=True, progressbar=False)
     assert ds.b.data()["value"] == [f"{n}.{i}" for n in counts for i in range(n)]
+
+
+@pytest.mark.parametrize("cache_size", [16, 0.0001])
+@pytest.mark.parametrize("is_apart", [True, False])
+def test_a_bad_row_costs_itself_or_its_item(cache_size: float, is_apart: bool) -> None:
+    """Whether the rows of an item wait for its end or are written while it makes them."""
+    ds = lakebed.empty("mem://")
+    ds.create_tensor("x", dtype="int64")
+
+    def rows(number: int) -> Any:
+        for row in range(40):
+            yield {"x": "no number" if number == 1 and row in (7, 30) else np.full(10, 100 * number + row)}
+
+    report = lakebed.transform(
+        rows, range(3), ds, ignore_errors=True, verbose=False, rows_apart=is_apart, cache_size=cache_size
+    )
+    good = [100 * number + row for number in range(3) for row in range(40)]
+    if is_apart:
+        good = [value for value in good if value not in (107, 130)]
+        assert (report.skipped, report.skipped_rows, report.rows) == (0, 2, 118)
+        assert [entry.item for entry in report.errors] == ["1, row 7 of it", "1, row 30 of it"]
+    else:
+        good = [value for value in good if not 100 <= value < 200]
+        assert (report.skipped, report.skipped_rows, report.rows) == (1, 0, 80)
+    assert [int(value[0]) for value in ds.x.numpy(aslist=True)] == good
+    assert len(ds) == report.rows
