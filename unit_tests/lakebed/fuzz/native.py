@@ -282,6 +282,31 @@ def _copy_samples(rng: random.Random) -> None:
         assert sample.tobytes() == source[start : start + size]
 
 
+def _somewhere(rng: random.Random, size: int) -> NDArray[np.uint8]:
+    """Bytes that begin anywhere in a page, and end where their memory does."""
+    before = rng.choice((0, 1, 39, 40, 100))
+    return np.frombuffer(rng.randbytes(before + size), np.uint8).copy()[before:]
+
+
+def _copy_bytes(rng: random.Random) -> None:
+    source, out = _somewhere(rng, _size(rng)), _somewhere(rng, _size(rng))
+    behind = out[len(source) :].tobytes()
+    gather.copy_bytes(out, source)
+    assert out.tobytes() == source.tobytes() + behind
+
+
+def _fill(rng: random.Random) -> None:
+    pieces = [_somewhere(rng, _size(rng)) for _ in range(rng.randrange(4))]
+    out = _somewhere(rng, rng.choice((sum(map(len, pieces)), _size(rng))))
+    written = disk.fill(out, list(pieces))
+    assert out[:written].tobytes() == b"".join(piece.tobytes() for piece in pieces)
+
+
+def _slow_bytes(rng: random.Random) -> None:
+    pieces = [_somewhere(rng, _size(rng)) for _ in range(rng.randrange(4))]
+    assert 0 <= disk.slow_bytes(list(pieces)) <= sum(map(len, pieces))
+
+
 def _cut(rng: random.Random) -> None:
     """Arrays cut from a buffer; what comes back is written to, so that a sanitizer sees where it lies."""
     base = np.zeros(_size(rng), np.uint8)
@@ -620,6 +645,9 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "image headers": _image_headers,
     "gather_arrays": _gather_arrays,
     "copy_samples": _copy_samples,
+    "copy_bytes": _copy_bytes,
+    "fill": _fill,
+    "slow_bytes": _slow_bytes,
     "cut": _cut,
     "decode_regions": _decode_regions,
     "resize_regions": _resize_regions,
