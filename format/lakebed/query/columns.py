@@ -315,8 +315,12 @@ def truth(column: Column) -> Mask:
     flags: Mask = column.values if column.values.dtype == np.bool_ else column.values != 0
     if flags.ndim > 1:
         size = math.prod(flags.shape[1:])
-        all_true = flags.reshape(-1) if size == 1 else flags.reshape(len(flags), size).all(axis=1)
-        flags = np.asarray(all_true) & (size > 0)
+        if size == 1:
+            flags = flags.reshape(-1)
+        elif size:
+            flags = np.asarray(flags.reshape(len(flags), size).all(axis=1))
+        else:
+            flags = np.zeros(len(flags), np.bool_)
     return flags if column.missing is None else flags & ~column.missing
 
 
