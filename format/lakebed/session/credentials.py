@@ -10,11 +10,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from lakebed import clock
 from lakebed.documents.linked_creds import FILE, LinkedCreds
 from lakebed.errors import (
-    CommitFailed,
-    CommitStateUnknown,
     DatasetCorruptError,
     FormatError,
     InvalidInputError,
@@ -22,8 +19,6 @@ from lakebed.errors import (
     LimitError,
     ManagedCredentialsNotFoundError,
     MissingCredsError,
-    PreconditionFailed,
-    StorageError,
 )
 from lakebed.storage.credentials import Given, kept, register_named
 
@@ -33,7 +28,6 @@ if TYPE_CHECKING:
     from lakebed.storage.credentials import Creds
 
 KEY = FILE
-_TRIES = 50
 
 
 class LinkCredentials:
@@ -311,35 +305,15 @@ def change_names(
     CommitFailed, CommitStateUnknown
         If the file could not be replaced, or that is not known.
     """
-    for attempt in range(_TRIES):
-        stat = storage.stat(KEY)
-        before = read_names(storage)
-        names = edit(before)
-        if names == before:
-            return names
-        try:
-            storage.put_if(KEY, names.to_bytes(), None if stat is None else stat.etag)
-        except PreconditionFailed:
-            # By another process, or by this one: a client that gets no answer sends the request again.
-            found = read_names(storage)
-            if holds(found):
-                return found
-            clock.sleep(0.001 * attempt)
-        except StorageError as error:
-            found = _after_failure(storage, error)
-            if holds(found):
-                return found
-            raise
-        else:
-            return names
-    raise CommitFailed(f"{KEY} of {storage.url} is rewritten all the time by others; nothing was changed")
+    from lakebed.storage.shared_files import change_file
 
-
-def _after_failure(storage: Storage, error: StorageError) -> LinkedCreds:
-    try:
-        return read_names(storage)
-    except StorageError as again:
-        raise CommitStateUnknown(
-            f"the answer to a change of {KEY} of {storage.url} was lost ({error}) and reading again failed ({again}); "
-            "look at ds.get_creds_keys() before repeating the change"
-        ) from error
+    _, names = change_file(
+        storage,
+        KEY,
+        read=lambda: read_names(storage),
+        edit=edit,
+        dump=LinkedCreds.to_bytes,
+        holds=holds,
+        look="ds.get_creds_keys()",
+    )
+    return names

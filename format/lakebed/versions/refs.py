@@ -18,14 +18,10 @@ from lakebed.documents.refs import Refs, Tag
 from lakebed.documents.version_tree import MAIN, VersionTree
 from lakebed.errors import (
     CheckoutError,
-    CommitFailed,
-    CommitStateUnknown,
     DatasetCorruptError,
     FormatError,
     KeyNotFound,
     LimitError,
-    PreconditionFailed,
-    StorageError,
     TagExistsError,
 )
 from lakebed.storage.base import Storage
@@ -50,7 +46,6 @@ REFS_KEY = ".lakebed/refs.json"
 HEAD = "HEAD"
 """Address of the head of the branch that is checked out."""
 
-_TRIES = 50
 SHORTEST_PREFIX = 7
 """Characters of an id that may stand for it."""
 
@@ -219,43 +214,22 @@ def drop_tag(storage: Storage, name: str) -> None:
 
 def _change(storage: Storage, update: RefsUpdate) -> None:
     """Replace the file by an updated one, unless what is wanted holds already."""
+    from lakebed.storage.shared_files import change_file
     from lakebed.versions.updates import reported
 
+    def edit(refs: Refs) -> Refs:
+        return refs if update.holds(refs) else _pruned(update.apply(refs), storage)
+
     with reported([update]):
-        _replace_file(storage, update)
-
-
-def _replace_file(storage: Storage, update: RefsUpdate) -> None:
-    for attempt in range(_TRIES):
-        stat = storage.stat(REFS_KEY)
-        refs = read_refs(storage)
-        if update.holds(refs):
-            return
-        data = _pruned(update.apply(refs), storage).to_bytes()
-        try:
-            storage.put_if(REFS_KEY, data, None if stat is None else stat.etag)
-        except PreconditionFailed:
-            clock.sleep(0.001 * attempt)
-        except StorageError as error:
-            if _took_effect(storage, update, error):
-                return
-            raise
-        else:
-            return
-    raise CommitFailed(
-        f"{REFS_KEY} of {storage.url} is rewritten all the time by others; nothing was changed"
-    )
-
-
-def _took_effect(storage: Storage, update: RefsUpdate, error: StorageError) -> bool:
-    """Find out whether a put whose answer is an error was done all the same."""
-    try:
-        return update.holds(read_refs(storage))
-    except StorageError as again:
-        raise CommitStateUnknown(
-            f"the answer to a change of {REFS_KEY} of {storage.url} was lost ({error}) and reading again failed "
-            f"({again}); look at the tags before repeating the change"
-        ) from error
+        change_file(
+            storage,
+            REFS_KEY,
+            read=lambda: read_refs(storage),
+            edit=edit,
+            dump=Refs.to_bytes,
+            holds=update.holds,
+            look="the tags",
+        )
 
 
 def _pruned(refs: Refs, storage: Storage) -> Refs:

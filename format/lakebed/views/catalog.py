@@ -16,8 +16,6 @@ from lakebed import clock, process_hooks
 from lakebed.documents.lock import DatasetLock, is_live_foreign
 from lakebed.documents.saved_views import FILE, SavedViews
 from lakebed.errors import (
-    CommitFailed,
-    CommitStateUnknown,
     DatasetCorruptError,
     FormatError,
     KeyNotFound,
@@ -27,6 +25,7 @@ from lakebed.errors import (
     StorageError,
 )
 from lakebed.storage.base import Storage, traits_of
+from lakebed.storage.shared_files import change_file
 
 LOCK = "queries.lock"
 
@@ -39,7 +38,6 @@ _PATIENCE = 60.0
 _PAUSE = 0.05
 # How long 3.9.52 waits, on disks and on stores, before it looks whether a lock that it wrote is still its own.
 _CONFIRM_LOCAL, _CONFIRM_REMOTE = 0.01, 0.5
-_TRIES = 50
 
 _mutex = threading.Lock()
 
@@ -86,33 +84,15 @@ def change_views(
         If the list could not be replaced, or that is not known.
     """
     with _mutex, _locked(storage):
-        for attempt in range(_TRIES):
-            stat = storage.stat(FILE)
-            views = edit(read_views(storage))
-            try:
-                storage.put_if(FILE, views.to_bytes(), None if stat is None else stat.etag)
-            except PreconditionFailed:
-                # By another process, or by this one: a client that gets no answer sends the request again.
-                if holds(read_views(storage)):
-                    return
-                clock.sleep(0.001 * attempt)
-            except StorageError as error:
-                if _took_effect(storage, holds, error):
-                    return
-                raise
-            else:
-                return
-    raise CommitFailed(f"{FILE} of {storage.url} is rewritten all the time by others; nothing was changed")
-
-
-def _took_effect(storage: Storage, holds: Callable[[SavedViews], bool], error: StorageError) -> bool:
-    try:
-        return holds(read_views(storage))
-    except StorageError as again:
-        raise CommitStateUnknown(
-            f"the answer to a change of {FILE} of {storage.url} was lost ({error}) and reading again failed ({again}); "
-            "look at ds.get_views() before repeating the change"
-        ) from error
+        change_file(
+            storage,
+            FILE,
+            read=lambda: read_views(storage),
+            edit=edit,
+            dump=SavedViews.to_bytes,
+            holds=holds,
+            look="ds.get_views()",
+        )
 
 
 @contextmanager

@@ -21,22 +21,19 @@ import xxhash
 
 from lakebed import clock
 from lakebed.errors import (
-    CommitFailed,
-    CommitStateUnknown,
     DatasetCorruptError,
     FormatError,
     KeyNotFound,
-    PreconditionFailed,
     StorageError,
 )
 from lakebed.query.indexes.segments import Segment
 from lakebed.storage.base import Storage
+from lakebed.storage.shared_files import change_file
 
 REGISTRY_KEY = ".lakebed/indexes.json"
 FOLDER = ".lakebed/index/"
 _SEGMENT_KEY = re.compile(r"\.lakebed/index/[0-9a-f]{32}")
 _FORMAT = 1
-_TRIES = 50
 _GRACE = 3600.0
 _KEPT_BYTES = 1 << 29
 """Segments that stay in memory from one query to the next, for the whole process."""
@@ -148,43 +145,17 @@ def change(storage: Storage, update: Callable[[Registry], Registry]) -> Registry
     DatasetCorruptError
         If the file is damaged.
     """
-    for attempt in range(_TRIES):
-        stat = storage.stat(REGISTRY_KEY)
-        before = read_registry(storage) if stat is not None else {}
-        after = update(dict(before))
-        if after == before:
-            return after
-        try:
-            storage.put_if(REGISTRY_KEY, _dumped(after), None if stat is None else stat.etag)
-        except PreconditionFailed:
-            clock.sleep(0.001 * attempt)
-            continue
-        except StorageError as error:
-            _settle(storage, after, error)
-        _remove_unnamed(storage, before, after)
-        return after
-    raise CommitFailed(
-        f"{REGISTRY_KEY} of {storage.url} is rewritten all the time by others; nothing was changed"
+    before, after = change_file(
+        storage,
+        REGISTRY_KEY,
+        read=lambda: read_registry(storage),
+        edit=lambda registry: update(dict(registry)),
+        dump=_dumped,
+        look="the indexes",
     )
-
-
-def _settle(storage: Storage, after: Registry, error: StorageError) -> None:
-    """Find out whether a put whose answer is an error was done all the same.
-
-    Raises
-    ------
-    StorageError
-        If it was not.
-    """
-    try:
-        found = read_registry(storage)
-    except StorageError as again:
-        raise CommitStateUnknown(
-            f"the answer to a change of {REGISTRY_KEY} of {storage.url} was lost ({error}) and reading again failed "
-            f"({again}); look at the indexes before repeating the change"
-        ) from error
-    if found != after:
-        raise error
+    if after != before:
+        _remove_unnamed(storage, before, after)
+    return after
 
 
 def _remove_unnamed(storage: Storage, before: Registry, after: Registry) -> None:
