@@ -21,12 +21,12 @@ from typing import Any
 
 from benchmarks import measure, table
 from benchmarks.inputs import CACHE, ROOT
+from benchmarks.results import RESULTS
 from benchmarks.workloads import ENVIRONMENTS, WORKLOADS, Contestant, Result, Workload
 
 FOLDER = CACHE / "format"
 DATA = FOLDER / "data"
 SAVED = FOLDER / "results.json"
-RESULTS = ROOT / "benchmarks/RESULTS.md"
 VENVS = ROOT / ".cache/venvs"
 FEW = 20
 """So many files are deleted without disturbing what is measured next."""

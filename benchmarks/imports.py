@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import measure
-from benchmarks.format import RESULTS, SILENT
+from benchmarks.format import SILENT
 from benchmarks.importing import KINDS, Task, make_coco, make_folder, make_table
 from benchmarks.inputs import CACHE, ROOT
+from benchmarks.results import put
 from benchmarks.table import machine
 
-BEGIN, END = "<!-- begin: benchmarks.imports -->", "<!-- end: benchmarks.imports -->"
 DATA = CACHE / "imports"
 MEMORY = Path("/dev/shm")
 DEEPLAKE3 = ROOT / ".cache/venvs/deeplake3/bin/python"
@@ -284,14 +284,11 @@ def main() -> None:
     if options.only is None and not options.no_memory:
         load = os.getloadavg()[0]
         where = f"Machine: {machine(CACHE)}; load at the end {load:.1f}; medians of {options.rounds} rounds."
-        head = [BEGIN, "", "`LAKEBED_COCO=FOLDER python -m benchmarks.imports`.", "", where, ""]
-        old = RESULTS.read_text()
-        if BEGIN in old:
-            before, rest = old.split(BEGIN, 1)
-            after = rest.split(END, 1)[1]
-        else:
-            before, after = f"{old.rstrip()}\n\n## Imports\n\n", "\n"
-        RESULTS.write_text("\n".join([before + head[0], *head[1:], *text, END]) + after)
+        put(
+            "benchmarks.imports",
+            "Imports",
+            ["`LAKEBED_COCO=FOLDER python -m benchmarks.imports`.", "", where, "", *text],
+        )
 
 
 if __name__ == "__main__":

@@ -26,15 +26,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks import measure
-from benchmarks.format import RESULTS, SILENT, VENVS
+from benchmarks.format import SILENT, VENVS
 from benchmarks.format import environment as made
 from benchmarks.inputs import CACHE, ROOT
 from benchmarks.loading import Task, held
+from benchmarks.results import RESULTS, put
 from benchmarks.static_s3 import program, serving
 from benchmarks.table import machine
 from integration_tests.stores.servers import faults
 
-BEGIN, END = "<!-- begin: benchmarks.loader -->", "<!-- end: benchmarks.loader -->"
 FOLDER = CACHE / "loader"
 DATA = FOLDER / "data"
 SAVED = FOLDER / "results.json"
@@ -705,10 +705,6 @@ def save(workload: Workload, found: Results) -> None:
     ]
     about = (__doc__ or "").split("\n\n", 1)[1].replace("\n", " ").strip()
     lines = [
-        BEGIN,
-        "",
-        "## Loading for training",
-        "",
         f"`python -m benchmarks.loader`. {about}",
         "",
         f"Machine: {machine(RESULTS.parent)}.",
@@ -716,15 +712,8 @@ def save(workload: Workload, found: Results) -> None:
         *versions(),
         "",
         *sections,
-        END,
     ]
-    before = RESULTS.read_text(encoding="utf-8")
-    if BEGIN in before:
-        head, rest = before.split(BEGIN, 1)
-        after = head + "\n".join(lines) + rest.split(END, 1)[1]
-    else:
-        after = before.rstrip() + "\n\n" + "\n".join(lines) + "\n"
-    RESULTS.write_text(after, encoding="utf-8")
+    put("benchmarks.loader", "Loading for training", lines)
 
 
 def main() -> None:

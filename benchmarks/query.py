@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks import measure
-from benchmarks.format import RESULTS, SILENT, environment
+from benchmarks.format import SILENT, environment
 from benchmarks.inputs import CACHE, ROOT
+from benchmarks.results import put
 from benchmarks.static_s3 import program, serving
 from integration_tests.stores.servers import faults
 
-BEGIN, END = "<!-- begin: benchmarks.query -->", "<!-- end: benchmarks.query -->"
 LATENCY = 0.02
 MEMORY = 200e6
 
@@ -183,14 +183,7 @@ def save(lines: list[str]) -> None:
         f"Measured on {platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, Python "
         f"{platform.python_version()}; least CPU time of several answers, one before."
     )
-    text = "\n".join([BEGIN, "", "## Queries", "", about, "", *lines, "", END])
-    before = RESULTS.read_text()
-    if BEGIN in before:
-        head, rest = before.split(BEGIN, 1)
-        after = head + text + rest.split(END, 1)[1]
-    else:
-        after = before.rstrip() + "\n\n" + text + "\n"
-    RESULTS.write_text(after)
+    put("benchmarks.query", "Queries", [about, "", *lines])
 
 
 def main() -> None:

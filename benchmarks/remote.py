@@ -22,12 +22,12 @@ from typing import NamedTuple
 
 from benchmarks import measure
 from benchmarks.far import Task
-from benchmarks.format import RESULTS, SILENT, environment
+from benchmarks.format import SILENT, environment
 from benchmarks.inputs import CACHE, ROOT
+from benchmarks.results import put
 from benchmarks.static_s3 import serving
 from integration_tests.stores.servers import Server, faults, moto
 
-BEGIN, END = "<!-- begin: benchmarks.remote -->", "<!-- end: benchmarks.remote -->"
 BUCKET = "lake"
 PATIENCE = 300
 
@@ -196,14 +196,7 @@ def save(parts: list[str], given: argparse.Namespace) -> None:
         "For a random image lakebed, Lance and Deep Lake ask for its bytes or its chunk, LitData and MosaicML "
         "streaming fetch the whole file of 64 MB that it is in, and keep it."
     )
-    text = "\n".join([BEGIN, "", "## From a bucket", "", about, *parts, "", END])
-    before = RESULTS.read_text()
-    if BEGIN in before:
-        head, rest = before.split(BEGIN, 1)
-        after = head + text + rest.split(END, 1)[1]
-    else:
-        after = before.rstrip() + "\n\n" + text + "\n"
-    RESULTS.write_text(after)
+    put("benchmarks.remote", "From a bucket", [about, *parts])
 
 
 def main() -> None:

@@ -30,11 +30,10 @@ import pyarrow.parquet as pq
 
 import lakebed
 from benchmarks import measure
-from benchmarks.format import RESULTS
 from benchmarks.inputs import CACHE, Input, configured
+from benchmarks.results import put
 from benchmarks.sync import OURS
 
-BEGIN, END = "<!-- begin: benchmarks.sizes -->", "<!-- end: benchmarks.sizes -->"
 ROWS = 200_000
 CHOICES = ("none", "auto", "lz4")
 WORKS = ("sync", "known keys", "scan", "batches")
@@ -277,14 +276,7 @@ def save(lines: list[str], given: Input, runs: int) -> None:
         "the format leaves uncompressed: less than these is not possible with texts that Deep Lake 3.9.52 reads. "
         "Parquet has record ids of chance, as other destinations make them, where it says nothing else."
     )
-    text = "\n".join([BEGIN, "", "## Size on disk beside Parquet", "", about, "", *lines, "", END])
-    before = RESULTS.read_text()
-    if BEGIN in before:
-        head, rest = before.split(BEGIN, 1)
-        after = head + text + rest.split(END, 1)[1]
-    else:
-        after = before.rstrip() + "\n\n" + text + "\n"
-    RESULTS.write_text(after)
+    put("benchmarks.sizes", "Size on disk beside Parquet", [about, "", *lines])
 
 
 def main() -> None:

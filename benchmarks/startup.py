@@ -29,11 +29,11 @@ import numpy as np
 
 import lakebed
 from benchmarks import measure
-from benchmarks.format import RESULTS, environment
+from benchmarks.format import environment
+from benchmarks.results import RESULTS, put
 from benchmarks.table import machine
 from benchmarks.workloads import ENVIRONMENTS
 
-BEGIN, END = "<!-- begin: benchmarks.startup -->", "<!-- end: benchmarks.startup -->"
 LIMIT = "numpy and pyarrow"
 BARE = "Python alone"
 _STILL = 0.15
@@ -211,14 +211,7 @@ def save(lines: list[str], runs: int) -> None:
         f"of fresh processes in {runs} rounds, in turns; the limit is a program that imports NumPy and PyArrow. "
         f"Machine: {machine(RESULTS.parent)}."
     )
-    text = "\n".join([BEGIN, "", "## The first second of a process", "", about, "", *lines, "", END])
-    before = RESULTS.read_text()
-    if BEGIN in before:
-        head, rest = before.split(BEGIN, 1)
-        after = head + text + rest.split(END, 1)[1]
-    else:
-        after = before.rstrip() + "\n\n" + text + "\n"
-    RESULTS.write_text(after)
+    put("benchmarks.startup", "The first second of a process", [about, "", *lines])
 
 
 def main() -> None:

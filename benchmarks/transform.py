@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import measure
-from benchmarks.format import RESULTS, SILENT, environment
+from benchmarks.format import SILENT, environment
 from benchmarks.inputs import CACHE
 from benchmarks.loader import environment as with_torch
 from benchmarks.loader import make_data
+from benchmarks.results import put
 from benchmarks.table import machine
 from benchmarks.transforming import Task
 
-BEGIN, END = "<!-- begin: benchmarks.transform -->", "<!-- end: benchmarks.transform -->"
 PHOTOS = CACHE / "loader" / "data"
 PEERS = ["datasets", "ray[data]", "dask", "numpy", "simplejpeg", "pillow", "pyarrow"]
 
@@ -225,14 +225,11 @@ def main() -> None:
     if options.only is None and options.share == 1:
         load = os.getloadavg()[0]
         where = f"Machine: {machine(CACHE)}; load at the end {load:.1f}; medians of {options.rounds} rounds."
-        head = [BEGIN, "", f"{where} The CPU seconds of Ray Data are those of its driver alone.", ""]
-        old = RESULTS.read_text()
-        if BEGIN in old:
-            before, rest = old.split(BEGIN, 1)
-            after = rest.split(END, 1)[1]
-        else:
-            before, after = f"{old.rstrip()}\n\n## Transforms\n\n", "\n"
-        RESULTS.write_text("\n".join([before + head[0], *head[1:], *text, END]) + after)
+        put(
+            "benchmarks.transform",
+            "Transforms",
+            [f"{where} The CPU seconds of Ray Data are those of its driver alone.", "", *text],
+        )
 
 
 if __name__ == "__main__":

@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import measure
-from benchmarks.format import RESULTS, SILENT, environment
+from benchmarks.format import SILENT, environment
 from benchmarks.history import ROWS_PER_CHUNK
 from benchmarks.inputs import CACHE, ROOT
-
-BEGIN, END = "<!-- begin: benchmarks.versions -->", "<!-- end: benchmarks.versions -->"
+from benchmarks.results import put
 
 
 class Contestant(NamedTuple):
@@ -140,7 +139,7 @@ def tables(found: Found) -> list[str]:
 
 def write(found: dict[int, Found], given: argparse.Namespace) -> None:
     """Put the tables into RESULTS.md, at the end or in the place of those before."""
-    lines = [BEGIN, "", "## Versions", ""]
+    lines = []
     machine = f"{os.cpu_count()} cores of {platform.machine()}, {platform.system()} {platform.release()}"
     when = f"{time.strftime('%Y-%m-%d %H:%M')}, load {os.getloadavg()[0]:.1f}"
     lines.append(
@@ -152,14 +151,7 @@ def write(found: dict[int, Found], given: argparse.Namespace) -> None:
     )
     for chunks, one in found.items():
         lines += ["", f"### {given.tensors} tensors, {chunks:,} chunks", *tables(one)]
-    text = "\n".join([*lines, "", END])
-    before = RESULTS.read_text()
-    if BEGIN in before:
-        head, rest = before.split(BEGIN, 1)
-        after = head + text + rest.split(END, 1)[1]
-    else:
-        after = before.rstrip() + "\n\n" + text + "\n"
-    RESULTS.write_text(after)
+    put("benchmarks.versions", "Versions", lines)
 
 
 def main() -> None:
