@@ -12,7 +12,8 @@ import numpy as np
 from lakebed import random
 from lakebed.errors import EmptyTensorError, InvalidInputError
 from lakebed.htypes.base import Storing
-from lakebed.loaders.loader import Loader, Steps
+from lakebed.loaders.called import Steps
+from lakebed.loaders.loader import Loader
 from lakebed.loaders.recognition import recognised
 from lakebed.loaders.samples import AsSample, PerTensor
 

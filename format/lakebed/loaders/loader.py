@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lakebed.errors import InvalidInputError, InvalidOperationError
+from lakebed.loaders.called import Transform, called, split
 from lakebed.loaders.collate import RAGGED, Batch, Ragged
 from lakebed.loaders.columns import Column, Decode, Resident, column_of
 from lakebed.loaders.draws import weighted
@@ -18,7 +19,6 @@ from lakebed.loaders.filling import OnError, Settings
 from lakebed.loaders.order import Mode, Order, Shares, Tail
 from lakebed.loaders.plan import Plan
 from lakebed.loaders.processes import Processes, SharedPool
-from lakebed.loaders.recognition import Given, Recognised, recognised
 from lakebed.loaders.run import Run
 from lakebed.loaders.spans import SpanTable, span_table
 from lakebed.loaders.stats import Stats
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from lakebed.session.table import Table
 
 Shuffle = Literal["window", "exact", "chunk"] | bool
-Transform = Callable[[dict[str, Any]], Any] | Mapping[str, Callable[[Any], Any] | None]
 
 WINDOW = 512 << 20
 _MOST_MEMORY = 4 << 30
@@ -173,7 +172,7 @@ class Loader:
         self.batch_size = batch_size
         self.mode: Mode = "none" if shuffle is False else "window" if shuffle is True else shuffle
         self.seed = seed
-        self.operations, self.transform = _split(operations, transform)
+        self.operations, self.transform = split(operations, transform)
         self.threads = threads
         self.processes = processes
         self.memory = _default_memory() if memory is None else memory
@@ -382,7 +381,7 @@ class Loader:
         if self._workers is not None and not self._workers.is_usable:
             self._workers.close()
             self._workers = None
-        transform = _called(self.transform)
+        transform = called(self.transform)
         if transform is not None and isinstance(self._pool, SharedPool) and self._workers is None:
             self._workers = Processes(transform, self.processes, self._pool)
         settings = Settings(
@@ -555,95 +554,6 @@ def _is_same(one: Rows, other: Rows) -> bool:
 def _companions(table: Table, name: str) -> Callable[[str], SampleReader | None]:
     found = {kind: table.companion(name, kind) for kind in ("shape", "null", "info")}
     return lambda kind: found[kind]
-
-
-def _called(transform: Transform | None) -> Callable[[dict[str, Any]], Any] | None:
-    """Return a transform as a function of a sample."""
-    if transform is None or not isinstance(transform, Mapping):
-        return transform
-    return _Each(transform)
-
-
-def _split(
-    operations: Mapping[str, Any] | None, transform: Transform | None
-) -> tuple[dict[str, Recognised], Transform | None]:
-    """Return the operations by tensor, and the transform that is left; a mapping may declare operations, too."""
-    found: dict[str, Recognised] = {}
-    rest: dict[str, Callable[[Any], Any]] = {}
-    for name, given in (operations or {}).items():
-        _split_one(name, given, found, rest)
-        if name not in found:
-            raise InvalidInputError(
-                f"{given!r} for tensor {name!r} begins with no operation of lakebed.loaders.ops; pass it as transform="
-            )
-    if not isinstance(transform, Mapping):
-        return found, _After(rest, transform) if rest else transform
-    left: dict[str, Callable[[Any], Any] | None] = {}
-    for name, given in transform.items():
-        if given is not None:
-            _split_one(name, given, found, rest)
-        left[name] = rest.get(name) if name in found else given
-    return found, left
-
-
-def _split_one(
-    name: str, given: Any, found: dict[str, Recognised], rest: dict[str, Callable[[Any], Any]]
-) -> None:
-    told = recognised(given)
-    if told.operations.operations:
-        if name in found:
-            raise InvalidInputError(f"operations and transform both have operations for tensor {name!r}")
-        found[name] = told
-        if told.rest:
-            rest[name] = Steps(told.rest, told.given)
-
-
-class Steps:
-    """The steps of a composition that are called; those behind torchvision's conversions get what these make."""
-
-    def __init__(self, steps: tuple[Callable[[Any], Any], ...], given: Given) -> None:
-        self._steps = steps
-        self._given = given
-
-    def __call__(self, value: Any) -> Any:
-        if self._given != "array":
-            import torch
-
-            value = torch.from_numpy(value)
-        if self._given == "image":
-            from torchvision.tv_tensors import Image
-
-            value = Image(value)
-        for step in self._steps:
-            value = step(value)
-        return value
-
-
-class _After:
-    """Calls what follows the operations of single tensors, then a transform of the whole sample."""
-
-    def __init__(
-        self, rest: Mapping[str, Callable[[Any], Any]], transform: Callable[[dict[str, Any]], Any] | None
-    ) -> None:
-        self._rest = dict(rest)
-        self._transform = transform
-
-    def __call__(self, sample: dict[str, Any]) -> Any:
-        changed = sample | {name: function(sample[name]) for name, function in self._rest.items()}
-        return changed if self._transform is None else self._transform(changed)
-
-
-class _Each:
-    """Changes each tensor of a sample by a function of its own; None leaves it."""
-
-    def __init__(self, functions: Mapping[str, Callable[[Any], Any] | None]) -> None:
-        self._functions = dict(functions)
-
-    def __call__(self, sample: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: sample[name] if function is None else function(sample[name])
-            for name, function in self._functions.items()
-        }
 
 
 def _singles(batch: Batch) -> Iterator[dict[str, Any]]:
