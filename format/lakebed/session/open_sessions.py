@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,21 @@ def flush_open(storage: Storage, *, to_read: bool = False) -> None:
                 logging.getLogger(__name__).warning(
                     "%s is read without rows that wait to be published: %s", storage.url, error
                 )
+
+
+def drop_deleted(storage: Storage) -> None:
+    """Let go of what datasets of this process have unpublished where another program deleted the dataset itself.
+
+    There is nothing left that it could be added to, and a new dataset takes the place. Each is told by a warning.
+    """
+    for session in sessions_at(storage):
+        if session.has_unpublished:
+            session.drop_unpublished()
+            warnings.warn(
+                f"the dataset {storage.url} was deleted by another program while it was written here; what was not "
+                "published of it is dropped, as a new dataset is made in its place",
+                stacklevel=2,
+            )
 
 
 def flush_other_sessions(session: Session) -> bool:

@@ -18,7 +18,7 @@ from lakebed.errors import (
     PathNotEmptyException,
 )
 from lakebed.session.handle import Handle
-from lakebed.session.open_sessions import flush_open
+from lakebed.session.open_sessions import drop_deleted, flush_open
 from lakebed.session.session import Session
 from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.url import Location, open_storage, parse
@@ -63,8 +63,10 @@ def vacate(path: Path, *, overwrite: bool) -> tuple[Storage, Location]:
     if location.scheme == "file" and os.path.isfile(location.path):  # noqa: PTH113
         raise PathNotEmptyException(f"{location.shown} is a file; choose an empty or new folder")
     storage = open_storage(location)
-    flush_open(storage)
-    if storage.stat(TREE_KEY) is not None:
+    if storage.stat(TREE_KEY) is None:
+        drop_deleted(storage)
+    else:
+        flush_open(storage)
         if not overwrite:
             raise DatasetExistsError(
                 f"A dataset already exists at the given path ({location.shown}). If you want to create a new empty "

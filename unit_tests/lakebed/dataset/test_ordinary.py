@@ -566,6 +566,21 @@ def test_a_dataset_that_somebody_deletes_is_said_to_be_gone(tmp_path: Path) -> N
         ds.flush()
 
 
+def test_a_dataset_is_made_anew_where_its_folder_was_deleted_before_all_of_it_was_published(tmp_path: Path) -> None:
+    old = lakebed.empty(tmp_path / "ds")
+    old.create_tensor("x", dtype="int64")
+    for value in range(5):
+        old.x.append(value)
+    shutil.rmtree(tmp_path / "ds")
+    with pytest.warns(UserWarning, match=r"deleted by another program.*not published of it is dropped"):
+        new = lakebed.empty(tmp_path / "ds")
+    new.create_tensor("x", dtype="int64").extend([7, 8])
+    del old
+    new.x.append(9)
+    new.flush()
+    assert lakebed.load(tmp_path / "ds", read_only=True).x.numpy().ravel().tolist() == [7, 8, 9]
+
+
 # -- copies ------------------------------------------------------------------------------------------------------------
 
 
