@@ -78,6 +78,10 @@ _COMMANDS = {
         "restore.restore",
         "Make a dataset at DEST from the backups at BACKUP, byte for byte; after a kill, the same command goes on.",
     ),
+    "statistics": (
+        "statistics.statistics",
+        "Note what the chunks of DATASET hold, for the queries of those who may only read it.",
+    ),
     "tag": (
         "tag.tag",
         "List the tags of URL; with NAME give that name to COMMIT, or to the last commit of URL[@branch].",

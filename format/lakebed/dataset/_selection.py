@@ -16,6 +16,7 @@ from lakebed.reading.index import Index
 if TYPE_CHECKING:
     from lakebed.dataset.prepared import Prepared
     from lakebed.dataset.queries import Queried
+    from lakebed.query.gathering import TensorStatistics
     from lakebed.query.indexes.making import IndexInfo
     from lakebed.query.result import Result
     from lakebed.session.table import Table
@@ -341,21 +342,65 @@ class QueryMethods(DatasetBase):
 
         return making.listed(self._every_row())
 
-    def _to_index(self, method: str) -> Table:
+    def update_statistics(
+        self, tensors: Sequence[str] | None = None, *, progressbar: bool = False
+    ) -> list[TensorStatistics]:
+        """Note what the chunks of tensors are like, so that queries leave out those that no row of theirs can be in.
+
+        Queries do so by themselves, where they read whole columns of a dataset that they may write to. This is for a
+        dataset that others query read-only, as in a bucket: each of their processes would read a column once. Chunks
+        that something is known of are not read again.
+
+        Parameters
+        ----------
+        tensors
+            None is all that can have statistics: numbers and texts whose samples are not compressed one by one.
+        progressbar
+            Show how many rows were read.
+
+        Returns
+        -------
+        For each tensor its name, its chunks in this version, and of how many of them something is `known`.
+
+        Raises
+        ------
+        InvalidInputError
+            If a tensor that was named can have none.
+        TensorDoesNotExistError
+            If there is no such tensor.
+        ReadOnlyModeError
+            If the dataset is open for reading only.
+
+        Examples
+        --------
+        >>> import lakebed
+        >>> ds = lakebed.empty("mem://statistics-example")
+        >>> _ = ds.create_tensor("age", dtype="int64")
+        >>> ds.extend({"age": range(50_000)})
+        >>> ds.update_statistics()
+        [TensorStatistics(tensor='age', chunks=1, known=1)]
+        """
+        from lakebed.query.gathering import gathered
+
+        table = self._to_index("update_statistics", tensors)
+        return gathered(table, is_chosen=tensors is not None, progressbar=progressbar)
+
+    def _to_index(self, method: str, tensors: Sequence[str] | None = None) -> Table:
         """Return all rows, published, of a dataset that may be changed."""
         self._check_changeable(method)
         session = self._session
         if session.read_only:
             raise ReadOnlyModeError(
-                f"{session.storage.url} was opened read-only; open it with read_only=False to change its indexes"
+                f"{session.storage.url} was opened read-only; open it with read_only=False to change what is kept "
+                "beside its rows"
             )
         if session.has_unpublished:
             session.flush()
-        return self._every_row()
+        return self._every_row(tensors)
 
-    def _every_row(self) -> Table:
+    def _every_row(self, tensors: Sequence[str] | None = None) -> Table:
         whole = type(self)(self._handle)
-        return whole._table(whole._names())  # noqa: SLF001 - of this class
+        return whole._table(whole._names() if tensors is None else tensors)  # noqa: SLF001 - of this class
 
     def filter(
         self,

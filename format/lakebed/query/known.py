@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from lakebed.documents.chunk_statistics import (
 )
 from lakebed.errors import FormatError, KeyNotFound, LakebedError
 from lakebed.query.statistics import of_arrays, of_texts, wide
+from lakebed.reading.remote.prefetch import prefetch
 from lakebed.reading.remote.tasks import LazyFuture, submit
 from lakebed.storage.base import traits_of
 
@@ -238,21 +240,47 @@ def learn(column: StoredColumn, rows: range) -> None:
     place, reader = _place(column), column.scan.reader
     if place.is_known:
         return
-    of, table = place.of, place.table
+    table = place.table
     last = table.ids.last
     first = int(np.searchsorted(last, np.uint64(rows.start)))
     stop = int(np.searchsorted(last, np.uint64(rows.stop)))
     for row in range(first, stop):
-        digest = place.digests[row]
-        if digest is None or digest in of.chunks:
-            continue
         if reader.source.remote is not None and not reader.source.is_here(table.key(row)):
             continue  # it went through in parts: another request is not worth it
-        chunk = reader.source.chunk(table, row, reader.chunk_codec(), keep=True)
-        pieces = of_texts(chunk) if column.is_text else of_arrays(chunk, reader.known_dtype())
-        if pieces is not None:
-            of.chunks[digest] = pieces
-            of.unsaved += 1
+        _note(column, place, row, keep=True)
+
+
+def _note(column: StoredColumn, place: Place, row: int, *, keep: bool) -> None:
+    """Take note of the chunk in a row of the table, unless its digest is known, or there is none."""
+    digest, of, reader = place.digests[row], place.of, column.scan.reader
+    if digest is None or digest in of.chunks:
+        return
+    chunk = reader.source.chunk(place.table, row, reader.chunk_codec(), keep=keep)
+    pieces = of_texts(chunk) if column.is_text else of_arrays(chunk, reader.known_dtype())
+    if pieces is not None:
+        of.chunks[digest] = pieces
+        of.unsaved += 1
+
+
+def complete(column: StoredColumn, tick: Callable[[int], object]) -> None:
+    """Read and take note of all chunks of a column that nothing is known of, and write the side file.
+
+    Parameters
+    ----------
+    tick
+        Called with the number of rows of each chunk that was read.
+    """
+    place, reader = _place(column), column.scan.reader
+    ends = place.table.ids.last.astype(np.int64) + 1
+    chunks = place.of.chunks
+    unknown = [row for row, digest in enumerate(place.digests) if digest is not None and digest not in chunks]
+    runs = [range(int(ends[row - 1]) if row else 0, int(ends[row])) for row in unknown]
+    with nullcontext() if reader.source.remote is None else prefetch(column.scan.wanted_chunks(runs)):
+        for row, run in zip(unknown, runs, strict=True):
+            _note(column, place, row, keep=False)
+            tick(len(run))
+    if place.of.unsaved:
+        _write(column, place)
 
 
 def save(column: StoredColumn) -> None:
@@ -265,14 +293,21 @@ def save(column: StoredColumn) -> None:
         return
     if sum(map(len, of.chunks.values())) < _LEAST_PIECES:
         return
+    try:
+        _write(column, place)
+    except LakebedError as error:  # it is a cache: who may only read keeps it in memory
+        of.can_save = False
+        of.unsaved = 0
+        logging.getLogger(__name__).info("statistics of %s stay in memory: %s", storage.url, error)
+
+
+def _write(column: StoredColumn, place: Place) -> None:
+    """Write the side file of a tensor: all of this version, and the last of others."""
+    of = place.of
     mine = {digest for digest in place.digests if digest is not None}
     others = [digest for digest in of.chunks if digest not in mine]
     for digest in others[: max(0, len(others) - max(_OTHERS, len(mine)))]:
         del of.chunks[digest]
     key = column.scan.reader.state.key
-    try:
-        storage.put(statistics_key(key), to_bytes(key, of.chunks))
-    except LakebedError as error:  # it is a cache: who may only read keeps it in memory
-        of.can_save = False
-        logging.getLogger(__name__).info("statistics of %s stay in memory: %s", storage.url, error)
+    column.table.session.storage.put(statistics_key(key), to_bytes(key, of.chunks))
     of.unsaved = 0

@@ -53,6 +53,7 @@ INVOCATIONS: dict[str, list[list[str]]] = {
         ["DS", "SELECT * WHERE x == '" + EVIL],
     ],
     "index": [["DS"], ["DS", "n" + EVIL, "bm25"], ["DS", "n" + EVIL, "bm25", "--drop"], ["NO"]],
+    "statistics": [["DS"], ["DS", "n" + EVIL], ["NO"]],
     "log": [["DS"], ["DS", "--graph", "--all", "--stat"], ["DS@no" + EVIL]],
     "tag": [["DS"], ["DS", "t" + EVIL], ["DS", "-d", "t" + EVIL], ["DS", "good", "no" + EVIL]],
     "branch": [["DS"], ["DS", "new" + EVIL], ["DS", "-d", "no" + EVIL], ["DS", "-d", "c" + EVIL]],

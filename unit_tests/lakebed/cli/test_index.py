@@ -1,4 +1,4 @@
-"""`lakebed index`: indexes are listed, made, brought up to date and dropped."""
+"""`lakebed index` and `lakebed statistics`: what is kept beside rows is listed, made, brought up to date, dropped."""
 
 from __future__ import annotations
 
@@ -44,6 +44,17 @@ def test_an_index_is_made_updated_listed_and_dropped(place: str) -> None:
 )
 def test_arguments_that_do_not_go_together_are_refused(place: str, arguments: list[str]) -> None:
     assert run(place, *arguments).exit_code == 2
+
+
+def test_statistics_are_made_and_told(place: str) -> None:
+    found = CliRunner().invoke(main, ["statistics", place])
+    assert found.exit_code == 0
+    assert found.output.splitlines()[-1].split() == ["title", "1", "1"]
+    told = CliRunner().invoke(main, ["statistics", place, "title", "--json"])
+    assert json.loads(told.output) == [{"tensor": "title", "chunks": 1, "known": 1}]
+    wrong = CliRunner().invoke(main, ["statistics", place, "nothing"])
+    assert wrong.exit_code == 1
+    assert "nothing" in wrong.output
 
 
 def test_an_index_that_is_not_there_is_told(place: str) -> None:

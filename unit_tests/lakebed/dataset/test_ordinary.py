@@ -566,7 +566,9 @@ def test_a_dataset_that_somebody_deletes_is_said_to_be_gone(tmp_path: Path) -> N
         ds.flush()
 
 
-def test_a_dataset_is_made_anew_where_its_folder_was_deleted_before_all_of_it_was_published(tmp_path: Path) -> None:
+def test_a_dataset_is_made_anew_where_its_folder_was_deleted_before_all_of_it_was_published(
+    tmp_path: Path,
+) -> None:
     old = lakebed.empty(tmp_path / "ds")
     old.create_tensor("x", dtype="int64")
     for value in range(5):

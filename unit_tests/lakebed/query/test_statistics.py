@@ -214,6 +214,48 @@ def test_who_only_reads_keeps_statistics_in_memory(tmp_path: Path) -> None:
     assert not list((tmp_path / "ds" / ".lakebed").glob("statistics-*"))
 
 
+def test_statistics_are_made_on_request_for_those_who_may_only_read(tmp_path: Path) -> None:
+    ds = sorted_numbers(tmp_path / "ds")
+    ds.x.extend(np.arange(200, 220, dtype=np.int32))
+
+    assert ds.update_statistics() == [("x", 11, 11)]
+    for _ in range(2):
+        reader = lakebed.load(tmp_path / "ds", read_only=True)
+        assert chunks_read(reader, "SELECT * WHERE x == 47") == 1
+    with pytest.raises(lakebed.errors.ReadOnlyModeError):
+        reader.update_statistics()
+
+    for ordinal in range(11):  # what is known is not read again
+        (tmp_path / "ds" / reader._session.snapshot.tensor("x").table.key(ordinal)).unlink()
+    made = side_file(tmp_path / "ds").stat().st_mtime_ns
+    assert lakebed.load(tmp_path / "ds").update_statistics(["x"]) == [("x", 11, 11)]
+    assert side_file(tmp_path / "ds").stat().st_mtime_ns == made
+
+
+def test_images_have_no_statistics_and_empty_tensors_none_yet() -> None:
+    ds = lakebed.empty("mem://statistics-of-what-has-none", overwrite=True)
+    ds.create_tensor("photo", htype="image", sample_compression="png").append(np.zeros((2, 2, 3), np.uint8))
+    ds.create_tensor("later", dtype="int64")
+
+    assert ds.update_statistics() == [("later", 0, 0)]
+    with pytest.raises(lakebed.errors.InvalidInputError, match="'photo' has no statistics"):
+        ds.update_statistics(["later", "photo"])
+    with pytest.raises(lakebed.errors.TensorDoesNotExistError):
+        ds.update_statistics(["y"])
+
+
+def test_a_damaged_chunk_is_told_and_the_others_are_kept_in_memory(tmp_path: Path) -> None:
+    ds = sorted_numbers(tmp_path / "ds")
+    lost = tmp_path / "ds" / ds._session.snapshot.tensor("x").table.key(5)
+    data = lost.read_bytes()
+    lost.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(lakebed.errors.ChecksumError):
+        lakebed.load(tmp_path / "ds").update_statistics()
+    lost.write_bytes(data)
+
+    assert lakebed.load(tmp_path / "ds").update_statistics() == [("x", 10, 10)]
+
+
 @pytest.mark.parametrize("kind", ["cut", "flipped", "empty", "other tensor", "nonsense"])
 def test_a_side_file_that_does_not_fit_is_not_used(tmp_path: Path, kind: str) -> None:
     sorted_numbers(tmp_path / "ds").query("SELECT * WHERE x == 0")
