@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lakebed.errors import QueryError
-from lakebed.query import syntax
+from lakebed.query import domains, syntax
 from lakebed.query.bound import (
     ANY,
     FLAG,
@@ -14,7 +14,6 @@ from lakebed.query.bound import (
     NUMBER,
     TEXT,
     Bound,
-    Cases,
     Given,
     Info,
     Logic,
@@ -23,10 +22,10 @@ from lakebed.query.bound import (
     Unknown,
     Value,
 )
-from lakebed.query.calls import applied, call, weights
+from lakebed.query.calls import applied, call, cases, weights
 from lakebed.query.columns import Column
 from lakebed.query.comparing import SIGNS, among, between, compared, like
-from lakebed.query.constants import constant, literal_array
+from lakebed.query.constants import array_value, constant
 from lakebed.query.context import Context
 from lakebed.query.elementwise import arithmetic, negative
 from lakebed.query.errors import near
@@ -168,6 +167,8 @@ class Binder(Context):
             if left.info.rank is None or right.info.rank is None
             else max(left.info.rank, right.info.rank)
         )
+        if sign in ("+", "-"):
+            left, right = (self.folded(side) for side in domains.in_one_unit((left, right), node.at))
         info = Info("array", None, rank)
         return self.apply(sign, lambda given: arithmetic(sign, *given.columns), (left, right), info, node.at)
 
@@ -185,10 +186,7 @@ class Binder(Context):
             branches.append((told, self.bind(value)))
         otherwise = Value(None, ANY) if node.otherwise is None else self.bind(node.otherwise)
         branches.append((None, otherwise))
-        kinds = {
-            value.info.kind for _, value in branches if not (isinstance(value, Value) and value.value is None)
-        }
-        return Cases(tuple(branches), Info(kinds.pop() if len(kinds) == 1 else "any"))
+        return cases(self, branches, node.at)
 
     def _cast(self, node: syntax.Cast) -> Bound:
         try:
@@ -229,7 +227,8 @@ class Binder(Context):
             value = one_value(relation)
         except QueryError as error:
             raise self.error(node.at, error.kind, error.message) from error
-        return Value(value, ANY if value is None else relation.infos[relation.names[0]])
+        info = ANY if value is None else relation.infos[relation.names[0]]
+        return Value(value, info, is_read=True)
 
     # -- subscripts ------------------------------------------------------------------------------------------------
 
@@ -293,7 +292,7 @@ class Binder(Context):
         if values and all(isinstance(value, str) for value in values):
             return Value(values, JSON)
         try:
-            return Value(literal_array(values), Info("array"))
+            return array_value(values)
         except (ValueError, TypeError) as error:
             raise self.error(
                 node.at, "type", f"the items of an array are numbers of equal shape: {error}"

@@ -24,6 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
+from lakebed.query.exact import joint
 
 Mask = NDArray[np.bool_]
 Rows = range | NDArray[np.int64]
@@ -233,7 +234,7 @@ def _collected_arrays(values: list[Any]) -> Column:
     missing = None
     if len(known) < len(arrays):
         missing = np.fromiter((array is None for array in arrays), np.bool_, len(arrays))
-    dtype = np.result_type(*{array.dtype for array in known})
+    dtype = joint(known)
     shape = known[0].shape
     if all(array.shape == shape for array in known):
         whole = np.zeros((len(arrays), *shape), dtype)
@@ -263,12 +264,17 @@ def concatenated(parts: Sequence[Column]) -> Column:
         return Texts(pa.concat_arrays([part.array for part in parts if isinstance(part, Texts)]))
     numbers = [part for part in parts if isinstance(part, Numbers)]
     if len(numbers) == len(parts) and len({part.values.shape[1:] for part in numbers}) == 1:
-        return Numbers(np.concatenate([part.values for part in numbers]), _joined_masks(numbers))
+        return Numbers(_put_together([part.values for part in numbers]), _joined_masks(numbers))
     arrays = [as_ragged(part) for part in parts if isinstance(part, Numbers | Ragged)]
     if len(arrays) == len(parts) and len({part.shapes.shape[1] for part in arrays}) == 1:
-        flat = np.concatenate([part.flat for part in arrays])
+        flat = _put_together([part.flat for part in arrays])
         return Ragged(flat, np.concatenate([part.shapes for part in arrays]), _joined_masks(arrays))
     return collect([value for part in parts for value in rows(part)])
+
+
+def _put_together(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    dtype = joint(arrays)
+    return np.concatenate([array.astype(dtype, copy=False) for array in arrays])
 
 
 def _joined_masks(parts: Sequence[Numbers] | Sequence[Ragged]) -> Mask | None:

@@ -13,6 +13,7 @@ from lakebed.errors import QueryError
 from lakebed.query import syntax
 from lakebed.query.bound import Apply, Bound, Input, inputs
 from lakebed.query.columns import Column, concatenated
+from lakebed.query.domains import aligned
 from lakebed.query.errors import query_error
 from lakebed.query.evaluate import Scope, evaluate, is_true
 from lakebed.query.functions.registry import FUNCTIONS
@@ -68,10 +69,13 @@ def join(
         if not using:
             raise query_error(text, node.at, "unknown_column", "NATURAL JOIN: the two sides share no column")
     if using:
-        keys = [(_named(text, node.at, left, c), _named(text, node.at, right, c)) for c in using]
+        keys: list[tuple[Bound, Bound]] = [
+            (_named(text, node.at, left, c), _named(text, node.at, right, c)) for c in using
+        ]
         rest: list[syntax.Expression] = []
     else:
         keys, rest = _equalities(text, node, left, right, bind)
+    keys = [_alike(text, node.at, pair) for pair in keys]
     lefts, rights = pairs(
         [_whole(left.relation, key) for key, _ in keys],
         [_whole(right.relation, key) for _, key in keys],
@@ -100,6 +104,15 @@ def join(
         rights = np.concatenate([rights, alone])
     found = _both(left, right, lefts, rights)
     return _merged(found, left, using, kind) if using else found
+
+
+def _alike(text: str, at: int, pair: tuple[Bound, Bound]) -> tuple[Bound, Bound]:
+    """Return two keys as values whose numbers mean the same."""
+    try:
+        first, second = aligned(pair, at)
+    except QueryError as error:
+        raise query_error(text, at, error.kind, error.message) from error
+    return first, second
 
 
 def _with_missing(lefts: Rows, rights: Rows, count: int) -> tuple[Rows, Rows]:
@@ -237,8 +250,11 @@ def _merged(found: From, left: From, using: tuple[str, ...], kind: str) -> From:
             merged: Bound = one
             if kind == "full":
                 function = FUNCTIONS["COALESCE"]
-                merged = Apply("COALESCE", function.compute, (one, two), entry.info, 0)
+                both = tuple(aligned((one, two), 0))
+                merged = Apply(
+                    "COALESCE", function.compute, both, function.told([side.info for side in both]), 0
+                )
             name = f"{entry.column}="
             outputs[name] = merged
-            entries.append(Entry(None, entry.column, name, entry.info))
+            entries.append(Entry(None, entry.column, name, merged.info))
     return From(Projected(found.relation, outputs), Names(entries))

@@ -13,7 +13,19 @@ from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
 from lakebed.native import equals
-from lakebed.query.columns import Column, Constant, Mask, Numbers, Objects, Ragged, Texts, concatenated, rows
+from lakebed.query.columns import (
+    Column,
+    Constant,
+    Mask,
+    Numbers,
+    Objects,
+    Ragged,
+    Texts,
+    concatenated,
+    either,
+    rows,
+)
+from lakebed.query.exact import represented
 
 Codes = NDArray[np.int64]
 
@@ -144,20 +156,55 @@ def _matched(left: Column, right: Column) -> tuple[Codes, Codes, int]:
     if not len(left) or not len(right):
         codes(left if len(left) else right, scalars=True)
         return np.full(len(left), -1, np.int64), np.full(len(right), -1, np.int64), 0
-    if isinstance(left, Numbers) and isinstance(right, Numbers):
-        dtype = np.result_type(left.values.dtype, right.values.dtype)
-        sides = [_words_of(side, dtype) for side in (left, right)]
-        if sides[0] is not None and sides[1] is not None:
-            return _found(sides[0], sides[1], left.missing, right.missing)
+    one, other = _scalars(left), _scalars(right)
+    if one is not None and other is not None:
+        sides = _words_alike(one[0], other[0])
+        if sides is not None:
+            (first, first_odd), (second, second_odd) = sides
+            return _found(first, second, either(one[1], first_odd), either(other[1], second_odd))
     both = codes(concatenated([left, right]), scalars=True)
     first, second = both[: len(left)], both[len(left) :]
     return _found(first, second, first < 0, second < 0)
 
 
-def _words_of(column: Numbers, dtype: np.dtype[Any]) -> Codes | None:
-    if column.values[:1].size != 1:
+def _scalars(column: Column) -> tuple[NDArray[Any], Mask | None] | None:
+    """Return the one number of each row, and where there is none; None of other columns."""
+    if isinstance(column, Ragged):
+        if bool((column.sizes > 1).any()):
+            return None
+        gone = column.sizes == 0
+        values = np.zeros(len(column), column.flat.dtype)
+        values[~gone] = column.flat
+        return values, gone
+    if not isinstance(column, Numbers) or column.values[:1].size != 1:
         return None
-    return _words(column.values.reshape(-1).astype(dtype, copy=False))
+    return column.values.reshape(-1), column.missing
+
+
+_Words = tuple[Codes, Mask | None]
+
+
+def _words_alike(left: NDArray[Any], right: NDArray[Any]) -> tuple[_Words, _Words] | None:
+    """Return numbers of two types as integers that are equal where they are, and where one equals none of the others."""
+    if "f" in (left.dtype.kind, right.dtype.kind) and left.dtype.kind != right.dtype.kind:
+        if left.dtype.kind == "f":
+            found = _words_alike(right, left)
+            return None if found is None else (found[1], found[0])
+        if left.dtype.kind not in "biu":
+            return None
+        dtype = np.dtype(np.uint8) if left.dtype == np.bool_ else left.dtype
+        whole, known = represented(right, dtype)
+        sides = _words(left), _words(whole)
+        return None if sides[0] is None or sides[1] is None else ((sides[0], None), (sides[1], ~known))
+    first, second = _words(left), _words(right)
+    if first is None or second is None:
+        return None
+    odd: list[Mask | None] = [None, None]
+    for number, (own, other) in enumerate(((left, right), (right, left))):
+        if own.dtype == np.uint64 and other.dtype != np.uint64:
+            odd[number] = own > np.uint64(np.iinfo(np.int64).max)
+            odd[1 - number] = None if other.dtype.kind != "i" else other < 0
+    return (first, odd[0]), (second, odd[1])
 
 
 def _found(

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakebed.query.columns import Column, Constant, Numbers, Ragged, Texts
+from lakebed.query.exact import represented
 
 _MOST = 1 << 62
 
@@ -68,6 +69,8 @@ class Lookup:
             if isinstance(values, np.ndarray) != isinstance(distinct, np.ndarray):
                 return np.full(count, -1), np.zeros(count, np.int64)  # numbers equal no texts
             if isinstance(values, np.ndarray):
+                values, is_one = represented(values, distinct.dtype)
+                known = known & is_one
                 codes = np.searchsorted(distinct, values)
                 near = np.minimum(codes, max(0, len(distinct) - 1))
                 found &= known & (distinct[near] == values if len(distinct) else False)

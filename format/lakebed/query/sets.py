@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from lakebed.errors import QueryError
+from lakebed.query.bound import Bound, Input
+from lakebed.query.domains import of, shared
 from lakebed.query.relation import Chained, Projected, Relation, Stored
 
 
@@ -35,7 +37,7 @@ def combined(operator: str, keeps_all: bool, left: Relation, right: Relation) ->
         if keeps_all or not is_one or first is None or second is None:
             if is_one and first is not None and second is not None and isinstance(left, Stored):
                 return _of_rows(left, np.concatenate([first, second]))
-            return Chained([left, right])
+            return Chained(_alike(left, right))
         return _of_rows(left, np.union1d(first, second))
     if not is_one or first is None or second is None:
         raise QueryError(
@@ -46,6 +48,21 @@ def combined(operator: str, keeps_all: bool, left: Relation, right: Relation) ->
     if operator == "intersect":
         return _of_rows(left, np.intersect1d(first, second))
     return _of_rows(left, np.setdiff1d(first, second))
+
+
+def _alike(left: Relation, right: Relation) -> list[Relation]:
+    """Return two sides as relations whose numbers mean the same."""
+    domains = {name: shared([left.infos[name], right.infos[name]]) for name in left.names}
+    if not any(domains.values()):
+        return [left, right]
+    found: list[Relation] = []
+    for side in (left, right):
+        outputs: dict[str, Bound] = {}
+        for name, domain in domains.items():
+            column = Input(name, side.infos[name])
+            outputs[name] = column if domain is None else of(column, domain, 0)
+        found.append(Projected(side, outputs))
+    return found
 
 
 def _like(left: Relation, right: Relation) -> bool:
