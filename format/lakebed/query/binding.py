@@ -32,6 +32,7 @@ from lakebed.query.errors import near
 from lakebed.query.functions import casts, dates
 from lakebed.query.functions.text import JOINED
 from lakebed.query.outer import Inner, one_value
+from lakebed.query.parameters import shown
 from lakebed.query.subscripts import subscript
 
 _PROPERTIES = {
@@ -142,7 +143,7 @@ class Binder(Context):
         try:
             return constant(self.parameters[node.number])
         except TypeError as error:
-            raise self.error(node.at, "type", f"parameter {node.number + 1}: {error}") from None
+            raise self.error(node.at, "type", f"{shown(node)}: {error}") from None
 
     def _unary(self, node: syntax.Unary) -> Bound:
         operand = self.bind(node.operand)

@@ -185,7 +185,7 @@ _Words = tuple[Codes, Mask | None]
 
 
 def _words_alike(left: NDArray[Any], right: NDArray[Any]) -> tuple[_Words, _Words] | None:
-    """Return numbers of two types as integers that are equal where they are, and where one equals none of the others."""
+    """Return numbers of two types as integers that are equal where they are, and where one equals no other."""
     if "f" in (left.dtype.kind, right.dtype.kind) and left.dtype.kind != right.dtype.kind:
         if left.dtype.kind == "f":
             found = _words_alike(right, left)

@@ -7,6 +7,7 @@
     integer    decimal; octal after a leading 0                  int
     float      1. .5 1e3 1.5E-2                                  float
     version    what follows an @                                 the reference
+    parameter  $ and a name                                      the name
     operator   one of OPERATORS                                  the text
     end        nothing                                           the empty text
 
@@ -46,7 +47,7 @@ class Token:
     kind
         Which sort of word; see the module.
     text
-        As it is written; of names in quotes, strings and versions what is inside.
+        As it is written; of names in quotes, strings, versions and parameters what is inside.
     value
         The number, for numbers; else None.
     at
@@ -117,6 +118,11 @@ def _token(text: str, at: int) -> tuple[Token, int]:
         if version is None:
             raise syntax_error(text, at, "a branch, commit or tag must follow @")
         return Token("version", version.group(), None, at), version.end()
+    if character == "$":
+        name = _NAME.match(text, at + 1)
+        if name is None:
+            raise syntax_error(text, at, "a name must follow $; values in order are those of ?")
+        return Token("parameter", name.group(), None, at), name.end()
     name = _NAME.match(text, at)
     if name is not None:
         return Token("name", name.group(), None, at), name.end()

@@ -303,8 +303,9 @@ def column_of(relation: Relation, domain: Domain | None = None) -> list[Any]:
         column = converted(column, relation.infos[name], domain)
     for value in rows(column):
         if isinstance(value, np.ndarray):
-            # Numbers of NumPy are those that do not take the type of what they are compared with.
-            found.extend(list(value.reshape(-1)) if value.dtype == np.float64 else value.reshape(-1).tolist())
+            # Floats of NumPy are those that do not take the type of what they are compared with.
+            flat = value.reshape(-1)
+            found.extend(flat.astype(np.float64) if flat.dtype.kind == "f" else flat.tolist())
         elif value is not None:
             found.append(value)
     return found

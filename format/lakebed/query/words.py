@@ -35,6 +35,7 @@ class Words:
         self.depth = 0
         self.limit = depth
         self.parameters = 0
+        self.named: dict[str, int] = {}
         # Set by the parser of statements: expressions hold queries.
         self.parse_query: Callable[[], syntax.Query] | None = None
 
@@ -171,4 +172,6 @@ def shown(word: Token) -> str:
         return f'"{word.text}"'
     if word.kind == "version":
         return f"@{word.text}"
+    if word.kind == "parameter":
+        return f"${word.text}"
     return f"'{word.text}'"

@@ -392,7 +392,8 @@ def _numbers_in(column: Numbers | Ragged, wanted: list[Any]) -> Column:
         wanted = [v for v in whole if bounds.min <= v <= bounds.max]
     else:
         wanted = [v for v in wanted if _has_float(dtype, v)]
-    found = np.isin(values, np.array(wanted, dtype))
+    with np.errstate(over="ignore"):
+        found = np.isin(values, np.array(wanted, dtype))
     if isinstance(column, Numbers):
         return Numbers(found, column.missing)
     return Ragged(found, column.shapes, column.missing)
