@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakebed.printable import printable
 from lakebed.query.bound import TEXT
-from lakebed.query.columns import Column, Rows, Texts
+from lakebed.query.columns import Column, Rows, Texts, ticking
 from lakebed.query.execute import Execution
 from lakebed.query.limits import Limits, Watch
 from lakebed.query.parameters import Given, values_of
@@ -78,9 +78,11 @@ def explained(
     limits = limits or Limits()
     query = parse(text, depth=limits.depth)
     values = None if parameters is None else values_of(text, query, parameters)
-    execution = Execution(text, sources, values, Watch(limits), is_dry=not analyze, is_told=True)
+    watch = Watch(limits)
+    execution = Execution(text, sources, values, watch, is_dry=not analyze, is_told=True)
     began, used = time.perf_counter(), time.process_time()
-    found = execution.run(query)
+    with ticking(watch.tick), watch.waiting():
+        found = execution.run(query)
     lines = [f"{'  ' * (depth - 1)}{printable(step)}" for depth, step in execution.work.steps]
     lines.append(printable(f"columns: {', '.join(found.names)}"))
     if analyze:

@@ -62,7 +62,7 @@ def run_parsed(
     """Answer a query that was read before; see :func:`run`."""
     values = values_of(text, query, parameters)
     watch = Watch(limits)
-    with ticking(watch.tick):
+    with ticking(watch.tick), watch.waiting():
         found = Execution(text, sources, values, watch, ways=ways).run(query)
     watch.result(len(found))
     return found
@@ -78,7 +78,9 @@ def checked(
     QueryError
         If it does not fit the data.
     """
-    Execution(text, sources, None, Watch(limits), is_dry=True, ways=ways).run(query)
+    watch = Watch(limits)
+    with watch.waiting():
+        Execution(text, sources, None, watch, is_dry=True, ways=ways).run(query)
 
 
 def filtered(text: str, sources: Sources, limits: Limits | None = None) -> Relation:

@@ -72,8 +72,9 @@ class Opened:
             except QueryError:
                 raise
             except (LakebedError, OSError, ValueError) as error:
+                kind = "limit" if work.watch.left == 0 else "unknown_source"
                 raise query_error(
-                    work.text, node.at, "unknown_source", f"{node.path!r} cannot be read: {error}"
+                    work.text, node.at, kind, f"{node.path!r} cannot be read: {error}"
                 ) from error
             self._read[key] = found
         work.note(f"dataset {node.path}{'@' + node.version if node.version else ''}, {len(found):,} rows")
