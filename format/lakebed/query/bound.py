@@ -252,6 +252,19 @@ def is_by_place(node: Bound) -> bool:
     return isinstance(node, RowNumber | Chance) or any(map(is_by_place, parts(node)))
 
 
+def is_dear(node: Bound) -> bool:
+    """Whether a row takes longer to compute than arithmetic does, whatever it takes to read.
+
+    What looks up many rows at once in a table that it makes for them is not meant: fewer rows make it dearer.
+    """
+    if isinstance(node, Apply) and node.cost >= 1.0 and node.name not in _LOOKED_UP:
+        return True
+    return any(map(is_dear, parts(node)))
+
+
+_LOOKED_UP = ("IN", "IN SELECT", "EXISTS", "SELECT")
+
+
 def cost(node: Bound) -> float:
     """Return how dear an expression is for one row, in no unit: what it reads, and what it computes."""
     found = sum(info.cost for info in values_read(node).values())

@@ -357,6 +357,9 @@ _TICK: ContextVar[Callable[[], None] | None] = ContextVar("tick", default=None)
 _TICK_ROWS = 256
 """Rows that are computed one by one between two looks at the clock: some take a millisecond each."""
 
+_STRETCH_ROWS = 1 << 12
+"""Rows that are gone through in Python between two looks at the clock: a microsecond each, or some."""
+
 
 @contextmanager
 def ticking(tick: Callable[[], None]) -> Iterator[None]:
@@ -368,8 +371,34 @@ def ticking(tick: Callable[[], None]) -> Iterator[None]:
         _TICK.reset(token)
 
 
-def by_row(count: int, function: Callable[..., Any], arguments: Sequence[Column], name: str) -> Column:
+def tick() -> None:
+    """Look at the clock of the query that runs, if one does; what it raises ends that."""
+    found = _TICK.get()
+    if found is not None:
+        found()
+
+
+def stretches(count: int, size: int = _STRETCH_ROWS) -> Iterator[range]:
+    """Yield runs of so many rows, with a look at the clock before each."""
+    for start in range(0, count, size):
+        tick()
+        yield range(start, min(count, start + size))
+
+
+def by_row(
+    count: int,
+    function: Callable[..., Any],
+    arguments: Sequence[Column],
+    name: str,
+    *,
+    every: int = _TICK_ROWS,
+) -> Column:
     """Compute row by row what no faster way is known for.
+
+    Parameters
+    ----------
+    every
+        Rows between two looks at the clock.
 
     Raises
     ------
@@ -378,10 +407,10 @@ def by_row(count: int, function: Callable[..., Any], arguments: Sequence[Column]
     """
     lists = [computed_rows(argument) for argument in arguments]
     found: list[Any] = []
-    tick = _TICK.get()
+    look = _TICK.get()
     for i in range(count):
-        if tick is not None and i % _TICK_ROWS == 0:
-            tick()
+        if look is not None and i % every == 0:
+            look()
         try:
             found.append(function(*[values[i] for values in lists]))
         except QueryError as error:

@@ -130,9 +130,9 @@ def of(node: Bound, domain: Domain, at: int) -> Bound:
         return Unknown(domain.info)
     if isinstance(node, Value) and node.value is None:
         return node
-    is_written = isinstance(node, Value) and isinstance(node.value, str) and not node.is_read
-    if is_written and domain.info.logical and microseconds(node.value) is None:
-        raise QueryError(f"{node.value!r} is no date such as '2026-01-31' or '2026-01-31 12:00'", kind="type")
+    text = node.value if isinstance(node, Value) and not node.is_read else None
+    if isinstance(text, str) and domain.info.logical and microseconds(text) is None:
+        raise QueryError(f"{text!r} is no date such as '2026-01-31' or '2026-01-31 12:00'", kind="type")
     is_same = info.logical == domain.info.logical and info.class_names == domain.info.class_names
     if is_same and (domain.info.kind == info.kind or not (info.logical or info.class_names)):
         return node
@@ -179,9 +179,9 @@ def _as_times(column: Column, info: Info, wanted: Info) -> Column:
     return column
 
 
-def _rescaled(values: Any, unit: str, wanted: str) -> NDArray[Any]:
+def _rescaled(given: Any, unit: str, wanted: str) -> NDArray[Any]:
     """Return integers of a unit as those of a finer one."""
-    values = np.asarray(values)
+    values: NDArray[Any] = np.asarray(given)
     if values.dtype.kind not in "iu":
         return values
     return _multiplied(values.astype(np.int64), _PER_DAY[wanted] // _PER_DAY[unit])

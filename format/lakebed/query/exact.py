@@ -24,9 +24,9 @@ def may_round(left: Any, right: Any) -> bool:
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
         kinds = left.dtype.kind + right.dtype.kind
         if kinds in ("if", "uf"):
-            return left.dtype.itemsize == _WIDE
+            return bool(left.dtype.itemsize == _WIDE)
         if kinds in ("fi", "fu"):
-            return right.dtype.itemsize == _WIDE
+            return bool(right.dtype.itemsize == _WIDE)
         return kinds in ("iu", "ui") and _WIDE in (left.dtype.itemsize, right.dtype.itemsize)
     if isinstance(left, np.ndarray):
         return _rounds_number(left.dtype, right)
@@ -72,8 +72,8 @@ def _order(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.int8]:
     """Return -1, 0 or 1 where the left number is less, equal or more; `right` holds integers."""
     if right.dtype.kind not in "iu":  # an integer of Python beyond 64 bits, with which it compares as it is
         number = int(right)
-        found = [(value > number) - (value < number) for value in left.reshape(-1).tolist()]
-        return np.array(found, np.int8).reshape(left.shape)
+        signs = [(value > number) - (value < number) for value in left.reshape(-1).tolist()]
+        return np.array(signs, np.int8).reshape(left.shape)
     if left.dtype.kind != "f":
         less, more = _below(left, right), _below(right, left)
         return more.astype(np.int8) - less.astype(np.int8)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lakebed.errors import QueryError
 from lakebed.query import syntax
 from lakebed.query.bound import Apply, Bound, Input, inputs
-from lakebed.query.columns import Column, concatenated
+from lakebed.query.columns import Column, concatenated, stretches, tick
 from lakebed.query.domains import aligned
 from lakebed.query.errors import query_error
 from lakebed.query.evaluate import Scope, evaluate, is_true
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from lakebed.query.binding import Binder
 
 Rows = NDArray[np.int64]
+
+_PAIRS = 1 << 20
+"""Pairs that are made between two looks at the clock."""
+
+_KEY_BYTES = 16
+"""Of a row: its key, and the number that stands for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +83,8 @@ def join(
         keys, rest = _equalities(text, node, left, right, bind)
     keys = [_alike(text, node.at, pair) for pair in keys]
     lefts, rights = pairs(
-        [_whole(left.relation, key) for key, _ in keys],
-        [_whole(right.relation, key) for _, key in keys],
+        [_whole(left.relation, key, hold) for key, _ in keys],
+        [_whole(right.relation, key, hold) for _, key in keys],
         hold,
     )
     kind = "inner" if node.kind == "natural" else node.kind
@@ -96,10 +102,13 @@ def join(
             kept = _true_of(binder.bind(condition), both.relation, hold)
             lefts, rights = lefts[kept], rights[kept]
             both = _both(left, right, lefts, rights)
+    tick()
     if kind in ("left", "full"):
+        hold(16 * (len(lefts) + len(left.relation)))
         lefts, rights = _with_missing(lefts, rights, len(left.relation))
     if kind in ("right", "full"):
         alone = _unpaired(rights, len(right.relation))
+        hold(16 * (len(lefts) + len(alone)))
         lefts = np.concatenate([lefts, np.full(len(alone), -1)])
         rights = np.concatenate([rights, alone])
     found = _both(left, right, lefts, rights)
@@ -129,9 +138,13 @@ def _unpaired(rows: Rows, count: int) -> Rows:
     return np.flatnonzero(is_alone)
 
 
-def _whole(relation: Relation, key: Bound) -> Column:
+def _whole(relation: Relation, key: Bound, hold: Callable[[int], None]) -> Column:
     """Return a key of all rows."""
-    found = [evaluate(key, Scope(relation, window)) for window in relation.windows(list(inputs(key)))]
+    hold(_KEY_BYTES * len(relation))
+    found = []
+    for window in relation.windows(list(inputs(key))):
+        tick()
+        found.append(evaluate(key, Scope(relation, window)))
     return concatenated(found) if found else evaluate(key, Scope(relation, range(0)))
 
 
@@ -161,8 +174,11 @@ def _side_by_side(left: From, right: From) -> From:
 def _crossed(node: syntax.Join, left: From, right: From, bind: Bind, hold: Callable[[int], None]) -> From:
     sizes = (len(left.relation), len(right.relation))
     hold(16 * sizes[0] * sizes[1])
-    lefts = np.repeat(np.arange(sizes[0], dtype=np.int64), sizes[1])
-    rights = np.tile(np.arange(sizes[1], dtype=np.int64), sizes[0])
+    first, second = np.empty(sizes, np.int64), np.empty(sizes, np.int64)
+    for rows in stretches(sizes[0], max(1, _PAIRS // max(1, sizes[1]))):
+        first[rows.start : rows.stop] = np.arange(rows.start, rows.stop)[:, None]
+        second[rows.start : rows.stop] = np.arange(sizes[1])
+    lefts, rights = first.reshape(-1), second.reshape(-1)
     found = _both(left, right, lefts, rights)
     if node.condition is None:
         return found

@@ -24,6 +24,9 @@ from lakebed.query.columns import (
     concatenated,
     either,
     rows,
+    stretches,
+    take,
+    tick,
 )
 from lakebed.query.exact import represented
 
@@ -61,14 +64,14 @@ def codes(column: Column, *, scalars: bool) -> Codes:
         return values
     if scalars and (isinstance(column, Numbers | Ragged) and len(column)):
         raise QueryError("a key is one number, text or JSON value per row, not an array", kind="type")
-    return _hashed(rows(column))
+    return _hashed(column)
 
 
 def _numbered(values: NDArray[Any]) -> Codes:
     words = _words(values)
     if words is None:
         return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return equals.numbered(words, _SEED)[0]
+    return equals.numbered(words, _SEED, tick)[0]
 
 
 def _words(values: NDArray[Any]) -> Codes | None:
@@ -84,11 +87,13 @@ def _words(values: NDArray[Any]) -> Codes | None:
     return floats.view(np.int64)
 
 
-def _hashed(values: Sequence[Any]) -> Codes:
+def _hashed(column: Column) -> Codes:
     known: dict[Hashable, int] = {}
-    found = np.empty(len(values), np.int64)
-    for i, value in enumerate(values):
-        found[i] = -1 if value is None else known.setdefault(hashable(value), len(known))
+    found = np.empty(len(column), np.int64)
+    for stretch in stretches(len(column)):
+        some = take(column, np.arange(stretch.start, stretch.stop, dtype=np.int64))
+        for i, value in zip(stretch, rows(some), strict=True):
+            found[i] = -1 if value is None else known.setdefault(hashable(value), len(known))
     return found
 
 
@@ -109,21 +114,21 @@ def joined(parts: Sequence[Codes]) -> Codes:
     """Return one number for several of a row."""
     whole = parts[0]
     for part in parts[1:]:
-        high, _ = equals.numbered(whole, _SEED)
-        low, firsts = equals.numbered(part, _SEED)
+        high, _ = equals.numbered(whole, _SEED, tick)
+        low, firsts = equals.numbered(part, _SEED, tick)
         whole = high * len(firsts) + low
     return whole
 
 
 def groups(keys: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows of all groups, in the order in which their keys first appear, and where each group begins."""
-    numbers, firsts = equals.numbered(keys, _SEED)
-    return equals.gathered(numbers, len(firsts))
+    numbers, firsts = equals.numbered(keys, _SEED, tick)
+    return equals.gathered(numbers, len(firsts), tick)
 
 
 def firsts(keys: Codes) -> NDArray[np.int64]:
     """Return the first row of each key, in order."""
-    return equals.numbered(keys, _SEED)[1]
+    return equals.numbered(keys, _SEED, tick)[1]
 
 
 def pairs(
@@ -142,9 +147,9 @@ def pairs(
         first = np.where((numbers < 0) | (low < 0), -1, numbers * low_count + low)
         second = np.where((others < 0) | (low_others < 0), -1, others * low_count + low_others)
         numbers, others, count = _found(first, second, first < 0, second < 0)
-    rows, ends = equals.gathered(others, count)
+    rows, ends = equals.gathered(others, count, tick)
     hold(16 * equals.count_pairs(numbers, rows, ends))
-    return equals.pairs(numbers, rows, ends)
+    return equals.pairs(numbers, rows, ends, tick)
 
 
 def _matched(left: Column, right: Column) -> tuple[Codes, Codes, int]:
@@ -210,7 +215,7 @@ def _words_alike(left: NDArray[Any], right: NDArray[Any]) -> tuple[_Words, _Word
 def _found(
     left: Codes, right: Codes, left_gone: Mask | None = None, right_gone: Mask | None = None
 ) -> tuple[Codes, Codes, int]:
-    others, numbers, count = equals.matched(right, left, _SEED)
+    others, numbers, count = equals.matched(right, left, _SEED, tick)
     if left_gone is not None:
         numbers[left_gone] = -1
     if right_gone is not None:

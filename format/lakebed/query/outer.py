@@ -20,12 +20,14 @@ from lakebed.query.columns import (
     Column,
     Constant,
     Numbers,
+    Ragged,
     collect,
     concatenated,
     either,
     row,
     rows,
     take,
+    tick,
     truth,
 )
 from lakebed.query.constants import python
@@ -40,6 +42,7 @@ from lakebed.query.separate import Separated, separated
 
 _COST = 50.0
 _ANSWER_BYTES = 64
+_TICK_ROWS = 1 << 12
 _SEVERAL = "a query that stands for a value has one column and one row, not {} and {}; GROUP BY true makes one of all"
 
 Answer = Callable[[Relation], Any]
@@ -167,6 +170,8 @@ class Inner:
         """Return an answer for each row: asked for once for each distinct set of values."""
         found: list[Any] = []
         for number, values in enumerate(zip(*map(rows, named), strict=True)):
+            if number % _TICK_ROWS == 0:
+                self.context.watch.tick()
             key = tuple(map(hashable, values))
             if key not in self._answers:
                 self.context.watch.tick()
@@ -286,7 +291,10 @@ class _Given:
 
 def whole_column(relation: Relation, name: str) -> Column:
     """Return all rows of a column."""
-    found = [relation.read(name, window) for window in relation.windows([name])]
+    found = []
+    for window in relation.windows([name]):
+        tick()
+        found.append(relation.read(name, window))
     return concatenated(found) if found else relation.read(name, range(0))
 
 
@@ -301,9 +309,15 @@ def column_of(relation: Relation, domain: Domain | None = None) -> list[Any]:
     column = whole_column(relation, name)
     if domain is not None:
         column = converted(column, relation.infos[name], domain)
+    if isinstance(column, Numbers | Ragged):
+        flat = column.flat if isinstance(column, Ragged) else column.values
+        if isinstance(column, Numbers) and column.missing is not None:
+            flat = flat[~column.missing]
+        flat = flat.reshape(-1)
+        # Floats of NumPy are those that do not take the type of what they are compared with.
+        return list(flat.astype(np.float64)) if flat.dtype.kind == "f" else list(flat.tolist())
     for value in rows(column):
         if isinstance(value, np.ndarray):
-            # Floats of NumPy are those that do not take the type of what they are compared with.
             flat = value.reshape(-1)
             found.extend(flat.astype(np.float64) if flat.dtype.kind == "f" else flat.tolist())
         elif value is not None:

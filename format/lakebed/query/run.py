@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.errors import QueryError
 from lakebed.query import syntax
 from lakebed.query.columns import ticking
 from lakebed.query.execute import Execution
@@ -63,7 +64,14 @@ def run_parsed(
     values = values_of(text, query, parameters)
     watch = Watch(limits)
     with ticking(watch.tick), watch.waiting():
-        found = Execution(text, sources, values, watch, ways=ways).run(query)
+        try:
+            found = Execution(text, sources, values, watch, ways=ways).run(query)
+        except MemoryError as error:
+            raise QueryError(
+                f"the query needs more memory than there is ({error}): choose fewer rows, or pass the "
+                "max_memory= that the machine has",
+                kind="limit",
+            ) from error
     watch.result(len(found))
     return found
 
