@@ -17,7 +17,7 @@ import pytest
 import lakebed
 from lakebed.errors import QueryError
 from lakebed.native import equals
-from lakebed.query import ordering, parser
+from lakebed.query import execute, ordering, parser
 from lakebed.query.columns import Numbers, tick, ticking
 from lakebed.query.functions.function import forget
 from lakebed.query.limits import Limits, Watch
@@ -171,10 +171,13 @@ def test_memory_is_asked_for_before_it_is_taken(ds: lakebed.Dataset, text: str) 
         tracemalloc.stop()
 
 
-def test_memory_that_the_system_lacks_is_told(ds: lakebed.Dataset) -> None:
-    text = "SELECT a.i AS x FROM t AS a CROSS JOIN t AS b CROSS JOIN (SELECT i LIMIT 1000) AS c"
-    with pytest.raises(QueryError, match="more memory than there is") as caught:
-        ds.query(f"WITH t AS (SELECT i LIMIT 50000) {text}", max_memory=1 << 60)
+def test_memory_that_the_system_lacks_is_told(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def join(*_: object) -> None:
+        raise MemoryError("unable to allocate 8 TiB")
+
+    monkeypatch.setattr(execute, "join", join)
+    with pytest.raises(QueryError, match=r"more memory than there is .*8 TiB") as caught:
+        ds.query('SELECT a.i AS x FROM "mem://query-limits" AS a CROSS JOIN "mem://query-limits" AS b')
     assert caught.value.kind == "limit"
 
 
