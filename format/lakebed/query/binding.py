@@ -129,6 +129,11 @@ class Binder(Context):
             found = None if is_own else self.outer(node)
             if found is not None:
                 return found
+        clause = self.later.get(node.column) if node.table is None else None
+        if clause is not None and not self.names.find(None, node.column):
+            told = f"{node.column!r} is what SELECT computes, which {clause} does not know yet"
+            advice = "write its expression there, or put the SELECT into brackets behind FROM"
+            raise self.error(node.at, "unknown_column", f"{told}: {advice}")
         return self.names.one(self.text, node.at, node.table, node.column)
 
     def _parameter(self, node: syntax.Parameter) -> Bound:

@@ -64,6 +64,12 @@ def call(context: Context, node: syntax.Call) -> Bound:
         raise context.error(node.at, "unknown_function", f"there is no function {name}{hint}")
     _check_count(context, node, function.least, function.most)
     operands = tuple(context.bind(argument) for argument in node.arguments)
+    if (
+        name == "COUNT"
+        and isinstance(operands[0], Value)
+        and not isinstance(operands[0].value, list | np.ndarray)
+    ):
+        raise context.error(node.at, "type", "COUNT of one constant is no number of rows: say COUNT(*)")
     if node.is_distinct:
         if name != "COUNT":
             raise context.error(node.at, "unsupported", f"DISTINCT goes with COUNT, not with {name}")

@@ -278,6 +278,9 @@ def _limit(words: Words) -> syntax.Limit | None:
             offset = expression(words)
     elif words.take_keyword("offset"):
         offset = expression(words)
+        if words.take_keyword("limit") and not words.take_keyword("all"):
+            count = expression(words)
+            percent = words.take_keyword("percent")
     else:
         return None
     return syntax.Limit(count, percent, offset, at)
