@@ -82,8 +82,8 @@ def _advice(words: Words, wanted: str) -> str:
 
 
 _RESERVED_NAMES = (
-    "order group limit offset sample from where end left right using with by desc asc on join cross full like between as "
-    "in is"
+    "order group limit offset sample from where end left right using with by desc asc on join cross full like between"
+    " as in is"
 ).split()
 
 
