@@ -161,6 +161,8 @@ def _matched(left: Column, right: Column) -> tuple[Codes, Codes, int]:
     if not len(left) or not len(right):
         codes(left if len(left) else right, scalars=True)
         return np.full(len(left), -1, np.int64), np.full(len(right), -1, np.int64), 0
+    if isinstance(left, Texts) and isinstance(right, Texts):
+        return _matched_texts(left, right)
     one, other = _scalars(left), _scalars(right)
     if one is not None and other is not None:
         sides = _words_alike(one[0], other[0])
@@ -170,6 +172,22 @@ def _matched(left: Column, right: Column) -> tuple[Codes, Codes, int]:
     both = codes(concatenated([left, right]), scalars=True)
     first, second = both[: len(left)], both[len(left) :]
     return _found(first, second, first < 0, second < 0)
+
+
+def _matched_texts(left: Texts, right: Texts) -> tuple[Codes, Codes, int]:
+    tick()
+    known = pc.dictionary_encode(right.array)
+    tick()
+    asked = pc.dictionary_encode(left.array)
+    tick()
+    places = pc.index_in(asked.dictionary, value_set=known.dictionary).fill_null(-1)
+    tick()
+    found = np.append(places.to_numpy(zero_copy_only=False), -1).astype(
+        np.int64
+    )  # the last is that of no text
+    numbers = found[asked.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    others = known.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers, others, len(known.dictionary)
 
 
 def _scalars(column: Column) -> tuple[NDArray[Any], Mask | None] | None:
