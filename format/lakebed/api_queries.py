@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakebed.api import check_options
@@ -22,7 +22,7 @@ def query(
     query_string: str,
     token: str = "",
     *,
-    parameters: Sequence[Any] = (),
+    parameters: Sequence[Any] | Mapping[str, Any] = (),
     timeout: float | None = None,
     max_memory: int | None = 4 << 30,
     max_rows: int | None = None,
@@ -41,7 +41,7 @@ def query(
     token
         Of 3.x; without a meaning here.
     parameters
-        Values for the ``?`` in the query, in order.
+        Values for the ``?`` in the query, in order; a dictionary for those that it names, ``$name``.
     timeout
         Seconds after which it gives up; None for never.
     max_memory
@@ -127,7 +127,11 @@ def prepare(
 
 
 def explain(
-    query_string: str, parameters: Sequence[Any] = (), *, analyze: bool = False, creds: Creds | None = None
+    query_string: str,
+    parameters: Sequence[Any] | Mapping[str, Any] = (),
+    *,
+    analyze: bool = False,
+    creds: Creds | None = None,
 ) -> str:
     """Tell how a query would be answered; nothing but metadata is read.
 
@@ -136,7 +140,7 @@ def explain(
     query_string
         The query.
     parameters
-        Values for the ``?`` in it.
+        Values for the ``?``, or each ``$name``, in it.
     analyze
         Answer it, and tell what that took; also where it begins with ``EXPLAIN ANALYZE``.
     creds

@@ -18,6 +18,7 @@ cdef enum:
     LEAST_SPAN = 65536
     FIRST_BITS = 12
     AHEAD = 16  # keys whose places in memory are asked for before they are looked at
+    PIECE = 1048576  # keys, or pairs, between two calls of `tick`
 
 
 cdef struct Slot:
@@ -123,13 +124,29 @@ cdef void find(const Table* table, const int64_t* keys, Py_ssize_t n, int64_t* n
         numbers[i] = slot_of(table, keys[i]).number - 1
 
 
-def numbered(const int64_t[::1] keys, uint64_t seed):
+cdef int number_all(Table* table, const int64_t[::1] keys, int64_t[::1] numbers, object tick) except -2:
+    """Give each key a number, piece by piece; -1 if there is no memory."""
+    cdef Py_ssize_t n = keys.shape[0], at = 0, size
+    cdef int told = 0
+    while at < n and told == 0:
+        size = min(<Py_ssize_t> PIECE, n - at)
+        with nogil:
+            told = number(table, &keys[at], size, &numbers[at])
+        at += size
+        if tick is not None:
+            tick()
+    return told
+
+
+def numbered(const int64_t[::1] keys, uint64_t seed, tick=None):
     """Number keys from 0, as they first appear.
 
     Parameters
     ----------
     seed
         Any number that who chose the keys does not know.
+    tick
+        Called again and again; what it raises ends this.
 
     Returns
     -------
@@ -150,8 +167,10 @@ def numbered(const int64_t[::1] keys, uint64_t seed):
     cdef int64_t[::1] numbers = out
     with nogil:
         told = prepare(&table, &keys[0], n, seed)
+    try:
         if told == 0:
-            told = number(&table, &keys[0], n, &numbers[0])
+            told = number_all(&table, keys, numbers, tick)
+    finally:
         free(table.array)
         free(table.slots)
     if told < 0:
@@ -168,8 +187,8 @@ def numbered(const int64_t[::1] keys, uint64_t seed):
     return out, found
 
 
-def matched(const int64_t[::1] keys, const int64_t[::1] asked, uint64_t seed):
-    """Number keys as :func:`numbered` does, and find others among them.
+def matched(const int64_t[::1] keys, const int64_t[::1] asked, uint64_t seed, tick=None):
+    """Number keys as :func:`numbered` does, and find others among them; `seed` and `tick` are as there.
 
     Returns
     -------
@@ -181,7 +200,7 @@ def matched(const int64_t[::1] keys, const int64_t[::1] asked, uint64_t seed):
     MemoryError
         If there is not enough.
     """
-    cdef Py_ssize_t n = keys.shape[0], m = asked.shape[0]
+    cdef Py_ssize_t n = keys.shape[0], m = asked.shape[0], at = 0, size
     cdef Table table
     cdef int told
     out, found = np.empty(n, np.int64), np.full(m, -1, np.int64)
@@ -190,10 +209,17 @@ def matched(const int64_t[::1] keys, const int64_t[::1] asked, uint64_t seed):
     cdef int64_t[::1] numbers = out, answers = found
     with nogil:
         told = prepare(&table, &keys[0], n, seed)
+    try:
         if told == 0:
-            told = number(&table, &keys[0], n, &numbers[0])
-        if told == 0 and m:
-            find(&table, &asked[0], m, &answers[0])
+            told = number_all(&table, keys, numbers, tick)
+        while told == 0 and at < m:
+            size = min(<Py_ssize_t> PIECE, m - at)
+            with nogil:
+                find(&table, &asked[at], size, &answers[at])
+            at += size
+            if tick is not None:
+                tick()
+    finally:
         free(table.array)
         free(table.slots)
     if told < 0:
@@ -201,8 +227,13 @@ def matched(const int64_t[::1] keys, const int64_t[::1] asked, uint64_t seed):
     return out, found, table.count
 
 
-def gathered(const int64_t[::1] numbers, int64_t count):
+def gathered(const int64_t[::1] numbers, int64_t count, tick=None):
     """Return the rows of each number, in order, one number behind the other; rows with a number below 0 are left out.
+
+    Parameters
+    ----------
+    tick
+        Called again and again; what it raises ends this.
 
     Returns
     -------
@@ -213,7 +244,7 @@ def gathered(const int64_t[::1] numbers, int64_t count):
     IndexError
         If a number is not below ``count``.
     """
-    cdef Py_ssize_t n = numbers.shape[0], i
+    cdef Py_ssize_t n = numbers.shape[0], i, begin = 0, end
     cdef int64_t high = -1, at, total = 0
     if count < 0:
         raise IndexError(f"{count} numbers")
@@ -234,12 +265,17 @@ def gathered(const int64_t[::1] numbers, int64_t count):
         total = ends[count + 1]
     out = np.empty(total, np.int64)
     cdef int64_t[::1] rows = out
-    with nogil:
-        for i in range(n):
-            if numbers[i] >= 0:
-                at = ends[numbers[i] + 1]
-                rows[at] = i
-                ends[numbers[i] + 1] = at + 1
+    while begin < n:
+        end = min(n, begin + PIECE)
+        if tick is not None:
+            tick()
+        with nogil:
+            for i in range(begin, end):
+                if numbers[i] >= 0:
+                    at = ends[numbers[i] + 1]
+                    rows[at] = i
+                    ends[numbers[i] + 1] = at + 1
+        begin = end
     return out, bounds[: count + 1]
 
 
@@ -271,13 +307,15 @@ def count_pairs(const int64_t[::1] numbers, const int64_t[::1] rows, const int64
     return pair_count(numbers, rows.shape[0], ends)
 
 
-def pairs(const int64_t[::1] numbers, const int64_t[::1] rows, const int64_t[::1] ends):
+def pairs(const int64_t[::1] numbers, const int64_t[::1] rows, const int64_t[::1] ends, tick=None):
     """Pair each row with all rows of its number, as :func:`gathered` has put them side by side.
 
     Parameters
     ----------
     numbers
         Of each row; those below 0 have no partner.
+    tick
+        Called again and again; what it raises ends this.
 
     Returns
     -------
@@ -288,17 +326,29 @@ def pairs(const int64_t[::1] numbers, const int64_t[::1] rows, const int64_t[::1
     IndexError
         If a number has no rows, or these are not there.
     """
-    cdef Py_ssize_t i, n = numbers.shape[0]
-    cdef int64_t total = pair_count(numbers, rows.shape[0], ends), x, j, at = 0
+    cdef Py_ssize_t i = 0, n = numbers.shape[0]
+    cdef int64_t total = pair_count(numbers, rows.shape[0], ends), x, j = -1, stop, end, at = 0
     left, right = np.empty(total, np.int64), np.empty(total, np.int64)
     cdef int64_t[::1] lefts = left, rights = right
-    with nogil:
-        for i in range(n):
-            x = numbers[i]
-            if x < 0:
-                continue
-            for j in range(ends[x], ends[x + 1]):
-                lefts[at] = i
-                rights[at] = rows[j]
-                at += 1
+    while i < n:
+        end = at + PIECE
+        with nogil:
+            while i < n and at < end:
+                x = numbers[i]
+                if x < 0:
+                    i += 1
+                    continue
+                if j < 0:  # else the row goes on where the piece before ended
+                    j = ends[x]
+                stop = min(ends[x + 1], j + end - at)
+                while j < stop:
+                    lefts[at] = i
+                    rights[at] = rows[j]
+                    at += 1
+                    j += 1
+                if j == ends[x + 1]:
+                    i += 1
+                    j = -1
+        if tick is not None:
+            tick()
     return left, right

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,6 +38,14 @@ _SHOWN = 50
 @click.option(
     "-p", "--parameter", "parameters", multiple=True, help="Value of a ? in the query; may be repeated."
 )
+@click.option(
+    "--param",
+    "named",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help='Value of $NAME in the query: a number, null, true, false, [a, list] or "a text" in JSON, else text as it is; '
+    "may be repeated.",
+)
 @as_of_option
 @json_option
 @with_errors
@@ -52,6 +61,7 @@ def query(
     save: str | None,
     timeout: float | None,
     parameters: tuple[str, ...],
+    named: tuple[str, ...],
     as_of: str | None,
     as_json: bool,
 ) -> None:
@@ -60,7 +70,11 @@ def query(
     For example: lakebed query photos "SELECT * WHERE kind = 'wren' ORDER BY wingspan LIMIT 5"
     """
     ds = lakebed.load(url, read_only=True, as_of=moment(as_of))
-    values = [_value(text) for text in parameters]
+    values: list[Any] | dict[str, Any] = [_value(text) for text in parameters]
+    if named:
+        if parameters:
+            raise click.UsageError("-p is for ?, and --param for $name: a query has one of them")
+        values = dict(map(_pair, named))
     if explain or analyze:
         steps = ds.explain(query_string, values, analyze=analyze)
         if as_json:
@@ -96,6 +110,21 @@ def _value(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    """Return the name and the value of NAME=VALUE."""
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--param")
+    if value[:1] in ("[", "{", '"') or value in ("null", "true", "false"):
+        try:
+            return name, json.loads(value)
+        except ValueError as error:
+            raise click.BadParameter(
+                f"the value of {name!r} is no JSON: {error}", param_hint="--param"
+            ) from None
+    return name, _value(value)
 
 
 def _records(found: Any) -> Iterator[dict[str, Any]]:

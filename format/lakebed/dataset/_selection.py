@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -114,7 +114,7 @@ class QueryMethods(DatasetBase):
         runtime: dict[str, Any] | None = None,
         return_data: bool = False,
         *,
-        parameters: Sequence[Any] = (),
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
         timeout: float | None = None,
         max_memory: int | None = 4 << 30,
         max_rows: int | None = None,
@@ -132,7 +132,8 @@ class QueryMethods(DatasetBase):
         runtime, return_data
             Of 3.x, where queries ran elsewhere; accepted as None and False.
         parameters
-            Values for the ``?`` in the query, in order: numbers, texts, arrays, lists.
+            Values for the ``?`` in the query, in order: numbers, texts, dates, arrays, lists, None; a dictionary for
+            those that it names, ``$name``.
         timeout
             Seconds after which it gives up; None for never.
         max_memory
@@ -170,7 +171,9 @@ class QueryMethods(DatasetBase):
         found: Self | Result = answered(query_string, self._queried(creds), parameters, limits, ways)
         return found
 
-    def _explain(self, query_string: str, parameters: Sequence[Any] = (), *, analyze: bool = False) -> str:
+    def _explain(
+        self, query_string: str, parameters: Sequence[Any] | Mapping[str, Any] = (), *, analyze: bool = False
+    ) -> str:
         """Tell how a query would be answered: ``ds.explain``, unless a tensor has that name.
 
         Parameters
@@ -178,7 +181,7 @@ class QueryMethods(DatasetBase):
         query_string
             The query.
         parameters
-            Values for the ``?`` in it.
+            Values for the ``?``, or each ``$name``, in it.
         analyze
             Answer it, and tell what that took; also where it begins with ``EXPLAIN ANALYZE``.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lakebed.dataset.queries import Queried, facade
@@ -10,6 +11,7 @@ from lakebed.errors import QueryError
 from lakebed.query import run
 from lakebed.query.explain import explained
 from lakebed.query.limits import Limits, Ways
+from lakebed.query.parameters import Given, values_of
 from lakebed.query.parser import parse
 
 if TYPE_CHECKING:
@@ -42,16 +44,23 @@ class Prepared:
 
     @property
     def count(self) -> int:
-        """How many values it takes: that of its ``?``."""
+        """How many values it takes: that of its ``?``, or of the names ``$name`` in it."""
         return self._query.parameters
 
-    def run(self, *parameters: Any) -> Dataset | Result:
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its values, in the order in which they first stand in it; none where it has ``?``."""
+        return tuple(name for name, _ in self._query.named)
+
+    def run(self, /, *parameters: Any, **named: Any) -> Dataset | Result:
         """Answer it.
 
         Parameters
         ----------
         parameters
             A value for each ``?``, in order: numbers, texts, dates, arrays, lists, None.
+        named
+            A value for each ``$name``: ``prepared.run(kind="wren")``, or ``prepared.run({"kind": "wren"})``.
 
         Returns
         -------
@@ -62,15 +71,15 @@ class Prepared:
         QueryError
             If the values are too few or too many, or do not fit, or a limit is reached.
         """
-        return self._answered(parameters, self._queried())
+        return self._answered(self._given(parameters, named), self._queried())
 
-    def run_many(self, parameters: Iterable[Sequence[Any]]) -> list[Dataset | Result]:
+    def run_many(self, parameters: Iterable[Given]) -> list[Dataset | Result]:
         """Answer it for several sets of values, all of them from the same rows.
 
         Parameters
         ----------
         parameters
-            ``[[0.5, "wren"], [0.7, "kite"]]``: a value for each ``?``, for each run.
+            ``[[0.5, "wren"], [0.7, "kite"]]``: a value for each ``?``, for each run; dictionaries for ``$name``.
 
         Returns
         -------
@@ -79,31 +88,26 @@ class Prepared:
         Raises
         ------
         QueryError
-            As of :meth:`run`; it says which set of values it is about. Where their number is wrong, nothing is run.
+            As of :meth:`run`; it says which set of values it is about. Where values are missing, nothing is run.
         """
-        sets = [list(values) for values in parameters]
+        sets = [values if isinstance(values, Mapping) else list(values) for values in parameters]
         for number, values in enumerate(sets):
-            if len(values) != self.count:
-                raise QueryError(
-                    f"values {number}: the query has {self.count} parameters (?), and {len(values)} values were given",
-                    kind="arity",
-                )
+            with _told_of(number):
+                values_of(self.query_text, self._query, values)
         queried = self._queried()
         found: list[Dataset | Result] = []
         for number, values in enumerate(sets):
-            try:
+            with _told_of(number):
                 found.append(self._answered(values, queried))
-            except QueryError as error:
-                raise QueryError(f"values {number}: {error}", kind=error.kind, row=error.row) from error
         return found
 
-    def explain(self, *parameters: Any, analyze: bool = False) -> str:
+    def explain(self, /, *parameters: Any, analyze: bool = False, **named: Any) -> str:
         """Tell how it would be answered.
 
         Parameters
         ----------
-        parameters
-            A value for each ``?``; none at all where they are not known.
+        parameters, named
+            Its values, as of :meth:`run`; none at all where they are not known.
         analyze
             Answer it, and tell what that took; this needs the values.
 
@@ -116,16 +120,20 @@ class Prepared:
         QueryError
             If the values are too few or too many.
         """
-        if (parameters or analyze) and len(parameters) != self.count:
-            raise QueryError(
-                f"the query has {self.count} parameters (?), and {len(parameters)} values were given",
-                kind="arity",
-            )
-        values = parameters if parameters or not self.count else None
-        sources = self._queried().sources()
-        return explained(self.query_text, sources, values, self._limits, analyze=analyze)
+        given = self._given(parameters, named)
+        values = given if given or analyze or not self.count else None
+        return explained(self.query_text, self._queried().sources(), values, self._limits, analyze=analyze)
 
-    def _answered(self, parameters: Sequence[Any], queried: Queried) -> Dataset | Result:
+    def _given(self, parameters: tuple[Any, ...], named: dict[str, Any]) -> Given:
+        """Return the values of a call: a mapping where the query names them."""
+        if self._query.named and not named and len(parameters) == 1 and isinstance(parameters[0], Mapping):
+            only: Mapping[str, Any] = parameters[0]
+            return only
+        if parameters and named:
+            raise QueryError("values are given in order or by their names, not both", kind="arity")
+        return named or parameters
+
+    def _answered(self, parameters: Given, queried: Queried) -> Dataset | Result:
         found = run.run_parsed(
             self.query_text, self._query, queried.sources(), parameters, self._limits, self._ways
         )
@@ -134,3 +142,12 @@ class Prepared:
 
     def __repr__(self) -> str:
         return f"Prepared({self.query_text!r}, {self.count} parameters)"
+
+
+@contextmanager
+def _told_of(number: int) -> Iterator[None]:
+    """Let an error say which set of values it is about."""
+    try:
+        yield
+    except QueryError as error:
+        raise QueryError(f"values {number}: {error}", kind=error.kind, row=error.row) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +88,11 @@ class Queried:
 
 
 def answered(
-    text: str, queried: Queried, parameters: Sequence[Any], limits: Limits, ways: Ways | None = None
+    text: str,
+    queried: Queried,
+    parameters: Sequence[Any] | Mapping[str, Any],
+    limits: Limits,
+    ways: Ways | None = None,
 ) -> Any:
     """Answer a query: with a view where it chooses rows and tensors, else with a result."""
     return facade(run.run(text, queried.sources(), parameters, limits, ways), text, queried)

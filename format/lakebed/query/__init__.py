@@ -7,7 +7,7 @@ name of the function that users call, this package can be called: ``lakebed.quer
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -37,7 +37,7 @@ class QueryPackage(ModuleType):
         query_string: str,
         token: str = "",
         *,
-        parameters: Sequence[Any] = (),
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
         timeout: float | None = None,
         max_memory: int | None = 4 << 30,
         max_rows: int | None = None,

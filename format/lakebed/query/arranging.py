@@ -36,6 +36,10 @@ def in_order(work: Work, source: From, query: syntax.Query, binder: Binder) -> F
     """Put rows in the order of ORDER BY."""
     if not query.order:
         return source
+    for key in query.order:
+        if isinstance(key.expression, syntax.Literal):
+            told = f"ORDER BY {key.expression.value!r} orders nothing: name a column, or what is computed"
+            raise query_error(work.text, key.expression.at, "type", told)
     keys = [binder.bind(key.expression) for key in query.order]
     told = ", ".join(
         f"{described(k)}{' descending' if o.is_descending else ''}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lakebed.errors import QueryError
-from lakebed.query import syntax
+from lakebed.query import domains, syntax
 from lakebed.query.bound import (
     ANY,
     FLAG,
@@ -14,7 +14,6 @@ from lakebed.query.bound import (
     NUMBER,
     TEXT,
     Bound,
-    Cases,
     Given,
     Info,
     Logic,
@@ -23,16 +22,17 @@ from lakebed.query.bound import (
     Unknown,
     Value,
 )
-from lakebed.query.calls import applied, call, weights
+from lakebed.query.calls import applied, call, cases, weights
 from lakebed.query.columns import Column
 from lakebed.query.comparing import SIGNS, among, between, compared, like
-from lakebed.query.constants import constant, literal_array
+from lakebed.query.constants import array_value, constant
 from lakebed.query.context import Context
 from lakebed.query.elementwise import arithmetic, negative
 from lakebed.query.errors import near
 from lakebed.query.functions import casts, dates
 from lakebed.query.functions.text import JOINED
 from lakebed.query.outer import Inner, one_value
+from lakebed.query.parameters import shown
 from lakebed.query.subscripts import subscript
 
 _PROPERTIES = {
@@ -129,6 +129,11 @@ class Binder(Context):
             found = None if is_own else self.outer(node)
             if found is not None:
                 return found
+        clause = self.later.get(node.column) if node.table is None else None
+        if clause is not None and not self.names.find(None, node.column):
+            told = f"{node.column!r} is what SELECT computes, which {clause} does not know yet"
+            advice = "write its expression there, or put the SELECT into brackets behind FROM"
+            raise self.error(node.at, "unknown_column", f"{told}: {advice}")
         return self.names.one(self.text, node.at, node.table, node.column)
 
     def _parameter(self, node: syntax.Parameter) -> Bound:
@@ -143,7 +148,7 @@ class Binder(Context):
         try:
             return constant(self.parameters[node.number])
         except TypeError as error:
-            raise self.error(node.at, "type", f"parameter {node.number + 1}: {error}") from None
+            raise self.error(node.at, "type", f"{shown(node)}: {error}") from None
 
     def _unary(self, node: syntax.Unary) -> Bound:
         operand = self.bind(node.operand)
@@ -168,6 +173,8 @@ class Binder(Context):
             if left.info.rank is None or right.info.rank is None
             else max(left.info.rank, right.info.rank)
         )
+        if sign in ("+", "-"):
+            left, right = (self.folded(side) for side in domains.in_one_unit((left, right), node.at))
         info = Info("array", None, rank)
         return self.apply(sign, lambda given: arithmetic(sign, *given.columns), (left, right), info, node.at)
 
@@ -185,10 +192,7 @@ class Binder(Context):
             branches.append((told, self.bind(value)))
         otherwise = Value(None, ANY) if node.otherwise is None else self.bind(node.otherwise)
         branches.append((None, otherwise))
-        kinds = {
-            value.info.kind for _, value in branches if not (isinstance(value, Value) and value.value is None)
-        }
-        return Cases(tuple(branches), Info(kinds.pop() if len(kinds) == 1 else "any"))
+        return cases(self, branches, node.at)
 
     def _cast(self, node: syntax.Cast) -> Bound:
         try:
@@ -229,7 +233,8 @@ class Binder(Context):
             value = one_value(relation)
         except QueryError as error:
             raise self.error(node.at, error.kind, error.message) from error
-        return Value(value, ANY if value is None else relation.infos[relation.names[0]])
+        info = ANY if value is None else relation.infos[relation.names[0]]
+        return Value(value, info, is_read=True)
 
     # -- subscripts ------------------------------------------------------------------------------------------------
 
@@ -293,7 +298,7 @@ class Binder(Context):
         if values and all(isinstance(value, str) for value in values):
             return Value(values, JSON)
         try:
-            return Value(literal_array(values), Info("array"))
+            return array_value(values)
         except (ValueError, TypeError) as error:
             raise self.error(
                 node.at, "type", f"the items of an array are numbers of equal shape: {error}"

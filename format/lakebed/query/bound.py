@@ -66,12 +66,42 @@ ANY = Info()
 TIME = Info("array", np.dtype(np.int64), logical="timestamp[us]")
 
 
+def merged(infos: Sequence[Info]) -> Info:
+    """Return what is known of a column that has values of several: that in which they agree."""
+    known = [info for info in infos if info != ANY]
+    if not known:
+        return ANY
+    first = known[0]
+    if all(info == first for info in known):
+        return first
+
+    def same(name: str, otherwise: Any) -> Any:
+        value = getattr(first, name)
+        return value if all(getattr(info, name) == value for info in known) else otherwise
+
+    return Info(
+        same("kind", "any"), same("dtype", None), same("rank", None), same("class_names", None), same("htype", ""),
+        same("coords", "LTWH"), same("logical", ""), same("is_group", False), all(i.records_nulls for i in known),
+        max(info.cost for info in known),
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A constant: a number, text, array, JSON value or None."""
+    """A constant: a number, text, array, JSON value or None.
+
+    Attributes
+    ----------
+    exact
+        The numbers of an array literal, which `value` holds as float32, before they were rounded.
+    is_read
+        Whether it was read from a dataset, so that a text need not name a class, or a date.
+    """
 
     value: Any
     info: Info
+    exact: Any = None
+    is_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +250,19 @@ def values_read(node: Bound) -> dict[str, Info]:
 def is_by_place(node: Bound) -> bool:
     """Whether an expression depends on the position of a row."""
     return isinstance(node, RowNumber | Chance) or any(map(is_by_place, parts(node)))
+
+
+def is_dear(node: Bound) -> bool:
+    """Whether a row takes longer to compute than arithmetic does, whatever it takes to read.
+
+    What looks up many rows at once in a table that it makes for them is not meant: fewer rows make it dearer.
+    """
+    if isinstance(node, Apply) and node.cost >= 1.0 and node.name not in _LOOKED_UP:
+        return True
+    return any(map(is_dear, parts(node)))
+
+
+_LOOKED_UP = ("IN", "IN SELECT", "EXISTS", "SELECT")
 
 
 def cost(node: Bound) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from lakebed import clock, random
 from lakebed.errors import QueryError
-from lakebed.query import syntax
+from lakebed.query import domains, syntax
 from lakebed.query.bound import (
     COUNT_ALL,
     FLAG,
@@ -28,6 +28,7 @@ from lakebed.query.bound import (
     Shape,
     Unknown,
     Value,
+    merged,
 )
 from lakebed.query.columns import Column, row
 from lakebed.query.constants import python
@@ -63,10 +64,18 @@ def call(context: Context, node: syntax.Call) -> Bound:
         raise context.error(node.at, "unknown_function", f"there is no function {name}{hint}")
     _check_count(context, node, function.least, function.most)
     operands = tuple(context.bind(argument) for argument in node.arguments)
+    if (
+        name == "COUNT"
+        and isinstance(operands[0], Value)
+        and not isinstance(operands[0].value, list | np.ndarray)
+    ):
+        raise context.error(node.at, "type", "COUNT of one constant is no number of rows: say COUNT(*)")
     if node.is_distinct:
         if name != "COUNT":
             raise context.error(node.at, "unsupported", f"DISTINCT goes with COUNT, not with {name}")
         return context.apply("COUNT", count_distinct, operands, NUMBER, node.at, 2.0)
+    if name in _OF_ONE_KIND:
+        operands = _aligned(context, operands, node.at)
     if name == "CONTAINS":
         return _contains(context, function, operands, node.at)
     return applied(context, function, operands, node.at)
@@ -162,7 +171,28 @@ def _data(context: Context, node: syntax.Call) -> Bound:
 def _if(context: Context, node: syntax.Call) -> Bound:
     _check_count(context, node, 3, 3)
     condition, then, otherwise = (context.bind(argument) for argument in node.arguments)
-    return Cases(((condition, then), (None, otherwise)), then.info)
+    return cases(context, [(condition, then), (None, otherwise)], node.at)
+
+
+def cases(context: Context, branches: Sequence[tuple[Bound | None, Bound]], at: int) -> Bound:
+    """Return the value of the first condition that is true, the last one of which is None.
+
+    Raises
+    ------
+    QueryError
+        If the values make no column.
+    """
+    values = _aligned(context, [value for _, value in branches], at)
+    info = merged([v.info for v in values if not (isinstance(v, Value) and v.value is None)])
+    return Cases(tuple((told, value) for (told, _), value in zip(branches, values, strict=True)), info)
+
+
+def _aligned(context: Context, operands: Sequence[Bound], at: int) -> tuple[Bound, ...]:
+    """Return values that make one column as what they become in it."""
+    try:
+        return tuple(map(context.folded, domains.aligned(operands, at)))
+    except QueryError as error:
+        raise error if error.line else context.error(at, error.kind, error.message) from error
 
 
 def _now(context: Context, node: syntax.Call) -> Bound:
@@ -223,6 +253,9 @@ def _computed_in(space: Space, compute: Callable[[Given], Column]) -> Callable[[
 
     return there
 
+
+_OF_ONE_KIND = ("COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST")
+"""Functions whose arguments are values of one column."""
 
 _SPECIAL: dict[str, Callable[[Context, syntax.Call], Bound]] = {
     "BM25_SIMILARITY": _bm25,

@@ -24,6 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
+from lakebed.query.exact import joint
 
 Mask = NDArray[np.bool_]
 Rows = range | NDArray[np.int64]
@@ -233,7 +234,7 @@ def _collected_arrays(values: list[Any]) -> Column:
     missing = None
     if len(known) < len(arrays):
         missing = np.fromiter((array is None for array in arrays), np.bool_, len(arrays))
-    dtype = np.result_type(*{array.dtype for array in known})
+    dtype = joint(known)
     shape = known[0].shape
     if all(array.shape == shape for array in known):
         whole = np.zeros((len(arrays), *shape), dtype)
@@ -263,12 +264,17 @@ def concatenated(parts: Sequence[Column]) -> Column:
         return Texts(pa.concat_arrays([part.array for part in parts if isinstance(part, Texts)]))
     numbers = [part for part in parts if isinstance(part, Numbers)]
     if len(numbers) == len(parts) and len({part.values.shape[1:] for part in numbers}) == 1:
-        return Numbers(np.concatenate([part.values for part in numbers]), _joined_masks(numbers))
+        return Numbers(_put_together([part.values for part in numbers]), _joined_masks(numbers))
     arrays = [as_ragged(part) for part in parts if isinstance(part, Numbers | Ragged)]
     if len(arrays) == len(parts) and len({part.shapes.shape[1] for part in arrays}) == 1:
-        flat = np.concatenate([part.flat for part in arrays])
+        flat = _put_together([part.flat for part in arrays])
         return Ragged(flat, np.concatenate([part.shapes for part in arrays]), _joined_masks(arrays))
     return collect([value for part in parts for value in rows(part)])
+
+
+def _put_together(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    dtype = joint(arrays)
+    return np.concatenate([array.astype(dtype, copy=False) for array in arrays])
 
 
 def _joined_masks(parts: Sequence[Numbers] | Sequence[Ragged]) -> Mask | None:
@@ -351,6 +357,9 @@ _TICK: ContextVar[Callable[[], None] | None] = ContextVar("tick", default=None)
 _TICK_ROWS = 256
 """Rows that are computed one by one between two looks at the clock: some take a millisecond each."""
 
+_STRETCH_ROWS = 1 << 12
+"""Rows that are gone through in Python between two looks at the clock: a microsecond each, or some."""
+
 
 @contextmanager
 def ticking(tick: Callable[[], None]) -> Iterator[None]:
@@ -362,8 +371,34 @@ def ticking(tick: Callable[[], None]) -> Iterator[None]:
         _TICK.reset(token)
 
 
-def by_row(count: int, function: Callable[..., Any], arguments: Sequence[Column], name: str) -> Column:
+def tick() -> None:
+    """Look at the clock of the query that runs, if one does; what it raises ends that."""
+    found = _TICK.get()
+    if found is not None:
+        found()
+
+
+def stretches(count: int, size: int = _STRETCH_ROWS) -> Iterator[range]:
+    """Yield runs of so many rows, with a look at the clock before each."""
+    for start in range(0, count, size):
+        tick()
+        yield range(start, min(count, start + size))
+
+
+def by_row(
+    count: int,
+    function: Callable[..., Any],
+    arguments: Sequence[Column],
+    name: str,
+    *,
+    every: int = _TICK_ROWS,
+) -> Column:
     """Compute row by row what no faster way is known for.
+
+    Parameters
+    ----------
+    every
+        Rows between two looks at the clock.
 
     Raises
     ------
@@ -372,10 +407,10 @@ def by_row(count: int, function: Callable[..., Any], arguments: Sequence[Column]
     """
     lists = [computed_rows(argument) for argument in arguments]
     found: list[Any] = []
-    tick = _TICK.get()
+    look = _TICK.get()
     for i in range(count):
-        if tick is not None and i % _TICK_ROWS == 0:
-            tick()
+        if look is not None and i % every == 0:
+            look()
         try:
             found.append(function(*[values[i] for values in lists]))
         except QueryError as error:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lakebed.query import syntax
-from lakebed.query.bound import FLAG, JSON, NUMBER, TIME, Apply, Bound, Input, Logic, Not, Unknown, Value
+from lakebed.errors import QueryError
+from lakebed.query import domains, syntax
+from lakebed.query.bound import FLAG, JSON, NUMBER, Apply, Bound, Info, Input, Logic, Not, Unknown, Value
 from lakebed.query.constants import constant
 from lakebed.query.context import Context
+from lakebed.query.domains import Domain
 from lakebed.query.elementwise import compare
 from lakebed.query.errors import near
 from lakebed.query.functions import dates
@@ -30,19 +32,59 @@ def compared(context: Context, sign: str, left: Bound, right: Bound, at: int) ->
     if any(isinstance(side, Value) and side.value is None for side in (left, right)):
         raise context.error(at, "type", "nothing is compared with NULL: say IS NULL or IS NOT NULL")
     left, right = _alike(context, left, right, at), _alike(context, right, left, at)
-    left, right = _same_times(context, left, right, at)
+    left, right = aligned(context, sign, left, right, at)
+    left, right = _unrounded(left, right), _unrounded(right, left)
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Value) and isinstance(one.value, str) and other.info.kind == "array":
             raise context.error(at, "type", f"{_shown(other)} holds numbers, and {one.value!r} is text")
         is_number = isinstance(one, Value) and isinstance(one.value, bool | int | float | np.ndarray)
         if is_number and other.info.kind == "text" and not isinstance(other, Value):
             raise context.error(at, "type", f"{_shown(other)} holds text, which is not compared with numbers")
+    if isinstance(left, Input) and isinstance(right, Input):
+        kinds = {left.info.kind: left, right.info.kind: right}
+        if set(kinds) == {"array", "text"}:
+            told = f"{_shown(kinds['array'])} holds numbers, and {_shown(kinds['text'])} text"
+            raise context.error(at, "type", f"{told}: say CAST(x AS text), or CAST(x AS float64)")
     return context.apply(sign, lambda given: compare(sign, *given.columns), (left, right), FLAG, at)
+
+
+def aligned(context: Context, sign: str, left: Bound, right: Bound, at: int) -> tuple[Bound, Bound]:
+    """Return two sides of a comparison as values whose numbers mean the same.
+
+    Raises
+    ------
+    QueryError
+        If they have no order, or are times of different kinds.
+    """
+    try:
+        domain = domains.shared([left.info, right.info])
+        if domain is None:
+            return left, right
+        if domain.info.class_names is not None and sign not in ("=", "!="):
+            raise context.error(
+                at,
+                "type",
+                "classes of two lists have no common order; CAST(x AS text) has that of their names",
+            )
+        sides = [context.folded(domains.of(side, domain, at)) for side in (left, right)]
+    except QueryError as error:
+        raise error if error.line else context.error(at, error.kind, error.message) from error
+    return sides[0], sides[1]
+
+
+def _unrounded(node: Bound, other: Bound) -> Bound:
+    """Return an array literal, which is one of float32, with all digits, beside numbers that have as many."""
+    if isinstance(node, Value) and node.exact is not None and other.info.dtype not in _NARROW:
+        return Value(node.exact, node.info)
+    return node
+
+
+_NARROW = (np.dtype(np.float16), np.dtype(np.float32))
 
 
 def _alike(context: Context, node: Bound, other: Bound, at: int) -> Bound:
     """Return a text as the number of the class, or the moment, that it names in the other column."""
-    if not isinstance(node, Value) or not isinstance(node.value, str):
+    if not isinstance(node, Value) or not isinstance(node.value, str) or node.is_read:
         return node
     if other.info.class_names is not None:
         return Value(_class(context, node.value, other.info.class_names, at), NUMBER)
@@ -52,27 +94,8 @@ def _alike(context: Context, node: Bound, other: Bound, at: int) -> Bound:
             raise context.error(
                 at, "type", f"{node.value!r} is no date such as '2026-01-31' or '2026-01-31 12:00'"
             )
-        stored = dates.stored_as(moment, other.info.logical)
-        return Value(int(stored) if stored == int(stored) else stored, other.info)
+        return Value(dates.stored_as(moment, other.info.logical), other.info)
     return node
-
-
-def _same_times(context: Context, left: Bound, right: Bound, at: int) -> tuple[Bound, Bound]:
-    if left.info.logical == right.info.logical or not (
-        dates.is_time(left.info) and dates.is_time(right.info)
-    ):
-        return left, right
-    sides = [
-        context.apply(
-            "TIMESTAMP",
-            lambda given: dates.as_moments(given.columns[0], given.infos[0], "comparison"),
-            (side,),
-            TIME,
-            at,
-        )
-        for side in (left, right)
-    ]
-    return sides[0], sides[1]
 
 
 def _class(context: Context, name: str, names: Sequence[str], at: int) -> int:
@@ -107,11 +130,12 @@ def among(context: Context, node: syntax.In) -> Bound:
     found: Bound
     if node.query is not None:
         inner = Inner(context, node.query)
-        inner.one_column(node.at, "IN needs a query of")
+        info = inner.one_column(node.at, "IN needs a query of")
+        operand, domain = _beside(context, operand, info, node.at)
         if context.is_dry or not inner.is_alone:
-            found = Unknown(FLAG) if context.is_dry else inner.among(operand, node.at)
+            found = Unknown(FLAG) if context.is_dry else inner.among(operand, node.at, domain)
             return Not(found) if node.is_negated else found
-        values = column_of(inner.whole())
+        plain = column_of(inner.whole(), domain)
     else:
         items = [_alike(context, item, operand, node.at) for item in _items(context, node)]
         if not all(isinstance(item, Value) for item in items):
@@ -119,25 +143,36 @@ def among(context: Context, node: syntax.In) -> Bound:
             found = Logic("or", tuple(compared(context, "=", operand, item, node.at) for item in items))
             return Not(found) if node.is_negated else found
         values = [item.value for item in items if isinstance(item, Value)]
-    if any(isinstance(value, np.ndarray) and value.ndim for value in values):
-        found = Logic("or", tuple(compared(context, "=", operand, constant(v), node.at) for v in values))
-    else:
+        if any(isinstance(value, np.ndarray) and value.ndim for value in values):
+            found = Logic("or", tuple(compared(context, "=", operand, item, node.at) for item in items))
+            return Not(found) if node.is_negated else found
         plain = [v.item() if isinstance(v, np.ndarray | np.generic) else v for v in values]
-        found = context.apply("IN", IN.compute, (operand, Value(plain, JSON)), FLAG, node.at, 1.0)
+    found = context.apply("IN", IN.compute, (operand, Value(plain, JSON)), FLAG, node.at, 1.0)
     return context.folded(Not(found)) if node.is_negated else found
+
+
+def _beside(context: Context, operand: Bound, info: Info, at: int) -> tuple[Bound, Domain | None]:
+    """Return a value, and what those of a query become, so that their numbers mean the same."""
+    try:
+        domain = domains.shared([operand.info, info])
+        if domain is None:
+            return operand, None
+        return context.folded(domains.of(operand, domain, at)), domain
+    except QueryError as error:
+        raise context.error(at, error.kind, error.message) from error
 
 
 def _items(context: Context, node: syntax.In) -> list[Bound]:
     """Return what stands between the brackets; the one ``?`` may be a list of them."""
-    items = [context.bind(item) for item in node.items]
-    only = node.items[0] if len(items) == 1 else None
-    if isinstance(only, syntax.Parameter) and context.parameters is not None:
+    only = node.items[0] if len(node.items) == 1 else None
+    if isinstance(only, syntax.Parameter) and only.number < len(context.parameters or ()):
+        assert context.parameters is not None  # noqa: S101 - there are some
         given = context.parameters[only.number]
         if isinstance(given, list | tuple | set | frozenset | range):
             return [constant(value) for value in given]
         if np.ndim(given) == 1:
             return [constant(value) for value in np.asarray(given).tolist()]
-    return items
+    return [context.bind(item) for item in node.items]
 
 
 def _shown(node: Bound) -> str:

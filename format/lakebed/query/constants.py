@@ -40,7 +40,7 @@ def constant(value: Any) -> Value:
     if isinstance(value, list | tuple):
         if value and all(isinstance(item, str | date) for item in value):
             return Value([_iso(item) if isinstance(item, date) else item for item in value], JSON)
-        return Value(literal_array(list(value)), Info("array"))
+        return array_value(list(value))
     if isinstance(value, dict):
         return Value(value, JSON)
     raise TypeError(f"a query has no values of type {type(value).__name__}")
@@ -51,6 +51,19 @@ def _iso(value: date) -> str:
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC).replace(tzinfo=None)
     return value.isoformat()
+
+
+def array_value(values: Sequence[Any]) -> Value:
+    """Return an array literal: its numbers as :func:`literal_array` has them, and as they were where these are rounded.
+
+    Raises
+    ------
+    TypeError
+        If they make no array of numbers.
+    """
+    found = literal_array(values)
+    exact = np.asarray(values)
+    return Value(found, Info("array"), None if np.array_equal(found, exact) else exact)
 
 
 def literal_array(values: Sequence[Any]) -> np.ndarray[Any, Any]:

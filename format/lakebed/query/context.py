@@ -46,6 +46,13 @@ class Context(ABC):
         Find names and check types, and answer no query inside this one.
     space
         Where vectors are computed.
+
+    Attributes
+    ----------
+    aliases
+        What SELECT computes -> its expression, where it may be named.
+    later
+        What SELECT computes -> the clause that does not know it yet.
     """
 
     def __init__(
@@ -73,6 +80,7 @@ class Context(ABC):
         self.is_dry = is_dry
         self.space = space
         self.aliases: dict[str, syntax.Expression] = {}
+        self.later: dict[str, str] = {}
 
     @abstractmethod
     def bind(self, node: syntax.Expression) -> Bound:

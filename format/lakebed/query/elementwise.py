@@ -23,18 +23,21 @@ from lakebed.query.columns import (
     by_row,
     either,
 )
+from lakebed.query.exact import compared, may_round
 
 Operation = Callable[[Any, Any], Any]
 
 
 def _ordering(function: Operation) -> Operation:
-    """Return a comparison; booleans are the numbers 0 and 1, so that a number of any size is compared with them."""
+    """Return a comparison of numbers as they are; booleans are 0 and 1."""
 
     def operation(a: Any, b: Any) -> Any:
         if isinstance(a, np.ndarray) and a.dtype == np.bool_:
             a = a.view(np.uint8)
         if isinstance(b, np.ndarray) and b.dtype == np.bool_:
             b = b.view(np.uint8)
+        if may_round(a, b):
+            return compared(function, a, b)
         return function(a, b)
 
     return operation

@@ -137,6 +137,7 @@ class Execution:
         if node.where is not None:
             # Aliases may not be used here: they name what is computed of the rows that this leaves.
             inner = self.binder(source, tables)
+            inner.later = dict.fromkeys(binder.aliases, "WHERE")
             relation = filtered(
                 self.work, relation, inner.bind(node.where), limit[1] + wanted if wanted is not None else None
             )
@@ -236,6 +237,7 @@ class Execution:
     def _grouped(self, source: From, node: syntax.Select, tables: _Tables) -> From:
         relation = source.relation
         binder = self.binder(source, tables)
+        binder.later = {item.alias: "GROUP BY" for item in node.items if item.alias}
         keys = [binder.bind(key) for key in node.group]
         self.work.note(f"group by {', '.join(map(described, keys)) or 'all rows'}")
         if not keys:

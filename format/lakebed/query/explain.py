@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from lakebed.printable import printable
 from lakebed.query.bound import TEXT
-from lakebed.query.columns import Column, Rows, Texts
+from lakebed.query.columns import Column, Rows, Texts, ticking
 from lakebed.query.execute import Execution
 from lakebed.query.limits import Limits, Watch
+from lakebed.query.parameters import Given, values_of
 from lakebed.query.parser import parse
 from lakebed.query.relation import Relation
 from lakebed.query.sources import Sources
@@ -52,7 +53,7 @@ def asks_for_plan(text: str) -> tuple[str, bool] | None:
 def explained(
     text: str,
     sources: Sources,
-    parameters: Sequence[object] | None = (),
+    parameters: Given | None = (),
     limits: Limits | None = None,
     *,
     analyze: bool = False,
@@ -62,7 +63,7 @@ def explained(
     Parameters
     ----------
     parameters
-        Values of the ``?``; None while they are not known.
+        Values of the ``?``, or of each ``$name``; None while they are not known.
     analyze
         Answer it, and tell what that took.
 
@@ -76,9 +77,12 @@ def explained(
         text, analyze = asked[0], analyze or asked[1]
     limits = limits or Limits()
     query = parse(text, depth=limits.depth)
-    execution = Execution(text, sources, parameters, Watch(limits), is_dry=not analyze, is_told=True)
+    values = None if parameters is None else values_of(text, query, parameters)
+    watch = Watch(limits)
+    execution = Execution(text, sources, values, watch, is_dry=not analyze, is_told=True)
     began, used = time.perf_counter(), time.process_time()
-    found = execution.run(query)
+    with ticking(watch.tick), watch.waiting():
+        found = execution.run(query)
     lines = [f"{'  ' * (depth - 1)}{printable(step)}" for depth, step in execution.work.steps]
     lines.append(printable(f"columns: {', '.join(found.names)}"))
     if analyze:

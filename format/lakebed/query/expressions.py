@@ -179,10 +179,8 @@ def _primary(words: Words) -> Expression:
     if word.kind == "string":
         words.take()
         return syntax.Literal(word.text, word.at)
-    if words.take_operator("?"):
-        number = words.parameters
-        words.parameters += 1
-        return syntax.Parameter(number, word.at)
+    if words.is_operator("?") or word.kind == "parameter":
+        return _parameter(words)
     if words.is_operator("["):
         return _array(words)
     if words.take_operator("("):
@@ -193,6 +191,20 @@ def _primary(words: Words) -> Expression:
     if word.kind == "name":
         return _word(words)
     raise words.unexpected("an expression")
+
+
+def _parameter(words: Words) -> Expression:
+    word = words.word
+    name = word.text if word.kind == "parameter" else ""
+    if words.parameters and bool(name) != bool(words.named):
+        raise words.error("a query takes its values by ? or by $name, not by both")
+    words.take()
+    if name in words.named:
+        return syntax.Parameter(list(words.named).index(name), word.at, name)
+    if name:
+        words.named[name] = word.at
+    words.parameters += 1
+    return syntax.Parameter(words.parameters - 1, word.at, name)
 
 
 def _bracket(words: Words, at: int) -> Expression:

@@ -11,13 +11,19 @@ from numpy.typing import NDArray
 from lakebed.errors import QueryError
 from lakebed.query import pruning, syntax
 from lakebed.query.bound import Bound, Logic, Value
+from lakebed.query.columns import stretches, tick
 from lakebed.query.errors import query_error
 from lakebed.query.evaluate import Scope, is_true
 from lakebed.query.plan import conjuncts, described, reads
 from lakebed.query.relation import Relation
-from lakebed.query.work import Work, at_row
+from lakebed.query.work import Work, at_row, parted
 
 Rows = NDArray[np.int64]
+
+_AROUND = 1 << 20
+"""Rows that EXPAND BY adds between two looks at the clock."""
+
+_FAR = np.iinfo(np.int64).min
 
 
 def filtered(work: Work, relation: Relation, condition: Bound, wanted: int | None) -> Relation:
@@ -47,7 +53,7 @@ def filtered(work: Work, relation: Relation, condition: Bound, wanted: int | Non
     if wanted is None:  # else the first chunks may be enough
         far = pruning.ahead(left, relation, parts[0])
     with far:
-        for window in pruning.windows(left, relation, all_windows):
+        for window in parted(pruning.windows(left, relation, all_windows), *parts):
             work.watch.tick()
             scope = Scope(relation, window)
             mask = _asked(parts, relation, scope, window)
@@ -91,12 +97,28 @@ def expanded(work: Work, whole: Relation, found: Relation, node: syntax.Expand) 
     order = np.argsort(all_rows, kind="stable")
     places = order[np.searchsorted(all_rows[order], rows)]
     work.watch.hold(16 * len(places) * (node.before + node.after + 1))
-    apart = np.arange(-node.before, node.after + 1)
+    apart = np.arange(-min(node.before, len(whole)), min(node.after, len(whole)) + 1)
+    size = max(1, _AROUND // len(apart))
+    parts = [places[some.start : some.stop] for some in stretches(len(places), size)]
+    if node.keeps_repeats:
+        found_rows, offsets = [], []
+        for part in parts:
+            around, inside = _around(part, apart, len(whole))
+            found_rows.append(around[inside])
+            offsets.append(np.tile(apart, len(part))[inside])
+            tick()
+        return whole.select(np.concatenate(found_rows or [places])), np.concatenate(offsets or [places])
+    # How far each row lies from the first that was found which it is around; the other way round, so that that stays.
+    distances = np.full(len(whole), _FAR)
+    for part in reversed(parts):
+        around, inside = _around(part, apart, len(whole))
+        distances[around[inside][::-1]] = np.tile(apart, len(part))[inside][::-1]
+        tick()
+    (near,) = np.nonzero(distances != _FAR)
+    return whole.select(near), distances[near]
+
+
+def _around(places: Rows, apart: Rows, count: int) -> tuple[Rows, NDArray[np.bool_]]:
+    """Return the places around some, and which of them there are."""
     around = (places[:, None] + apart).reshape(-1)
-    offsets = np.tile(apart, len(places))
-    inside = (around >= 0) & (around < len(whole))
-    around, offsets = around[inside], offsets[inside]
-    if not node.keeps_repeats:
-        around, first = np.unique(around, return_index=True)
-        offsets = offsets[first]
-    return whole.select(around), offsets
+    return around, (around >= 0) & (around < count)

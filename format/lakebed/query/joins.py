@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from lakebed.errors import QueryError
 from lakebed.query import syntax
 from lakebed.query.bound import Apply, Bound, Input, inputs
-from lakebed.query.columns import Column, concatenated
+from lakebed.query.columns import Column, concatenated, stretches, tick
+from lakebed.query.domains import aligned
 from lakebed.query.errors import query_error
 from lakebed.query.evaluate import Scope, evaluate, is_true
 from lakebed.query.functions.registry import FUNCTIONS
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from lakebed.query.binding import Binder
 
 Rows = NDArray[np.int64]
+
+_PAIRS = 1 << 20
+"""Pairs that are made between two looks at the clock."""
+
+_KEY_BYTES = 16
+"""Of a row: its key, and the number that stands for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +75,16 @@ def join(
         if not using:
             raise query_error(text, node.at, "unknown_column", "NATURAL JOIN: the two sides share no column")
     if using:
-        keys = [(_named(text, node.at, left, c), _named(text, node.at, right, c)) for c in using]
+        keys: list[tuple[Bound, Bound]] = [
+            (_named(text, node.at, left, c), _named(text, node.at, right, c)) for c in using
+        ]
         rest: list[syntax.Expression] = []
     else:
         keys, rest = _equalities(text, node, left, right, bind)
+    keys = [_alike(text, node.at, pair) for pair in keys]
     lefts, rights = pairs(
-        [_whole(left.relation, key) for key, _ in keys],
-        [_whole(right.relation, key) for _, key in keys],
+        [_whole(left.relation, key, hold) for key, _ in keys],
+        [_whole(right.relation, key, hold) for _, key in keys],
         hold,
     )
     kind = "inner" if node.kind == "natural" else node.kind
@@ -92,14 +102,26 @@ def join(
             kept = _true_of(binder.bind(condition), both.relation, hold)
             lefts, rights = lefts[kept], rights[kept]
             both = _both(left, right, lefts, rights)
+    tick()
     if kind in ("left", "full"):
+        hold(16 * (len(lefts) + len(left.relation)))
         lefts, rights = _with_missing(lefts, rights, len(left.relation))
     if kind in ("right", "full"):
         alone = _unpaired(rights, len(right.relation))
+        hold(16 * (len(lefts) + len(alone)))
         lefts = np.concatenate([lefts, np.full(len(alone), -1)])
         rights = np.concatenate([rights, alone])
     found = _both(left, right, lefts, rights)
     return _merged(found, left, using, kind) if using else found
+
+
+def _alike(text: str, at: int, pair: tuple[Bound, Bound]) -> tuple[Bound, Bound]:
+    """Return two keys as values whose numbers mean the same."""
+    try:
+        first, second = aligned(pair, at)
+    except QueryError as error:
+        raise query_error(text, at, error.kind, error.message) from error
+    return first, second
 
 
 def _with_missing(lefts: Rows, rights: Rows, count: int) -> tuple[Rows, Rows]:
@@ -116,9 +138,13 @@ def _unpaired(rows: Rows, count: int) -> Rows:
     return np.flatnonzero(is_alone)
 
 
-def _whole(relation: Relation, key: Bound) -> Column:
+def _whole(relation: Relation, key: Bound, hold: Callable[[int], None]) -> Column:
     """Return a key of all rows."""
-    found = [evaluate(key, Scope(relation, window)) for window in relation.windows(list(inputs(key)))]
+    hold(_KEY_BYTES * len(relation))
+    found = []
+    for window in relation.windows(list(inputs(key))):
+        tick()
+        found.append(evaluate(key, Scope(relation, window)))
     return concatenated(found) if found else evaluate(key, Scope(relation, range(0)))
 
 
@@ -148,8 +174,11 @@ def _side_by_side(left: From, right: From) -> From:
 def _crossed(node: syntax.Join, left: From, right: From, bind: Bind, hold: Callable[[int], None]) -> From:
     sizes = (len(left.relation), len(right.relation))
     hold(16 * sizes[0] * sizes[1])
-    lefts = np.repeat(np.arange(sizes[0], dtype=np.int64), sizes[1])
-    rights = np.tile(np.arange(sizes[1], dtype=np.int64), sizes[0])
+    first, second = np.empty(sizes, np.int64), np.empty(sizes, np.int64)
+    for rows in stretches(sizes[0], max(1, _PAIRS // max(1, sizes[1]))):
+        first[rows.start : rows.stop] = np.arange(rows.start, rows.stop)[:, None]
+        second[rows.start : rows.stop] = np.arange(sizes[1])
+    lefts, rights = first.reshape(-1), second.reshape(-1)
     found = _both(left, right, lefts, rights)
     if node.condition is None:
         return found
@@ -237,8 +266,11 @@ def _merged(found: From, left: From, using: tuple[str, ...], kind: str) -> From:
             merged: Bound = one
             if kind == "full":
                 function = FUNCTIONS["COALESCE"]
-                merged = Apply("COALESCE", function.compute, (one, two), entry.info, 0)
+                both = tuple(aligned((one, two), 0))
+                merged = Apply(
+                    "COALESCE", function.compute, both, function.told([side.info for side in both]), 0
+                )
             name = f"{entry.column}="
             outputs[name] = merged
-            entries.append(Entry(None, entry.column, name, entry.info))
+            entries.append(Entry(None, entry.column, name, merged.info))
     return From(Projected(found.relation, outputs), Names(entries))

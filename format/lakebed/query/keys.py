@@ -13,7 +13,22 @@ from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
 from lakebed.native import equals
-from lakebed.query.columns import Column, Constant, Mask, Numbers, Objects, Ragged, Texts, concatenated, rows
+from lakebed.query.columns import (
+    Column,
+    Constant,
+    Mask,
+    Numbers,
+    Objects,
+    Ragged,
+    Texts,
+    concatenated,
+    either,
+    rows,
+    stretches,
+    take,
+    tick,
+)
+from lakebed.query.exact import represented
 
 Codes = NDArray[np.int64]
 
@@ -49,14 +64,14 @@ def codes(column: Column, *, scalars: bool) -> Codes:
         return values
     if scalars and (isinstance(column, Numbers | Ragged) and len(column)):
         raise QueryError("a key is one number, text or JSON value per row, not an array", kind="type")
-    return _hashed(rows(column))
+    return _hashed(column)
 
 
 def _numbered(values: NDArray[Any]) -> Codes:
     words = _words(values)
     if words is None:
         return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return equals.numbered(words, _SEED)[0]
+    return equals.numbered(words, _SEED, tick)[0]
 
 
 def _words(values: NDArray[Any]) -> Codes | None:
@@ -72,11 +87,13 @@ def _words(values: NDArray[Any]) -> Codes | None:
     return floats.view(np.int64)
 
 
-def _hashed(values: Sequence[Any]) -> Codes:
+def _hashed(column: Column) -> Codes:
     known: dict[Hashable, int] = {}
-    found = np.empty(len(values), np.int64)
-    for i, value in enumerate(values):
-        found[i] = -1 if value is None else known.setdefault(hashable(value), len(known))
+    found = np.empty(len(column), np.int64)
+    for stretch in stretches(len(column)):
+        some = take(column, np.arange(stretch.start, stretch.stop, dtype=np.int64))
+        for i, value in zip(stretch, rows(some), strict=True):
+            found[i] = -1 if value is None else known.setdefault(hashable(value), len(known))
     return found
 
 
@@ -97,21 +114,21 @@ def joined(parts: Sequence[Codes]) -> Codes:
     """Return one number for several of a row."""
     whole = parts[0]
     for part in parts[1:]:
-        high, _ = equals.numbered(whole, _SEED)
-        low, firsts = equals.numbered(part, _SEED)
+        high, _ = equals.numbered(whole, _SEED, tick)
+        low, firsts = equals.numbered(part, _SEED, tick)
         whole = high * len(firsts) + low
     return whole
 
 
 def groups(keys: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows of all groups, in the order in which their keys first appear, and where each group begins."""
-    numbers, firsts = equals.numbered(keys, _SEED)
-    return equals.gathered(numbers, len(firsts))
+    numbers, firsts = equals.numbered(keys, _SEED, tick)
+    return equals.gathered(numbers, len(firsts), tick)
 
 
 def firsts(keys: Codes) -> NDArray[np.int64]:
     """Return the first row of each key, in order."""
-    return equals.numbered(keys, _SEED)[1]
+    return equals.numbered(keys, _SEED, tick)[1]
 
 
 def pairs(
@@ -130,9 +147,9 @@ def pairs(
         first = np.where((numbers < 0) | (low < 0), -1, numbers * low_count + low)
         second = np.where((others < 0) | (low_others < 0), -1, others * low_count + low_others)
         numbers, others, count = _found(first, second, first < 0, second < 0)
-    rows, ends = equals.gathered(others, count)
+    rows, ends = equals.gathered(others, count, tick)
     hold(16 * equals.count_pairs(numbers, rows, ends))
-    return equals.pairs(numbers, rows, ends)
+    return equals.pairs(numbers, rows, ends, tick)
 
 
 def _matched(left: Column, right: Column) -> tuple[Codes, Codes, int]:
@@ -144,26 +161,79 @@ def _matched(left: Column, right: Column) -> tuple[Codes, Codes, int]:
     if not len(left) or not len(right):
         codes(left if len(left) else right, scalars=True)
         return np.full(len(left), -1, np.int64), np.full(len(right), -1, np.int64), 0
-    if isinstance(left, Numbers) and isinstance(right, Numbers):
-        dtype = np.result_type(left.values.dtype, right.values.dtype)
-        sides = [_words_of(side, dtype) for side in (left, right)]
-        if sides[0] is not None and sides[1] is not None:
-            return _found(sides[0], sides[1], left.missing, right.missing)
+    if isinstance(left, Texts) and isinstance(right, Texts):
+        return _matched_texts(left, right)
+    one, other = _scalars(left), _scalars(right)
+    if one is not None and other is not None:
+        sides = _words_alike(one[0], other[0])
+        if sides is not None:
+            (first, first_odd), (second, second_odd) = sides
+            return _found(first, second, either(one[1], first_odd), either(other[1], second_odd))
     both = codes(concatenated([left, right]), scalars=True)
     first, second = both[: len(left)], both[len(left) :]
     return _found(first, second, first < 0, second < 0)
 
 
-def _words_of(column: Numbers, dtype: np.dtype[Any]) -> Codes | None:
-    if column.values[:1].size != 1:
+def _matched_texts(left: Texts, right: Texts) -> tuple[Codes, Codes, int]:
+    tick()
+    known = pc.dictionary_encode(right.array)
+    tick()
+    asked = pc.dictionary_encode(left.array)
+    tick()
+    places = pc.index_in(asked.dictionary, value_set=known.dictionary).fill_null(-1)
+    tick()
+    found = np.append(places.to_numpy(zero_copy_only=False), -1).astype(
+        np.int64
+    )  # the last is that of no text
+    numbers = found[asked.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    others = known.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers, others, len(known.dictionary)
+
+
+def _scalars(column: Column) -> tuple[NDArray[Any], Mask | None] | None:
+    """Return the one number of each row, and where there is none; None of other columns."""
+    if isinstance(column, Ragged):
+        if bool((column.sizes > 1).any()):
+            return None
+        gone = column.sizes == 0
+        values = np.zeros(len(column), column.flat.dtype)
+        values[~gone] = column.flat
+        return values, gone
+    if not isinstance(column, Numbers) or column.values[:1].size != 1:
         return None
-    return _words(column.values.reshape(-1).astype(dtype, copy=False))
+    return column.values.reshape(-1), column.missing
+
+
+_Words = tuple[Codes, Mask | None]
+
+
+def _words_alike(left: NDArray[Any], right: NDArray[Any]) -> tuple[_Words, _Words] | None:
+    """Return numbers of two types as integers that are equal where they are, and where one equals no other."""
+    if "f" in (left.dtype.kind, right.dtype.kind) and left.dtype.kind != right.dtype.kind:
+        if left.dtype.kind == "f":
+            found = _words_alike(right, left)
+            return None if found is None else (found[1], found[0])
+        if left.dtype.kind not in "biu":
+            return None
+        dtype = np.dtype(np.uint8) if left.dtype == np.bool_ else left.dtype
+        whole, known = represented(right, dtype)
+        sides = _words(left), _words(whole)
+        return None if sides[0] is None or sides[1] is None else ((sides[0], None), (sides[1], ~known))
+    first, second = _words(left), _words(right)
+    if first is None or second is None:
+        return None
+    odd: list[Mask | None] = [None, None]
+    for number, (own, other) in enumerate(((left, right), (right, left))):
+        if own.dtype == np.uint64 and other.dtype != np.uint64:
+            odd[number] = own > np.uint64(np.iinfo(np.int64).max)
+            odd[1 - number] = None if other.dtype.kind != "i" else other < 0
+    return (first, odd[0]), (second, odd[1])
 
 
 def _found(
     left: Codes, right: Codes, left_gone: Mask | None = None, right_gone: Mask | None = None
 ) -> tuple[Codes, Codes, int]:
-    others, numbers, count = equals.matched(right, left, _SEED)
+    others, numbers, count = equals.matched(right, left, _SEED, tick)
     if left_gone is not None:
         numbers[left_gone] = -1
     if right_gone is not None:

@@ -7,6 +7,7 @@
     integer    decimal; octal after a leading 0                  int
     float      1. .5 1e3 1.5E-2                                  float
     version    what follows an @                                 the reference
+    parameter  $ and a name                                      the name
     operator   one of OPERATORS                                  the text
     end        nothing                                           the empty text
 
@@ -34,6 +35,7 @@ _SKIPPED = re.compile(r"(?:[ \t\r\n]+|--[^\n]*)*")
 _NAME = re.compile(r"[^\W\d_]\w*")
 _NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _VERSION = re.compile(r"[A-Za-z0-9_~^./+-]+")
+_OPERATOR = re.compile("|".join(map(re.escape, OPERATORS)))
 _LARGEST = 2**63
 
 
@@ -46,7 +48,7 @@ class Token:
     kind
         Which sort of word; see the module.
     text
-        As it is written; of names in quotes, strings and versions what is inside.
+        As it is written; of names in quotes, strings, versions and parameters what is inside.
     value
         The number, for numbers; else None.
     at
@@ -117,15 +119,20 @@ def _token(text: str, at: int) -> tuple[Token, int]:
         if version is None:
             raise syntax_error(text, at, "a branch, commit or tag must follow @")
         return Token("version", version.group(), None, at), version.end()
+    if character == "$":
+        name = _NAME.match(text, at + 1)
+        if name is None:
+            raise syntax_error(text, at, "a name must follow $; values in order are those of ?")
+        return Token("parameter", name.group(), None, at), name.end()
     name = _NAME.match(text, at)
     if name is not None:
         return Token("name", name.group(), None, at), name.end()
     number = _NUMBER.match(text, at)
     if number is not None and character in "0123456789.":
         return _number(text, at, number.group())
-    for operator in OPERATORS:
-        if text.startswith(operator, at):
-            return Token("operator", operator, None, at), at + len(operator)
+    operator = _OPERATOR.match(text, at)
+    if operator is not None:
+        return Token("operator", operator.group(), None, at), operator.end()
     raise syntax_error(text, at, f"no word of a query begins with {character!r}{_advice(character)}")
 
 
@@ -135,7 +142,8 @@ def _string(text: str, at: int) -> tuple[Token, int]:
     while True:
         end = text.find("'", start)
         if end < 0:
-            raise syntax_error(text, at, "a string does not end: the closing ' is missing")
+            hint = "; a quote inside is two of them: ''" if "\\'" in text[at:] or "\\'" in text[:at] else ""
+            raise syntax_error(text, at, f"a string does not end: the closing ' is missing{hint}")
         parts.append(text[start:end])
         if not text.startswith("''", end):
             return Token("string", "'".join(parts), None, at), end + 1
@@ -166,6 +174,10 @@ def _advice(character: str) -> str:
         return "; write AND"
     if character == "|":
         return "; write OR, and || to put texts together"
+    if character == "#":
+        return "; a comment goes from -- to the end of its line"
+    if character == "`":
+        return "; a name that is no single word stands in double quotes"
     if character == "_":
         return '; a name that begins with an underscore needs double quotes: "_name"'
     return ""

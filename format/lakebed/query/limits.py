@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from lakebed.errors import QueryError
 from lakebed.query.functions.spaces import NUMPY, Space
+from lakebed.storage.deadline import deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,15 @@ class Watch:
         self.limits = limits
         self._end = None if limits.seconds is None else time.monotonic() + limits.seconds
         self._held = 0
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until it ends, not below 0; None for no end."""
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Return a context in which storage is waited for no longer than the query may run."""
+        return deadline(self.left, self.limits.seconds)
 
     def tick(self) -> None:
         """Go on, if there is time.

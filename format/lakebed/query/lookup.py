@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakebed.query.columns import Column, Constant, Numbers, Ragged, Texts
+from lakebed.query.columns import Column, Constant, Numbers, Ragged, Texts, tick
+from lakebed.query.exact import represented
 
 _MOST = 1 << 62
 
@@ -29,17 +30,21 @@ class Lookup:
         whole = np.zeros(len(keys[0]), np.int64)
         valid = np.ones(len(keys[0]), np.bool_)
         for column in keys:
+            tick()
             values, known = _plain(column)
             if isinstance(values, np.ndarray):
-                distinct: Any = np.unique(values[known])
+                distinct: Any = _distinct(values[known])
+                tick()
                 codes = np.searchsorted(distinct, values)
             else:
                 distinct = pc.unique(values.drop_null())
+                tick()
                 codes = _codes(values, distinct)
             self._values.append(distinct)
             whole = whole * (len(distinct) + 1) + codes
             valid &= known
         (rows,) = np.nonzero(valid)
+        tick()
         self._keys, first, self._counts = np.unique(whole[rows], return_index=True, return_counts=True)
         self._rows = rows[first].astype(np.int64)
 
@@ -64,10 +69,13 @@ class Lookup:
         whole = np.zeros(count, np.int64)
         found = np.ones(count, np.bool_)
         for column, distinct in zip(keys, self._values, strict=True):
+            tick()
             values, known = _plain(column)
             if isinstance(values, np.ndarray) != isinstance(distinct, np.ndarray):
                 return np.full(count, -1), np.zeros(count, np.int64)  # numbers equal no texts
             if isinstance(values, np.ndarray):
+                values, is_one = represented(values, distinct.dtype)
+                known = known & is_one
                 codes = np.searchsorted(distinct, values)
                 near = np.minimum(codes, max(0, len(distinct) - 1))
                 found &= known & (distinct[near] == values if len(distinct) else False)
@@ -75,6 +83,7 @@ class Lookup:
                 codes = _codes(values, distinct)
                 found &= codes < len(distinct)
             whole = whole * (len(distinct) + 1) + codes
+        tick()
         places = np.minimum(np.searchsorted(self._keys, whole), max(0, len(self._keys) - 1))
         if not len(self._keys):
             return np.full(count, -1), np.zeros(count, np.int64)
@@ -116,6 +125,12 @@ def _plain(column: Column) -> tuple[Any, NDArray[np.bool_]]:
     if values.dtype.kind == "f":
         known = known & ~np.isnan(values)
     return values, known
+
+
+def _distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """Return different numbers, ascending."""
+    found = np.sort(values)
+    return found[np.append(True, found[1:] != found[:-1])] if len(found) else found
 
 
 def _codes(values: Any, distinct: Any) -> NDArray[np.int64]:

@@ -67,9 +67,10 @@ class Names:
         if found:
             return Input(found[0].name, found[0].info)
         if table is not None and table not in self.tables:
-            raise query_error(
-                text, at, "unknown_column", f"there is no table {table!r}{near(table, self.tables)}"
-            )
+            hint = near(table, self.tables)
+            if self.find(None, table):
+                hint = f"; {table} is a column: a part of a JSON value is {table}['{column}']"
+            raise query_error(text, at, "unknown_column", f"there is no table {table!r}{hint}")
         known = [e.column for e in self.all_of(table)]
         hint = near(column, known)
         if not hint.startswith("; did"):

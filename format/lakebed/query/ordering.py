@@ -17,9 +17,15 @@ from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
 from lakebed.native import equals
-from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts
+from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts, stretches, tick
 
 Ranks = NDArray[Any]
+
+_AT_ONCE = 1 << 18
+"""Rows that one sort takes."""
+
+_SAMPLES, _DEALT = 1024, 64
+"""Of more rows: how many are looked at, and about how many values deal them out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +67,39 @@ def ordered(keys: Sequence[Key], count: int | None = None) -> NDArray[np.int64]:
         found = _counted(ranks[0][::-1])
         found = None if found is None else total - 1 - found
     if found is None:
-        rows = np.arange(total)
-        found = np.lexsort([-rows if keys[-1].is_descending else rows, *ranks]).astype(np.int64)
+        if keys[-1].is_descending:
+            ranks = [-np.arange(total), *ranks]
+        found = _sorted(ranks, np.arange(total))
     return found if count is None else found[:count]
+
+
+def _sorted(ranks: Sequence[Ranks], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return rows by the last of several ranks, those that are equal by the one before it; else as they come.
+
+    Many are dealt out first, by values that some of them have, so that no sort takes long.
+    """
+    tick()
+    count = len(rows)
+    if count <= _AT_ONCE or not ranks:
+        return rows[np.lexsort([rank[rows] for rank in ranks])] if ranks else rows
+    values = ranks[-1][rows]
+    edges = np.unique(values[:: count // _SAMPLES])
+    edges = edges[:: len(edges) // _DEALT + 1]
+    tick()
+    places = np.searchsorted(edges, values)
+    tick()
+    is_edge = edges[np.minimum(places, len(edges) - 1)] == values
+    members, ends = equals.gathered(2 * places + is_edge, 2 * len(edges) + 1, tick)
+    found: list[NDArray[np.int64]] = []
+    for number in range(len(ends) - 1):
+        some = rows[members[ends[number] : ends[number + 1]]]
+        if number % 2:
+            found.append(_sorted(ranks[:-1], some))
+        elif len(some) * 8 > count * 7:  # these edges tell nothing of the values
+            found.append(some[np.lexsort([rank[some] for rank in ranks])])
+        elif len(some):
+            found.append(_sorted(ranks, some))
+    return np.concatenate(found)
 
 
 def _counted(values: Ranks) -> NDArray[np.int64] | None:
@@ -74,7 +110,7 @@ def _counted(values: Ranks) -> NDArray[np.int64] | None:
     span = int(high) - int(low) + 1
     if span > len(values):
         return None
-    return equals.gathered(values.astype(np.int64) - low.astype(np.int64), span)[0]  # modulo 2**64
+    return equals.gathered(values.astype(np.int64) - low.astype(np.int64), span, tick)[0]  # modulo 2**64
 
 
 def _best(key: Key, count: int) -> NDArray[np.int64] | None:
@@ -150,6 +186,7 @@ def _is_array() -> QueryError:
 
 def _texts(array: pa.Array) -> tuple[Ranks, NDArray[np.bool_] | None]:
     encoded = pc.dictionary_encode(array)
+    tick()
     places = pc.sort_indices(encoded.dictionary).to_numpy()
     rank = np.empty(len(places) + 1, np.int64)
     rank[places] = np.arange(len(places))
@@ -161,7 +198,7 @@ def _texts(array: pa.Array) -> tuple[Ranks, NDArray[np.bool_] | None]:
 
 def _documents(values: Sequence[Any]) -> tuple[Ranks, NDArray[np.bool_] | None]:
     keys: list[tuple[int, Any] | None] = []
-    for value in values:
+    for value in (values[i] for stretch in stretches(len(values)) for i in stretch):
         if isinstance(value, np.ndarray) and value.size == 1:
             value = value.reshape(()).item()
         if value is None:

@@ -20,16 +20,20 @@ from lakebed.query.columns import (
     Column,
     Constant,
     Numbers,
+    Ragged,
     collect,
     concatenated,
     either,
     row,
     rows,
     take,
+    tick,
     truth,
 )
 from lakebed.query.constants import python
 from lakebed.query.context import Context
+from lakebed.query.domains import Domain, converted, shared
+from lakebed.query.domains import of as of_domain
 from lakebed.query.functions.text import IN
 from lakebed.query.keys import hashable
 from lakebed.query.lookup import Lookup, is_plain
@@ -38,6 +42,7 @@ from lakebed.query.separate import Separated, separated
 
 _COST = 50.0
 _ANSWER_BYTES = 64
+_TICK_ROWS = 1 << 12
 _SEVERAL = "a query that stands for a value has one column and one row, not {} and {}; GROUP BY true makes one of all"
 
 Answer = Callable[[Relation], Any]
@@ -101,7 +106,7 @@ class Inner:
     def with_values(self, values: Sequence[Any]) -> Relation:
         """Return what it finds for some values of the columns that it names."""
         meant = {
-            name: Unknown(bound.info) if value is None else Value(python(value), bound.info)
+            name: Unknown(bound.info) if value is None else Value(python(value), bound.info, is_read=True)
             for (name, bound), value in zip(self.named.found.items(), values, strict=True)
         }
         return self.context.run(self.query, lambda node: meant.get((node.table, node.column)), False)
@@ -120,16 +125,16 @@ class Inner:
 
         return self._applied("EXISTS", once, FLAG, (), compute, at)
 
-    def among(self, operand: Bound, at: int) -> Bound:
-        """Return, for each row outside, whether a value is among those that it finds."""
-        once = Once.of(self, is_in=True)
+    def among(self, operand: Bound, at: int, domain: Domain | None) -> Bound:
+        """Return, for each row outside, whether a value is among those that it finds, taken as those of a domain."""
+        once = Once.of(self, is_in=True, operand=operand)
 
         def compute(given: _Given) -> Column:
             (values,) = given.more
             found = None if once is None else once.rows([*given.keys, values])
             if found is not None:
                 return Numbers(found[0] >= 0)
-            return _in_each(values, self._each(given.named, column_of))
+            return _in_each(values, self._each(given.named, lambda relation: column_of(relation, domain)))
 
         return self._applied("IN SELECT", once, FLAG, (operand,), compute, at)
 
@@ -165,6 +170,8 @@ class Inner:
         """Return an answer for each row: asked for once for each distinct set of values."""
         found: list[Any] = []
         for number, values in enumerate(zip(*map(rows, named), strict=True)):
+            if number % _TICK_ROWS == 0:
+                self.context.watch.tick()
             key = tuple(map(hashable, values))
             if key not in self._answers:
                 self.context.watch.tick()
@@ -185,28 +192,40 @@ class Inner:
 class Once:
     """A query inside another, taken apart: asked once, its rows found by their keys."""
 
-    def __init__(self, inner: Inner, apart: Separated, keys: tuple[Bound, ...], *, has_value: bool) -> None:
+    def __init__(
+        self,
+        inner: Inner,
+        apart: Separated,
+        keys: tuple[Bound, ...],
+        domains: Sequence[Domain | None],
+        *,
+        has_value: bool,
+    ) -> None:
         self.keys = keys
+        self._domains = domains
         self._inner = inner
         self._apart = apart
         self._has_value = has_value
         self._read: tuple[Lookup | None, Column | None] | None = None
 
     @classmethod
-    def of(cls, inner: Inner, *, is_exists: bool = False, is_in: bool = False) -> Once | None:
-        """Take a query apart, if it can be."""
+    def of(
+        cls, inner: Inner, *, is_exists: bool = False, is_in: bool = False, operand: Bound | None = None
+    ) -> Once | None:
+        """Take a query apart, if it can be; `operand` is what is looked for among its values."""
         context = inner.context
         apart = separated(inner.query, inner.named.nodes, is_exists=is_exists, is_in=is_in)
         if apart is None:
             return None
         keys = tuple(context.bind(side) for side in apart.outer)
+        sides = keys if operand is None else (*keys, operand)
         try:
             infos = list(context.run(apart.query, None, True).infos.values())
+            found = [shared([side.info, info]) for side, info in zip(sides, infos, strict=False)]
+            keys = tuple(_as_domain(key, domain) for key, domain in zip(keys, found, strict=False))
         except QueryError:
             return None  # it is asked for each set of values, and tells then what is wrong
-        if any(key.info.logical != info.logical for key, info in zip(keys, infos, strict=False)):
-            return None  # moments in several units
-        return cls(inner, apart, keys, has_value=not (is_exists or is_in))
+        return cls(inner, apart, keys, found, has_value=not (is_exists or is_in))
 
     def _whole(self) -> tuple[Lookup | None, Column | None]:
         if self._read is None:
@@ -217,6 +236,10 @@ class Once:
                 watch.tick()
                 columns.append(whole_column(relation, name))
                 watch.hold(8 * len(relation))
+            for number, domain in enumerate(self._domains):
+                if domain is not None:
+                    info = relation.infos[relation.names[number]]
+                    columns[number] = converted(columns[number], info, domain)
             value = columns.pop() if self._has_value else None
             lookup = Lookup.of(columns)
             if lookup is not None:
@@ -268,16 +291,35 @@ class _Given:
 
 def whole_column(relation: Relation, name: str) -> Column:
     """Return all rows of a column."""
-    found = [relation.read(name, window) for window in relation.windows([name])]
+    found = []
+    for window in relation.windows([name]):
+        tick()
+        found.append(relation.read(name, window))
     return concatenated(found) if found else relation.read(name, range(0))
 
 
-def column_of(relation: Relation) -> list[Any]:
-    """Return the values of the one column of a query; what is missing is none of them."""
+def _as_domain(node: Bound, domain: Domain | None) -> Bound:
+    return node if domain is None else of_domain(node, domain, 0)
+
+
+def column_of(relation: Relation, domain: Domain | None = None) -> list[Any]:
+    """Return the values of the one column of a query, as those of a domain; what is missing is none of them."""
     found: list[Any] = []
-    for value in rows(whole_column(relation, relation.names[0])):
+    (name,) = relation.names
+    column = whole_column(relation, name)
+    if domain is not None:
+        column = converted(column, relation.infos[name], domain)
+    if isinstance(column, Numbers | Ragged):
+        flat = column.flat if isinstance(column, Ragged) else column.values
+        if isinstance(column, Numbers) and column.missing is not None:
+            flat = flat[~column.missing]
+        flat = flat.reshape(-1)
+        # Floats of NumPy are those that do not take the type of what they are compared with.
+        return list(flat.astype(np.float64)) if flat.dtype.kind == "f" else list(flat.tolist())
+    for value in rows(column):
         if isinstance(value, np.ndarray):
-            found.extend(value.reshape(-1).tolist())
+            flat = value.reshape(-1)
+            found.extend(flat.astype(np.float64) if flat.dtype.kind == "f" else flat.tolist())
         elif value is not None:
             found.append(value)
     return found

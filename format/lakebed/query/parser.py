@@ -48,7 +48,8 @@ def parse_anew(text: str, depth: int = MAX_DEPTH) -> syntax.Query:
             raise words.error("one query at a time: something follows the semicolon")
         raise words.unexpected("the end of the query")
     return syntax.Query(
-        query.body, query.tables, query.order, query.arrange, query.limit, query.sample, query.at, words.parameters
+        query.body, query.tables, query.order, query.arrange, query.limit, query.sample, query.at, words.parameters,
+        tuple(words.named.items()),
     )  # fmt: skip
 
 
@@ -277,6 +278,9 @@ def _limit(words: Words) -> syntax.Limit | None:
             offset = expression(words)
     elif words.take_keyword("offset"):
         offset = expression(words)
+        if words.take_keyword("limit") and not words.take_keyword("all"):
+            count = expression(words)
+            percent = words.take_keyword("percent")
     else:
         return None
     return syntax.Limit(count, percent, offset, at)

@@ -20,6 +20,7 @@ from lakebed.documents.chunk_statistics import HAS_NAN, Pieces
 from lakebed.query import known
 from lakebed.query.bound import Apply, Bound, Input, Logic, Missing, Not, Value, values_read
 from lakebed.query.evaluate import Scope
+from lakebed.query.exact import may_round
 from lakebed.query.known import Aligned, Numbers
 from lakebed.query.plan import Bounds, bounds
 from lakebed.query.relation import Relation, Stored
@@ -388,6 +389,8 @@ def _compared(sign: str, numbers: Numbers, pieces: Pieces, value: Any, *, surely
     if not isinstance(value, int | float) or (isinstance(value, int) and abs(value) >= _64_BITS):
         return None
     low, high = numbers.low, numbers.high
+    if may_round(low, value):
+        return None
     with np.errstate(all="ignore"):
         told = (_IS_SURE if surely else _MAY_BE)[sign](low, high, value)
     exact = sign == "=" and low.dtype.kind in "iub" and abs(value) < _EXACT and value == int(value)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.query.bound import COUNT_ALL, NUMBER, Bound, Info, Input, inputs, is_by_place
+from lakebed.query.bound import COUNT_ALL, NUMBER, Bound, Info, Input, inputs, is_by_place, merged
 from lakebed.query.columns import (
     Column,
     Numbers,
@@ -360,7 +360,7 @@ class Chained(Relation):
 
     def __init__(self, parts: Sequence[Relation]) -> None:
         self.parts = list(parts)
-        self.infos = self.parts[0].infos
+        self.infos = {name: merged([part.infos[name] for part in self.parts]) for name in self.parts[0].names}
         self._ends = np.cumsum([len(part) for part in parts])
 
     def __len__(self) -> int:
@@ -490,7 +490,12 @@ class Unpacked(Relation):
         self.split = set(split)
         self.numbered = numbered
         self.infos = {
-            name: Info(info.kind if info.kind == "array" else "any", info.dtype, class_names=info.class_names)
+            name: Info(
+                info.kind if info.kind == "array" else "any",
+                info.dtype,
+                class_names=info.class_names,
+                logical=info.logical,
+            )
             if name in self.split
             else info
             for name, info in base.infos.items()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.errors import QueryError
 from lakebed.query import syntax
 from lakebed.query.columns import ticking
 from lakebed.query.execute import Execution
 from lakebed.query.explain import Plan, asks_for_plan, explained
 from lakebed.query.functions.numeric import weights_of
-from lakebed.query.lexer import is_writable
 from lakebed.query.limits import Limits, Watch, Ways
+from lakebed.query.parameters import Given, values_of
 from lakebed.query.parser import parse, parse_expression
 from lakebed.query.relation import Relation
 from lakebed.query.sources import Sources
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def run(
     text: str,
     sources: Sources,
-    parameters: Sequence[Any] = (),
+    parameters: Given = (),
     limits: Limits | None = None,
     ways: Ways | None = None,
 ) -> Relation:
@@ -35,7 +35,7 @@ def run(
     Parameters
     ----------
     parameters
-        Values of the ``?``.
+        Values of the ``?`` in order, or of each ``$name``.
     ways
         Where vectors are computed, and whether indexes are used.
 
@@ -56,27 +56,22 @@ def run_parsed(
     text: str,
     query: syntax.Query,
     sources: Sources,
-    parameters: Sequence[Any],
+    parameters: Given,
     limits: Limits,
     ways: Ways | None = None,
 ) -> Relation:
     """Answer a query that was read before; see :func:`run`."""
-    from lakebed.errors import QueryError
-
-    if query.parameters != len(parameters):
-        raise QueryError(
-            f"the query has {query.parameters} parameters (?), and {len(parameters)} values were given",
-            kind="arity",
-        )
-    for number, value in enumerate(parameters):
-        if isinstance(value, str) and not is_writable(value):
-            raise QueryError(
-                f"parameter {number + 1} has half of a character, a lone surrogate, which no text can hold",
-                kind="type",
-            )
+    values = values_of(text, query, parameters)
     watch = Watch(limits)
-    with ticking(watch.tick):
-        found = Execution(text, sources, parameters, watch, ways=ways).run(query)
+    with ticking(watch.tick), watch.waiting():
+        try:
+            found = Execution(text, sources, values, watch, ways=ways).run(query)
+        except MemoryError as error:
+            raise QueryError(
+                f"the query needs more memory than there is ({error}): choose fewer rows, or pass the "
+                "max_memory= that the machine has",
+                kind="limit",
+            ) from error
     watch.result(len(found))
     return found
 
@@ -91,7 +86,9 @@ def checked(
     QueryError
         If it does not fit the data.
     """
-    Execution(text, sources, None, Watch(limits), is_dry=True, ways=ways).run(query)
+    watch = Watch(limits)
+    with watch.waiting():
+        Execution(text, sources, None, watch, is_dry=True, ways=ways).run(query)
 
 
 def filtered(text: str, sources: Sources, limits: Limits | None = None) -> Relation:

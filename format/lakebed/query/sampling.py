@@ -6,6 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
+from lakebed.query.columns import Numbers, stretches
+from lakebed.query.ordering import Key, ordered
+
+_DRAWN = 1 << 18
+"""Rows that are drawn between two looks at the clock."""
 
 
 def drawn(weights: NDArray[np.float64], count: int, *, replace: bool, seed: int | None) -> NDArray[np.int64]:
@@ -38,13 +43,15 @@ def drawn(weights: NDArray[np.float64], count: int, *, replace: bool, seed: int 
     generator = np.random.Generator(np.random.PCG64(seed))
     if replace:
         ends = np.cumsum(positive)
-        found = np.searchsorted(ends, generator.random(count) * ends[-1], side="right")
         # Rounding may lead behind the last row that has a weight.
         last = int(np.flatnonzero(positive)[-1])
-        chosen: NDArray[np.int64] = np.minimum(found, last).astype(np.int64)
+        chosen = np.empty(count, np.int64)
+        for some in stretches(count, _DRAWN):
+            found = np.searchsorted(ends, generator.random(len(some)) * ends[-1], side="right")
+            chosen[some.start : some.stop] = np.minimum(found, last)
         return chosen
     # Efraimidis and Spirakis 2006: the largest u ** (1 / w), here as the least -log(u) / w.
     keys = -np.log1p(-generator.random(len(weights)))
     with np.errstate(divide="ignore"):
         keys = np.where(positive > 0, keys / positive, np.inf)
-    return np.argsort(keys, kind="stable")[:count].astype(np.int64)
+    return ordered([Key(Numbers(keys), is_descending=False, nulls="")], count)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
+from lakebed.query.bound import Bound, Input
+from lakebed.query.columns import tick
+from lakebed.query.domains import of, shared
 from lakebed.query.relation import Chained, Projected, Relation, Stored
 
 
@@ -35,8 +39,8 @@ def combined(operator: str, keeps_all: bool, left: Relation, right: Relation) ->
         if keeps_all or not is_one or first is None or second is None:
             if is_one and first is not None and second is not None and isinstance(left, Stored):
                 return _of_rows(left, np.concatenate([first, second]))
-            return Chained([left, right])
-        return _of_rows(left, np.union1d(first, second))
+            return Chained(_alike(left, right))
+        return _of_rows(left, np.flatnonzero(_marked(first, second) > 0))
     if not is_one or first is None or second is None:
         raise QueryError(
             f"{operator.upper()} compares rows of one dataset, at one version, by their number; of others, choose rows "
@@ -44,8 +48,36 @@ def combined(operator: str, keeps_all: bool, left: Relation, right: Relation) ->
             kind="independent",
         )
     if operator == "intersect":
-        return _of_rows(left, np.intersect1d(first, second))
-    return _of_rows(left, np.setdiff1d(first, second))
+        return _of_rows(left, np.flatnonzero(_marked(first, second) == _BOTH))
+    return _of_rows(left, np.flatnonzero(_marked(first, second) == _FIRST))
+
+
+_FIRST, _SECOND, _BOTH = 1, 2, 3
+
+
+def _marked(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return of each row of a dataset whether it is among the first, the second, or both."""
+    found = np.zeros(max(int(rows.max()) if len(rows) else -1 for rows in (first, second)) + 1, np.uint8)
+    found[first] = _FIRST
+    tick()
+    found[second] |= _SECOND
+    tick()
+    return found
+
+
+def _alike(left: Relation, right: Relation) -> list[Relation]:
+    """Return two sides as relations whose numbers mean the same."""
+    domains = {name: shared([left.infos[name], right.infos[name]]) for name in left.names}
+    if not any(domains.values()):
+        return [left, right]
+    found: list[Relation] = []
+    for side in (left, right):
+        outputs: dict[str, Bound] = {}
+        for name, domain in domains.items():
+            column = Input(name, side.infos[name])
+            outputs[name] = column if domain is None else of(column, domain, 0)
+        found.append(Projected(side, outputs))
+    return found
 
 
 def _like(left: Relation, right: Relation) -> bool:

@@ -72,9 +72,12 @@ class Opened:
             except QueryError:
                 raise
             except (LakebedError, OSError, ValueError) as error:
-                raise query_error(
-                    work.text, node.at, "unknown_source", f"{node.path!r} cannot be read: {error}"
-                ) from error
+                kind = "limit" if work.watch.left == 0 else "unknown_source"
+                hint = ""
+                if self.sources.implicit is not None and not node.is_quoted:
+                    hint = " Without FROM, the query asks the dataset that it is a query of."
+                message = f"{node.path!r} cannot be read: {error}{hint}"
+                raise query_error(work.text, node.at, kind, message) from error
             self._read[key] = found
         work.note(f"dataset {node.path}{'@' + node.version if node.version else ''}, {len(found):,} rows")
         return found

@@ -17,10 +17,11 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A ``?``; `number` counts them from 0."""
+    """A ``?``, or a ``$name``; `number` counts them from 0, those of one name as one."""
 
     number: int
     at: int
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +371,15 @@ class Combined:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A whole statement, or one in brackets."""
+    """A whole statement, or one in brackets.
+
+    Attributes
+    ----------
+    parameters
+        How many values it takes.
+    named
+        The names of these, where it has ``$name``, and where each stands first.
+    """
 
     body: Select | Combined | Query
     tables: tuple[tuple[str, Query], ...] = ()
@@ -380,3 +389,4 @@ class Query:
     sample: Sample | None = None
     at: int = 0
     parameters: int = field(default=0)
+    named: tuple[tuple[str, int], ...] = ()

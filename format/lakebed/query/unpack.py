@@ -38,9 +38,10 @@ def ungrouped(relation: Relation, count: int | None, watch: Watch) -> Relation:
     if count is not None and count < 1:
         raise QueryError("UNGROUP BY needs at least one item for each row", kind="type")
     sizes = _sizes(relation, split, watch)
+    watch.hold(16 * int(sizes.sum()))
     owners = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
+    watch.tick()
     items = np.arange(len(owners), dtype=np.int64) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    watch.hold(owners.nbytes * 2)
     whole = Unpacked(relation, owners, items, split, None if FRAME in relation.infos else FRAME)
     if count is None:
         return whole

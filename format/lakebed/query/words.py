@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from lakebed.errors import QuerySyntaxError
 from lakebed.query import syntax
 from lakebed.query.errors import syntax_error
+from lakebed.query.hints import advice
 from lakebed.query.lexer import Token, tokens
 
 _LONGEST = 20
@@ -35,6 +36,7 @@ class Words:
         self.depth = 0
         self.limit = depth
         self.parameters = 0
+        self.named: dict[str, int] = {}
         # Set by the parser of statements: expressions hold queries.
         self.parse_query: Callable[[], syntax.Query] | None = None
 
@@ -125,8 +127,8 @@ class Words:
         word = self.word
         if word.kind == "end":
             return self.error(f"the query ends where {wanted} is expected")
-        hint = ""
-        if word.kind == "name" and len(word.text) <= _LONGEST:
+        hint = advice(self, wanted)
+        if not hint and word.kind == "name" and len(word.text) <= _LONGEST:
             found = get_close_matches(word.text.upper(), KEYWORDS, n=1)
             if found and found[0] != word.text.upper():
                 hint = f"; did you mean {found[0]}?"
@@ -171,4 +173,6 @@ def shown(word: Token) -> str:
         return f'"{word.text}"'
     if word.kind == "version":
         return f"@{word.text}"
+    if word.kind == "parameter":
+        return f"${word.text}"
     return f"'{word.text}'"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lakebed.errors import QueryError
-from lakebed.query.bound import Apply, Bound, inputs
+from lakebed.query.bound import Apply, Bound, inputs, is_dear
 from lakebed.query.columns import Column, concatenated
 from lakebed.query.evaluate import Scope, evaluate, located
 from lakebed.query.limits import Watch, Ways
 from lakebed.query.relation import Relation
+
+_DEAR_ROWS = 1 << 16
+"""Rows between two looks at the clock, where some microseconds are spent on each."""
 
 
 @dataclass(slots=True)
@@ -49,15 +52,24 @@ class Work:
         """Return an expression over all rows."""
         found: list[Column] = []
         key = node.key if is_key and isinstance(node, Apply) else None
-        for window in relation.windows([name for name in inputs(node) if name]):
-            self.watch.tick()
+        for window in parted(relation.windows([name for name in inputs(node) if name]), node):
+            self.watch.hold(8 * len(window))
             try:
                 part = evaluate(node, Scope(relation, window))
                 found.append(part if key is None else key(part))
             except QueryError as error:
                 raise at_row(error, node, relation, window) from error
-            self.watch.hold(8 * len(window))
         return concatenated(found) if found else evaluate(node, Scope(relation, range(0)))
+
+
+def parted(windows: Iterable[range], *nodes: Bound) -> Iterator[range]:
+    """Yield stretches of rows; shorter ones where computing an expression takes long, for looks at the clock."""
+    if not any(map(is_dear, nodes)):
+        yield from windows
+        return
+    for window in windows:
+        for start in range(window.start, window.stop, _DEAR_ROWS):
+            yield range(start, min(window.stop, start + _DEAR_ROWS))
 
 
 def at_row(error: QueryError, node: Bound, relation: Relation, window: range) -> QueryError:

@@ -8,6 +8,7 @@ request over a network.
 from __future__ import annotations
 
 import threading
+from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
 
 from lakebed import config
@@ -75,7 +76,9 @@ def concurrently(calls: Iterable[Callable[[], T]], *, workers: int | None = None
         most = min(most, len(waiting))
     threads = []
     for _ in range(most - 1):
-        thread = threading.Thread(target=work.run, name="lakebed-requests", daemon=True)
+        # With what the caller's context says: when it gives up.
+        run = copy_context().run
+        thread = threading.Thread(target=run, args=(work.run,), name="lakebed-requests", daemon=True)
         try:
             thread.start()
         except RuntimeError:  # the interpreter ends, or there are too many threads

@@ -16,6 +16,7 @@ from lakebed.errors import (
 from lakebed.jitter import JITTER
 from lakebed.storage.buckets import BucketClient, bucket_client, client_retry_seconds
 from lakebed.storage.credentials import kept
+from lakebed.storage.deadline import remaining, told, within
 from lakebed.storage.error_mapping import FailedRequest
 from lakebed.storage.obstore_client import client
 from lakebed.storage.traffic import Traffic
@@ -104,8 +105,18 @@ class Requests:
         """Do one request that reads, when it may be under way; see `ask`.
 
         What may pass is repeated here, after pauses that grow: for as long as `ask` does if the server has ever
-        answered, and else for as long as the client would.
+        answered, and else for as long as the client would; never beyond the deadline of whoever waits.
         """
+        return within(lambda: self._read(doing, key, ask), doing, lambda: self._where(key))
+
+    def _where(self, key: str) -> str:
+        found = self._client
+        server = (
+            f" at {found.endpoint}" if found is not None and found.endpoint not in ("", self._shown) else ""
+        )
+        return f"{key!r} in {self._shown}{server}" if key else f"{self._shown}{server}"
+
+    def _read(self, doing: str, key: str, ask: Callable[[Any, Any], T]) -> T:
         began = clock.monotonic()
         traffic, number = self.traffic, 0
 
@@ -121,14 +132,21 @@ class Requests:
 
         while True:
             try:
-                return self.ask(doing, key, counted, reads=True)
-            except StorageUnavailableError:
+                return self._ask(doing, key, counted, reads=True)
+            except StorageUnavailableError as error:
                 is_known = self._server(self.client()) in _answering
                 patience = config.RETRY_SECONDS if is_known else client_retry_seconds()
                 if self.client().access.failure() is not None or clock.monotonic() - began >= patience:
                     raise
+                pause = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**number) * JITTER.uniform(1.0, 2.0)
+                if (left := remaining()) is not None and left <= pause:
+                    clock.sleep(left)
+                    server = self._server(self.client())
+                    raise StorageUnavailableError(
+                        f"{error}; {server} was asked again and again within {told()}"
+                    ) from error
             traffic.retried()
-            clock.sleep(min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**number) * JITTER.uniform(1.0, 2.0))
+            clock.sleep(pause)
             number += 1
 
     def ask(
@@ -159,6 +177,22 @@ class Requests:
         reads
             The request reads, and the caller repeats it.
         """
+        return within(
+            lambda: self._ask(doing, key, ask, slow=slow, once=once, reads=reads),
+            doing,
+            lambda: self._where(key),
+        )
+
+    def _ask(
+        self,
+        doing: str,
+        key: str,
+        ask: Callable[[Any, Any], T],
+        *,
+        slow: bool = False,
+        once: bool = False,
+        reads: bool = False,
+    ) -> T:
         deadline = clock.monotonic() + config.RETRY_SECONDS
         is_renewed = False
         while True:
@@ -187,6 +221,7 @@ class Requests:
                 not (ends or reads)
                 and self._may_pass(failure, answer, found, once)
                 and clock.monotonic() < deadline
+                and remaining() != 0
             ):
                 clock.sleep(JITTER.uniform(0.05, 0.5))
             else:

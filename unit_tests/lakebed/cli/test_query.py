@@ -38,6 +38,15 @@ def test_rows_are_printed_for_people_and_programs(url: str) -> None:
     ]
     assert "\x1b" not in run(url, "SELECT *").output
     assert run(url, "SELECT * WHERE x > ? AND name != ?", "-p", "1", "-p", "z", "--count").output == "2\n"
+    named = ["--param", "low=1", "--param", 'some=["z", "y"]', "--param", "a=b=c", "--count"]
+    assert run(url, "SELECT * WHERE x > $low AND name NOT IN ($some) AND name != $a", *named).output == "2\n"
+    assert run(url, "SELECT * WHERE name == $n", "--param", "n=' OR true --", "--count").output == "0\n"
+    assert (
+        run(url, "SELECT * WHERE x > coalesce($none, 1)", "--param", "none=null", "--count").output == "2\n"
+    )
+    assert "no value was given for $low (line 1, column 20)" in run(url, "SELECT * WHERE x > $low").output
+    for more in (["low"], ["low=1", "-p", "1"], ["low=[1"], ["=1"]):
+        assert run(url, "SELECT * WHERE x > $low", "--param", *more).exit_code == 2
     assert "where x > 1" in run(url, "SELECT * WHERE x > 1", "--explain").output
     assert "1 of them shown" in run(url, "SELECT *", "-n", "1").output
 

@@ -9,14 +9,19 @@ import sys
 import time
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import lakebed
 from lakebed.errors import QueryError
-from lakebed.query import parser
+from lakebed.native import equals
+from lakebed.query import execute, ordering, parser
+from lakebed.query.columns import Numbers, tick, ticking
+from lakebed.query.functions.function import forget
 from lakebed.query.limits import Limits, Watch
+from lakebed.query.ordering import Key, ordered
 from lakebed.query.relation import Chained, Combined, Picked, Stored
 
 ROWS = 60_000
@@ -35,6 +40,12 @@ def ds() -> lakebed.Dataset:
 
 
 SLOW = [
+    'SELECT a.i AS x FROM "mem://query-limits" AS a JOIN "mem://query-limits" AS b ON a.b = b.b',
+    "SELECT a.i AS x FROM (SELECT i LIMIT 30000) AS a CROSS JOIN (SELECT i LIMIT 30000) AS b",
+    "SELECT * EXPAND BY 1000 1000 OVERLAP",
+    "SELECT * EXPAND BY 3000 3000",
+    "SELECT * SAMPLE BY i LIMIT 30000000",
+    'SELECT * WHERE EXISTS (SELECT * FROM "mem://query-limits" AS o WHERE o.i > i + 5 AND o.i < i + 7)',
     "SELECT * WHERE js['a'] > 3",
     "SELECT * ORDER BY js['a']",
     "SELECT DISTINCT js AS x",
@@ -48,9 +59,90 @@ def test_time_ends_a_query_between_its_rows(ds: lakebed.Dataset, text: str) -> N
     # CPU, as others may use the machine; a query that did not look at the clock takes more.
     began = time.thread_time()
     with pytest.raises(QueryError) as caught:
-        ds.query(text, timeout=0.001)
+        ds.query(text, timeout=0.001, max_memory=1 << 40)
     assert caught.value.kind == "limit"
     assert time.thread_time() - began < 0.5
+
+
+def test_functions_of_programs_are_left_between_two_rows(ds: lakebed.Dataset) -> None:
+    given: list[int] = []
+
+    def many(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        given.append(len(values))
+        return values
+
+    lakebed.query.register("nap", lambda x: (time.sleep(0.02), x)[1], arguments=1)
+    lakebed.query.register("many_at_once", many, vectorised=True, arguments=1)
+    try:
+        began = time.monotonic()
+        with pytest.raises(QueryError, match=r"more than 0\.1 seconds"):
+            ds.query("SELECT * WHERE nap(i) > 3", timeout=0.1)
+        assert time.monotonic() - began < 2.0  # 256 rows take 5 s
+        assert len(ds.query("SELECT * WHERE many_at_once(i) > 3")) == ROWS - 4
+        assert sum(given) == ROWS
+        assert max(given) <= 1 << 14
+    finally:
+        forget("nap")
+        forget("many_at_once")
+
+
+def test_a_long_step_looks_at_the_clock(ds: lakebed.Dataset) -> None:
+    """Pieces are small enough, however many there are."""
+    calls: list[int] = []
+    with ticking(lambda: calls.append(1)):
+        numbers = np.arange(3_000_000) % 7
+        rows, ends = equals.gathered(numbers[:1_500_000], 7, tick)
+        equals.pairs(numbers[:20], rows, ends, tick)
+        assert len(calls) >= 2 + 4
+        calls.clear()
+        keys = numbers * np.int64(1 << 40)  # far from each other: a hash table
+        equals.numbered(keys, 1, tick)
+        equals.matched(keys, keys, 1, tick)
+        assert len(calls) >= 9
+        calls.clear()
+        ordered([Key(Numbers(np.random.default_rng(0).random(1_000_000)), is_descending=False, nulls="")])
+        assert len(calls) >= 20
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    for call in (
+        lambda: equals.numbered(keys, 1, stop),
+        lambda: equals.matched(keys, keys, 1, stop),
+        lambda: equals.gathered(numbers, 7, stop),
+        lambda: equals.pairs(numbers[:20], rows, ends, stop),
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            call()
+
+
+@pytest.mark.parametrize("spread", [1, 3, 1000, 1 << 40])
+@pytest.mark.parametrize("is_descending", [False, True])
+def test_sorting_in_pieces_is_sorting(
+    spread: int, is_descending: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ordering, "_AT_ONCE", 50)
+    monkeypatch.setattr(ordering, "_SAMPLES", 40)
+    monkeypatch.setattr(ordering, "_DEALT", 7)
+    chance = np.random.default_rng(spread)
+    for count in (0, 1, 51, 4000):
+        first = chance.integers(-spread, spread, count)
+        if count == 4000:
+            first[chance.random(count) < 0.5] = spread // 2
+        second = chance.choice([0.5, -0.0, 0.0, np.inf, -np.inf, np.nan, 2.0], count)
+        gone = chance.random(count) < 0.2
+        keys = [
+            Key(Numbers(first, gone), is_descending=is_descending, nulls=""),
+            Key(Numbers(second), is_descending=is_descending, nulls="first"),
+        ]
+
+        def place(i: int, first: Any = first, second: Any = second, gone: Any = gone) -> tuple[Any, ...]:
+            sign = -1 if is_descending else 1
+            number = 0 if gone[i] else sign * first[i]
+            odd = np.isnan(second[i])
+            return gone[i], number, odd, 0 if odd else sign * second[i], sign * i
+
+        assert ordered(keys).tolist() == sorted(range(count), key=place)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +169,16 @@ def test_memory_is_asked_for_before_it_is_taken(ds: lakebed.Dataset, text: str) 
         assert tracemalloc.get_traced_memory()[1] < 1.2 * 20_000_000 + 16 * ROWS
     finally:
         tracemalloc.stop()
+
+
+def test_memory_that_the_system_lacks_is_told(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def join(*_: object) -> None:
+        raise MemoryError("unable to allocate 8 TiB")
+
+    monkeypatch.setattr(execute, "join", join)
+    with pytest.raises(QueryError, match=r"more memory than there is .*8 TiB") as caught:
+        ds.query('SELECT a.i AS x FROM "mem://query-limits" AS a CROSS JOIN "mem://query-limits" AS b')
+    assert caught.value.kind == "limit"
 
 
 def test_holding_looks_at_the_clock() -> None:
@@ -129,6 +231,7 @@ except KeyboardInterrupt:
     "text",
     [
         "SELECT * WHERE slow(i) > 3",
+        'SELECT a.i AS i FROM "mem://stopped" AS a JOIN "mem://stopped" AS b ON a.b = b.b',
         "SELECT * ORDER BY js['a'], slow(i)",
     ],
 )

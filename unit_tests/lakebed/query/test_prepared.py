@@ -176,6 +176,100 @@ def test_wrong_values_are_told(ds: lakebed.Dataset) -> None:
         ds.prepare("SELECT * LIMIT ?").run("many")
 
 
+@pytest.mark.parametrize(
+    ("condition", "values", "expected"),
+    [
+        ("x > $low AND x < $high", {"low": 2, "high": 5}, [3, 4]),
+        ("x > $low AND x != $low + 1 AND x < $low + 4", {"low": 2}, [4, 5]),
+        ("x == $a", {"$a": np.int32(3)}, [3]),
+        ("name == $text", {"text": "n3' OR true --"}, []),
+        ("name == $größe", {"größe": "n3"}, [3]),
+        ("name IN ($some)", {"some": ["n3", "n4"]}, [3, 4]),
+        ("kind == $k AND x < $most", {"most": 4, "k": "dog"}, [1, 3]),
+        ("l2_norm(v - $v) < 0.5", {"v": np.array([6.0, 7.0])}, [3]),
+        ("coalesce($none, x) == 4", {"none": None}, [4]),
+        ("x IN (SELECT x WHERE x > $low) AND x < $high", {"high": 9, "low": 6}, [7, 8]),
+        ("x == 3 -- $comment", {}, [3]),
+        ("name == '$text' OR x == 2", {}, [2]),
+    ],
+)
+def test_values_by_name(
+    ds: lakebed.Dataset, condition: str, values: dict[str, Any], expected: list[int]
+) -> None:
+    assert xs(ds.query(f"SELECT * WHERE {condition}", parameters=values)) == expected
+    prepared = ds.prepare(f"SELECT * WHERE {condition}")
+    assert xs(prepared.run(values) if values else prepared.run()) == expected
+    assert [xs(found) for found in prepared.run_many([values, values])] == [expected, expected]
+
+
+def test_dates_go_in_by_name() -> None:
+    moments = np.array(["2026-01-01", "2026-02-01"], "datetime64[ms]")
+    made = lakebed.from_arrow("mem://prepared-named", pa.table({"x": [0, 1], "at": moments}), overwrite=True)
+    for value in (
+        dt.date(2026, 1, 2),
+        dt.datetime(2026, 1, 2, tzinfo=dt.UTC),
+        np.datetime64("2026-01-02"),
+        "2026-01-02",
+    ):
+        assert xs(made.prepare("SELECT * WHERE at > $after").run(after=value)) == [1]
+        assert xs(
+            lakebed.query('SELECT * FROM "mem://prepared-named" WHERE at > $t', parameters={"t": value})
+        ) == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "message"),
+    [
+        (
+            "x > $low\n AND x < $high",
+            {"low": 1},
+            r"no value was given for \$high \(line 2, column 10\)\n.*\n +\^",
+        ),
+        ("x > $low", {"lwo": 1}, r"no value was given for \$low; did you mean 'lwo'\? \(line 1, column 20\)"),
+        (
+            "x > $low AND x < $high",
+            {"low": 1, "high": 2, "hihg": 3},
+            r"no \$hihg; did you mean 'high'\? .*column 33",
+        ),
+        (
+            "x > $low",
+            {"low": 1, "other": 2},
+            r"the query has no \$other; there are low \(line 1, column 20\)",
+        ),
+        ("x > $low", [1], r"names its values: pass parameters=\{'low': ...\}, not a list .*column 20"),
+        ("x > ?", {"low": 1}, r"no \$low; its 1 parameters \(\?\) take a list"),
+        ("x > 1", {"low": 1}, r"no \$low"),
+        ("x > $low", {"low": object()}, r"\$low: a query has no values of type object .*column 20"),
+        ("x > $low", {"low": "\ud800"}, r"\$low has half of a character"),
+        ("x > $low AND x < ?", {"low": 1}, r"by \? or by \$name, not by both .*column 33"),
+        ("x > ? AND x < $low", {"low": 1}, r"by \? or by \$name, not by both .*column 30"),
+        ("x > $", {}, r"a name must follow \$; .*column 20"),
+        ("x > $1", {}, r"a name must follow \$; .*column 20"),
+        ("$x $y", {}, r"\$y stands where the end"),
+    ],
+)
+def test_wrong_names_of_values_are_told(ds: lakebed.Dataset, text: str, values: Any, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        ds.query(f"SELECT * WHERE {text}", parameters=values)
+
+
+def test_prepared_queries_know_the_names_of_their_values(ds: lakebed.Dataset) -> None:
+    prepared = ds.prepare("SELECT * WHERE x > $low AND (x < $high OR x == $low) LIMIT $self")
+    assert (prepared.count, prepared.names) == (3, ("low", "high", "self"))
+    assert xs(prepared.run(low=1, high=4, self=1)) == [2]
+    assert "x > ?" in prepared.explain()
+    assert "x > 1" in prepared.explain(low=1, high=4, self=1)
+    assert "rows in" in prepared.explain({"low": 1, "high": 4, "self": 2}, analyze=True)
+    assert "x > 1" in ds.explain("SELECT * WHERE x > $a", {"a": 1})
+    with pytest.raises(QueryError, match="in order or by their names, not both"):
+        prepared.run(1, low=1)
+    with pytest.raises(QueryError, match=r"values 1: no value was given for \$high"):
+        prepared.run_many([{"low": 1, "high": 2, "self": 1}, {"low": 1}])
+    with pytest.raises(QueryError, match=r"no value was given for \$low"):
+        prepared.explain(analyze=True)
+    assert ds.prepare("SELECT * WHERE x > ?").names == ()
+
+
 def test_its_plan_is_told_with_values_and_without(ds: lakebed.Dataset) -> None:
     prepared = ds.prepare("SELECT * WHERE x > ? AND name == 'n3' ORDER BY x LIMIT ?")
     assert "x > ?" in prepared.explain()

@@ -33,12 +33,14 @@ def microseconds(text: str) -> int | None:
     return (apart.days * 86_400 + apart.seconds) * 1_000_000 + apart.microseconds
 
 
-def stored_as(moment: int, logical: str) -> float:
-    """Return a moment as the number that a tensor with this logical type holds for it."""
-    if logical.startswith("date32"):
-        return moment / 86_400_000_000
-    unit = logical.partition("[")[2].partition("]")[0].partition(",")[0]
-    return moment * _PER_SECOND.get(unit, 1_000_000) / 1_000_000
+def stored_as(moment: int, logical: str) -> int | float:
+    """Return a moment as the number that a tensor with this logical type holds for it; a float between two of them."""
+    count, size = 1, 86_400_000_000
+    if not logical.startswith("date32"):
+        unit = logical.partition("[")[2].partition("]")[0].partition(",")[0]
+        count, size = _PER_SECOND.get(unit, 1_000_000), 1_000_000
+    whole, rest = divmod(moment * count, size)
+    return whole if rest == 0 else moment * count / size
 
 
 def is_time(info: Info) -> bool:

@@ -5,13 +5,25 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lakebed.errors import InvalidInputError, QueryError
 from lakebed.query.bound import ANY, Given, Info
-from lakebed.query.columns import Column, Constant, Numbers, Objects, by_row, collect, computed_rows
+from lakebed.query.columns import (
+    Column,
+    Constant,
+    Numbers,
+    Objects,
+    by_row,
+    collect,
+    computed_rows,
+    concatenated,
+    stretches,
+    take,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,9 @@ class Function:
         return self.info if isinstance(self.info, Info) else self.info(infos)
 
 
+_AT_ONCE = 1 << 14
+"""Rows that a vectorised function of a program is given at once: between two calls the clock is looked at."""
+
 _ADDED: dict[str, Function] = {}
 
 
@@ -75,7 +90,8 @@ def added_function(
     def compute(given: Given) -> Column:
         if is_vectorised:
             return _vectorised(upper, function, given)
-        return by_row(given.count, lambda *values: _called(upper, function, values), given.columns, upper)
+        called = partial(_called, upper, function)
+        return by_row(given.count, lambda *values: called(values), given.columns, upper, every=1)
 
     made = Function(upper, least, most, compute, ANY, 50.0)
     _ADDED[upper] = made
@@ -101,6 +117,13 @@ def _result(value: Any) -> Any:
 
 def _vectorised(name: str, function: Callable[..., Any], given: Given) -> Column:
     """Call a function once for many rows: arrays of one shape as one array, everything else as a list."""
+    if given.count > _AT_ONCE:
+        parts = []
+        for some in stretches(given.count, _AT_ONCE):
+            rows = np.arange(some.start, some.stop, dtype=np.int64)
+            columns = [take(column, rows) for column in given.columns]
+            parts.append(_vectorised(name, function, Given(columns, len(some), given.infos)))
+        return concatenated(parts)
     arguments = [_many(column) for column in given.columns]
     try:
         found = function(*arguments)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query.bound import FLAG, NUMBER, Given, Info
+from lakebed.query.bound import FLAG, NUMBER, Given, Info, merged
 from lakebed.query.columns import (
     Column,
     Constant,
@@ -25,6 +25,7 @@ from lakebed.query.columns import (
     truth,
 )
 from lakebed.query.elementwise import arithmetic, compare, mapped, on_numbers, wide
+from lakebed.query.exact import joint
 from lakebed.query.functions.function import Function
 from lakebed.query.reductions import items_of, reduced
 
@@ -142,10 +143,23 @@ def _extreme(name: str, function: Any) -> Function:
     def compute(given: Given) -> Column:
         found = given.columns[0]
         for column in given.columns[1:]:
-            found = on_numbers(found, column, wide(function), name)
+            found = on_numbers(found, column, chosen, name)
         return found
 
-    return Function(name, 2, None, compute, NUMBER)
+    def chosen(a: Any, b: Any) -> Any:
+        first, second = np.asarray(a), np.asarray(b)
+        if first.dtype.kind in "biu" and second.dtype.kind in "biu":
+            dtype = joint([first, second])  # NumPy makes floats of int64 beside uint64
+            a, b = first.astype(dtype), second.astype(dtype)
+        return wide(function)(a, b)
+
+    return Function(name, 2, None, compute, _extreme_info)
+
+
+def _extreme_info(infos: Sequence[Info]) -> Info:
+    """Return what is known of the largest or smallest of some values: what their numbers mean."""
+    logical = infos[0].logical if len({info.logical for info in infos}) == 1 else ""
+    return Info("array", logical=logical)
 
 
 def _coalesce(given: Given) -> Column:
@@ -358,7 +372,7 @@ FUNCTIONS: list[Function] = [
     Function("FLATTEN", 1, 1, _flat, NUMBER, 0.5),
     _extreme("GREATEST", np.maximum),
     _extreme("LEAST", np.minimum),
-    Function("COALESCE", 1, None, _coalesce, lambda infos: infos[0], 1.0),
-    Function("IFNULL", 2, 2, _coalesce, lambda infos: infos[0], 1.0),
+    Function("COALESCE", 1, None, _coalesce, merged, 1.0),
+    Function("IFNULL", 2, 2, _coalesce, merged, 1.0),
     Function("NULLIF", 2, 2, _null_if, lambda infos: infos[0], 1.0),
 ]  # fmt: skip

@@ -383,15 +383,32 @@ def is_in(given: Given) -> Column:
 
 def _numbers_in(column: Numbers | Ragged, wanted: list[Any]) -> Column:
     values = column.values if isinstance(column, Numbers) else column.flat
-    if values.dtype.kind in "iu":
-        bounds = np.iinfo(values.dtype)
-        wanted = [int(v) for v in wanted if float(v).is_integer() and bounds.min <= v <= bounds.max]
-        found = np.isin(values, np.array(wanted, values.dtype))
+    dtype = values.dtype
+    if dtype == np.bool_:
+        values, dtype = values.view(np.uint8), np.dtype(np.uint8)
+    if dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        whole = [int(v) for v in wanted if isinstance(v, int) or v.is_integer()]
+        wanted = [v for v in whole if bounds.min <= v <= bounds.max]
     else:
-        found = np.isin(values, np.array(wanted, values.dtype if values.dtype.kind == "f" else np.float64))
+        wanted = [v for v in wanted if _has_float(dtype, v)]
+    with np.errstate(over="ignore"):
+        found = np.isin(values, np.array(wanted, dtype))
     if isinstance(column, Numbers):
         return Numbers(found, column.missing)
     return Ragged(found, column.shapes, column.missing)
+
+
+def _has_float(dtype: np.dtype[Any], value: Any) -> bool:
+    """Whether floats of a type may equal a number: a literal takes their type, a float64 that was read does not."""
+    try:
+        with np.errstate(over="ignore"):
+            found = dtype.type(value)
+    except OverflowError:
+        return False
+    if isinstance(value, np.floating):
+        return bool(found == value)
+    return isinstance(value, float) or (bool(np.isfinite(found)) and int(found) == value)
 
 
 def _one_in(value: Any, wanted: list[Any]) -> Any:

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from lakebed import config, process_hooks
 from lakebed.errors import StorageError
+from lakebed.storage.deadline import late, remaining
 from lakebed.storage.traffic import widest
 
 T_co = TypeVar("T_co", covariant=True)
@@ -82,7 +83,9 @@ class LazyFuture(Generic[T_co]):
             event = threading.Event()
             self._waiting.append(event)
             if not self.is_done:  # if it is by now, the event may have come too late
-                event.wait()
+                event.wait(remaining())
+            if not self.is_done:
+                raise late("read", "what another thread has asked for")
         if self._error is not None:
             raise self._error
         return self._result  # type: ignore[return-value]  # there is one where there is no error
