@@ -157,14 +157,19 @@ class ResultColumn:
         return found[0] if self._single is not None else found
 
     def to_arrow(self) -> pa.Array:
-        """Read as a column of Arrow: arrays are nested lists, JSON values are text."""
+        """Read as a column of Arrow: arrays are nested lists, JSON values are text, dates and times are such."""
         import pyarrow as pa
+
+        from lakebed.reading.arrow import logical_type
 
         column = self.read()
         if isinstance(column, Texts):
             return column.array
-        if isinstance(column, Numbers) and column.values[:1].size == 1 and column.values.ndim <= 2:
-            return pa.array(column.values.reshape(-1), mask=column.missing)
+        if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
+            numbers = pa.array(column.values.reshape(-1), mask=column.missing)
+            logical = logical_type(self.info.logical)
+            fits = logical is not None and pa.types.is_signed_integer(numbers.type)
+            return numbers.view(logical) if fits and logical.bit_width == numbers.type.bit_width else numbers
         if isinstance(column, Numbers | Ragged):
             return pa.array([None if v is None else v.tolist() for v in rows(column)])
         found = rows(column)

@@ -111,6 +111,22 @@ def test_computed_columns_read_like_a_dataset(ds: lakebed.Dataset) -> None:
         found[3]
 
 
+def test_computed_columns_keep_their_types_in_arrow_without_rows_too() -> None:
+    ds = lakebed.empty("mem://types-in-arrow", overwrite=True)
+    ds.create_tensor("at", dtype="int64").info["logical_type"] = "timestamp[ms]"
+    ds.create_tensor("n", dtype="int32")
+    ds.extend({"at": [0, 86_400_000], "n": [1, 2]})
+    for condition, count in (("n > 1", 1), ("n > 5", 0)):
+        table = ds.query(f"SELECT at, n * 2 AS m WHERE {condition}").to_arrow()
+        assert (table.num_rows, str(table.schema.field("at").type)) == (count, "timestamp[ms]")
+        assert str(table.schema.field("m").type).startswith("int")
+    latest = ds.query("SELECT max(at) AS at, n[0] AS n GROUP BY n ORDER BY n DESC").to_arrow()
+    assert [str(moment) for moment in latest["at"].to_pylist()] == [
+        "1970-01-02 00:00:00",
+        "1970-01-01 00:00:00",
+    ]
+
+
 def test_a_row_that_fails_does_so_when_it_is_read(ds: lakebed.Dataset) -> None:
     found = ds.query("SELECT 10 % x AS rest")
     assert found[3].rest.numpy().tolist() == [1]
