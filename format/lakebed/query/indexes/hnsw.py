@@ -24,7 +24,7 @@ from lakebed.query.indexes.codes import Best, Codes
 from lakebed.query.indexes.graph import DTYPES, METRICS, check_graph
 from lakebed.query.indexes.segments import Segment
 
-FETCHED = 4
+FETCHED = 2
 """Vectors that are fetched for each that is wanted: their stored values decide."""
 
 _MOST_SAMPLES = 1 << 28

@@ -431,9 +431,10 @@ def test_files_are_mapped_and_not_counted(tmp_path: Path, monkeypatch: pytest.Mo
     ds.create_index("v", "hnsw")
     registry._kept.clear()
     storage = ds._session.storage
+    known = registry.read_registry(storage)
     with monkeypatch.context() as patched:
         patched.setattr(type(storage), "get", None)
-        patched.setattr(registry, "read_registry", lambda _, found=registry.read_registry(storage): found)
+        patched.setattr(registry, "read_registry", lambda _, found=known: found)
         (entry,) = registry.read_registry(storage).values()
         registry.read_segment(storage, entry, entry.segments[0], hnsw.Vectors.from_segment)
     assert [size for _, size in registry._kept.values()] == [0]
