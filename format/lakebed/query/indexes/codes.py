@@ -95,14 +95,15 @@ class Best:
         self.metric = metric
         self.count = count
         self.own = own
-        self._origin = asked.mean(axis=0) if metric == "l2" and len(asked) else np.float32(0)
-        self._asked = asked - self._origin
-        self._values = np.zeros((len(asked), 0), np.float32)
+        # Squares of distances are differences of far larger numbers, which need more digits than 32 bits have.
+        self._dtype = np.dtype(np.float64 if metric == "l2" else np.float32)
+        self._asked = asked.astype(self._dtype)
+        self._values = np.zeros((len(asked), 0), self._dtype)
         self.numbers = np.zeros((len(asked), 0), np.int64)
 
     def add(self, numbers: NDArray[np.int64], vectors: Floats) -> None:
         """Take in some vectors, and their numbers."""
-        near = vectors - self._origin
+        near = vectors.astype(self._dtype, copy=False)
         values = self._asked @ near.T
         if self.metric != "dot":
             squares = np.einsum("ij,ij->i", near, near)
