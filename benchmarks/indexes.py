@@ -102,7 +102,8 @@ def compare(rows: list[Contestant], count: int, width: int, folder: Path, repeat
     """Return what each took for so many vectors, as lines of a table."""
     make_data(folder, count, width)
     right = np.load(folder / "nearest.npy").tolist()
-    built, asked = {}, {}
+    built: dict[str, dict[str, Any]] = {}
+    asked: dict[str, dict[str, Any]] = {}
     for row in rows:
         try:
             built[row.name] = do(row, "build", folder, 0)

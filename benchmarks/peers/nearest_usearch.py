@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 from usearch.index import Index
@@ -32,7 +33,7 @@ def build(task: Task) -> None:
 
 def opened(task: Task) -> Ask:
     """Return what asks the graph."""
-    graph = Index.restore(str(task.store / "graph"), view=True, enable_key_lookups=False)
+    graph: Any = Index.restore(str(task.store / "graph"), view=True, enable_key_lookups=False)
     graph.expansion_search = _WIDE
     return lambda vector: graph.search(vector, NEAREST, threads=1).keys.tolist()
 

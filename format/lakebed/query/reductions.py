@@ -229,8 +229,8 @@ def _of_uneven(name: str, column: Ragged) -> NDArray[Any] | None:
     if name in ("AVG", "L1_NORM", "L2_NORM", "LINF_NORM"):
         return _derived(name, column.flat, offsets, held, sizes)
     if name in _BY_SIZE and column.flat.dtype.kind in "iuf":
-        empty = np.asarray(REDUCTIONS[name](np.empty(0, column.flat.dtype), None))
-        return by_size(column.flat, offsets, partial(_BY_SIZE[name], axis=1), empty)
+        nothing = np.asarray(REDUCTIONS[name](np.empty(0, column.flat.dtype), None))
+        return by_size(column.flat, offsets, partial(_BY_SIZE[name], axis=1), nothing)
     return None
 
 

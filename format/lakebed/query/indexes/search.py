@@ -6,6 +6,7 @@ decide the order. Rows that no segment holds are looked at, all of them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,13 @@ from numpy.typing import NDArray
 from lakebed.errors import KeyNotFound, QueryError
 from lakebed.query.bound import Apply, Bound, Input, Value
 from lakebed.query.columns import Column, Numbers
-from lakebed.query.indexes import hnsw
+from lakebed.query.indexes import hnsw, registry
 from lakebed.query.indexes.chunks import Coverage, chunks_of, coverage
 from lakebed.query.indexes.corpus import Looked
 from lakebed.query.indexes.registry import IndexEntry, SegmentEntry, read_registry, read_segment
 from lakebed.query.ordering import Key, ordered
 from lakebed.query.relation import Relation, Stored
+from lakebed.storage.base import is_mappable
 
 if TYPE_CHECKING:
     from lakebed.reading.samples import SampleReader
@@ -282,6 +284,13 @@ _coverage: WeakKeyDictionary[SampleReader, tuple[tuple[SegmentEntry, ...], Cover
 def _covered(relation: Stored, column: Input, index: IndexEntry) -> tuple[list[Any], Coverage]:
     storage = relation.table.session.storage
     reader = relation.column(column.name).scan.reader
+    size = sum(segment.size for segment in index.segments)
+    if size > registry.KEPT_BYTES and not is_mappable(storage):
+        warnings.warn(
+            f"index {index.name!r} of {storage.url} has {size >> 20:,} MB, and {registry.KEPT_BYTES >> 20:,} MB of "
+            "indexes stay in memory: each search reads the rest again. A copy of the dataset on a local disk is mapped",
+            stacklevel=2,
+        )
     segments = [read_segment(storage, index, entry, hnsw.Vectors.from_segment) for entry in index.segments]
     known = _coverage.get(reader)
     if known is None or known[0] != index.segments:

@@ -442,6 +442,21 @@ def test_files_are_mapped_and_not_counted(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @needs_usearch
+def test_an_index_that_does_not_stay_in_memory_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "KEPT_BYTES", 1 << 10)
+    text = f"SELECT * ORDER BY {ORDERS['cosine']} LIMIT 3"
+    ds = filled("mem://hnsw-warned", 1500)
+    ds.create_index("v", "hnsw")
+    with pytest.warns(UserWarning, match="local disk"):
+        assert len(ds.query(text, parameters=[vectors(1)[0]])) == 3
+    there = filled(tmp_path / "ds", 1500)
+    there.create_index("v", "hnsw")
+    assert len(there.query(text, parameters=[vectors(1)[0]])) == 3
+
+
+@needs_usearch
 def test_what_has_no_vectors_is_told() -> None:
     ds = filled("mem://hnsw-errors", 30)
     ds.create_tensor("t", htype="text")
