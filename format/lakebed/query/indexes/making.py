@@ -92,6 +92,8 @@ def create(
     if known is None:
         _extended(table, tensor, entry, progressbar=progressbar)
     else:
+        if "dtype" in known.settings and "dtype" not in options:
+            settings["dtype"] = known.settings["dtype"]  # whatever the default was when it was made
         is_same = (known.tensor, known.kind, dict(known.settings)) == (state.key, kind, settings)
         # Without `whole` it was stopped before it was: going on is what making it again is for.
         if not is_same or not (exist_ok or known.whole == 0):

@@ -408,6 +408,15 @@ def test_what_is_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytes
 
 
 @needs_usearch
+def test_an_index_of_another_default_is_the_same_index() -> None:
+    ds = filled("mem://hnsw-default", 300)
+    made = ds.create_index("v", "hnsw", dtype="f32")
+    assert ds.create_index("v", "hnsw", exist_ok=True) == made
+    with pytest.raises(AlreadyExistsError):
+        ds.create_index("v", "hnsw", dtype="f16", exist_ok=True)
+
+
+@needs_usearch
 def test_many_small_segments_become_one_and_large_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(making, "_MOST_SEGMENTS", 3)
     monkeypatch.setattr(building, "GRAPH_BYTES", 3000 * hnsw.row_bytes(WIDTH, "i8", 16))
