@@ -238,12 +238,20 @@ class QueryMethods(DatasetBase):
     # -- indexes -----------------------------------------------------------------------------------------------
 
     def create_index(
-        self, tensor: str, kind: str, *, name: str | None = None, exist_ok: bool = False, **settings: Any
+        self,
+        tensor: str,
+        kind: str,
+        *,
+        name: str | None = None,
+        exist_ok: bool = False,
+        progressbar: bool = True,
+        **settings: Any,
     ) -> IndexInfo:
         """Make an index that ``ORDER BY ... LIMIT`` uses from now on, in all versions, for the rows that it holds.
 
         It holds the rows of the present version, published before. Rows that are appended or changed later are
-        searched beside it, exactly, until :meth:`update_indexes` takes them in.
+        searched beside it, exactly, until :meth:`update_indexes` takes them in. Memory does not grow with the number of
+        rows; the index is named with its first file, and what is stopped goes on when it is called again.
 
         Parameters
         ----------
@@ -255,9 +263,12 @@ class QueryMethods(DatasetBase):
             None is the tensor's name and the kind: ``embedding_hnsw``.
         exist_ok
             Where there is the same index already, bring it up to date.
+        progressbar
+            Show a bar.
         settings
             Of ``hnsw``: ``metric``, ``cosine`` (default), ``l2`` or ``dot``, which decides which ORDER BY uses it;
-            ``dtype``, ``f32`` (default) or ``f16``, half as large; ``connectivity`` (16); ``expansion_add`` (128);
+            ``dtype`` of the graph, ``auto`` (default: ``i8``, a byte for a number, where that tells a sample of the
+            vectors apart, else ``f32``), ``i8``, ``f16`` or ``f32``; ``connectivity`` (16); ``expansion_add`` (128);
             ``recall``, the part of the ten nearest that a search is to find (0.95).
 
         Returns
@@ -289,15 +300,27 @@ class QueryMethods(DatasetBase):
         """
         from lakebed.query.indexes import making
 
-        return making.create(self._to_index("create_index"), tensor, kind, name, settings, exist_ok=exist_ok)
+        return making.create(
+            self._to_index("create_index"),
+            tensor,
+            kind,
+            name,
+            settings,
+            exist_ok=exist_ok,
+            progressbar=progressbar,
+        )
 
-    def update_indexes(self, names: Sequence[str] | None = None) -> list[IndexInfo]:
+    def update_indexes(
+        self, names: Sequence[str] | None = None, *, progressbar: bool = True
+    ) -> list[IndexInfo]:
         """Take the rows of the present version into indexes that do not hold them.
 
         Parameters
         ----------
         names
             None is all.
+        progressbar
+            Show a bar.
 
         Returns
         -------
@@ -312,7 +335,7 @@ class QueryMethods(DatasetBase):
         """
         from lakebed.query.indexes import making
 
-        return making.update(self._to_index("update_indexes"), names)
+        return making.update(self._to_index("update_indexes"), names, progressbar=progressbar)
 
     def drop_index(self, name: str) -> None:
         """Remove an index; rows and queries stay as they are.

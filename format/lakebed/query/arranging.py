@@ -41,17 +41,18 @@ def in_order(work: Work, source: From, query: syntax.Query, binder: Binder) -> F
             told = f"ORDER BY {key.expression.value!r} orders nothing: name a column, or what is computed"
             raise query_error(work.text, key.expression.at, "type", told)
     keys = [binder.bind(key.expression) for key in query.order]
-    told = ", ".join(
-        f"{described(k)}{' descending' if o.is_descending else ''}"
-        for k, o in zip(keys, query.order, strict=True)
-    )
     limit = limit_of(work, query, binder, None)
     best = None if limit[0] is None or limit[2] or binder.is_grouped else limit[0] + limit[1]
     relation = source.relation
     searched = _searched(work, relation, keys, query, best)
     found = searched.rows(is_dry=work.is_dry) if searched is not None else None
-    way = f" ({searched.told})" if searched is not None and searched.told else ""
-    work.note(f"order by {told}{f', the first {best}' if best is not None else ''}{way}")
+    if work.is_told:  # the text of a vector takes longer than a search for it
+        told = ", ".join(
+            f"{described(k)}{' descending' if o.is_descending else ''}"
+            for k, o in zip(keys, query.order, strict=True)
+        )
+        way = f" ({searched.told})" if searched is not None and searched.told else ""
+        work.note(f"order by {told}{f', the first {best}' if best is not None else ''}{way}")
     if work.is_dry:
         return source
     if found is not None:

@@ -16,6 +16,7 @@ from lakebed.query import syntax
 from lakebed.query.arranging import Limit, arranged, cut, in_order, limit_of, number, sampled
 from lakebed.query.binding import Binder
 from lakebed.query.bound import Input
+from lakebed.query.conditions import Condition, asked_before
 from lakebed.query.context import Outer
 from lakebed.query.errors import query_error
 from lakebed.query.filtering import expanded, filtered
@@ -138,8 +139,12 @@ class Execution:
             # Aliases may not be used here: they name what is computed of the rows that this leaves.
             inner = self.binder(source, tables)
             inner.later = dict.fromkeys(binder.aliases, "WHERE")
+            if self.work.is_dry or self.outer is not None:
+                condition = Condition.of(inner.bind(node.where))
+            else:
+                condition = asked_before(relation, node.where, inner.bind)
             relation = filtered(
-                self.work, relation, inner.bind(node.where), limit[1] + wanted if wanted is not None else None
+                self.work, relation, condition, limit[1] + wanted if wanted is not None else None
             )
         apart = None
         if node.expand is not None:
@@ -264,7 +269,7 @@ class Execution:
             inner.aliases = {
                 i.alias: i.expression for i in node.items if i.alias and i.expression is not None
             }
-            found = From(filtered(self.work, made, inner.bind(node.having), None), names)
+            found = From(filtered(self.work, made, Condition.of(inner.bind(node.having)), None), names)
         return found
 
     def _ungrouped(self, source: From, node: syntax.Ungroup, tables: _Tables) -> From:

@@ -12,9 +12,10 @@ from lakebed.errors import QueryError
 from lakebed.query import pruning, syntax
 from lakebed.query.bound import Bound, Logic, Value
 from lakebed.query.columns import stretches, tick
+from lakebed.query.conditions import Condition
 from lakebed.query.errors import query_error
 from lakebed.query.evaluate import Scope, is_true
-from lakebed.query.plan import conjuncts, described, reads
+from lakebed.query.plan import described
 from lakebed.query.relation import Relation
 from lakebed.query.work import Work, at_row, parted
 
@@ -26,28 +27,26 @@ _AROUND = 1 << 20
 _FAR = np.iinfo(np.int64).min
 
 
-def filtered(work: Work, relation: Relation, condition: Bound, wanted: int | None) -> Relation:
+def filtered(work: Work, relation: Relation, condition: Condition, wanted: int | None) -> Relation:
     """Return the rows for which a condition is true; the first `wanted` of them, if that is not None."""
-    parts = conjuncts(condition)
-    read = reads(*parts)
+    parts, read, asked_of = condition.parts, condition.read, condition.asked_of
     names = [name for name, kind in read.items() if kind == "data" and name]
-    asked_of = list({name: None for part in parts for name in pruning.asked_columns(part)})
     if work.is_told:
         told = ", ".join(f"{name}: {kind}" for name, kind in read.items())
         work.note(f"where {' and then '.join(map(described, parts))} (reads {told or 'nothing'})")
     if work.is_dry:
-        for line in pruning.expected(pruning.kept(relation, parts, asked_of), relation, names):
+        for line in pruning.expected(condition.left(relation), relation, names):
             work.note(line)
         return relation
     if wanted == 0:
         return relation.select(np.zeros(0, np.int64))
     if all(isinstance(part, Value) for part in parts):
-        kept = is_true(condition, Scope(relation, range(len(relation) and 1)))
+        kept = is_true(condition.node, Scope(relation, range(len(relation) and 1)))
         return relation if not len(kept) or kept[0] else relation.select(np.zeros(0, np.int64))
     found: list[Rows] = []
     count = asked = 0
     before = pruning.traffic(relation, names) if work.is_told else None
-    left = pruning.kept(relation, parts, asked_of)
+    left = condition.left(relation)
     all_windows = relation.windows(names, is_soon=wanted is not None)
     far: AbstractContextManager[object] = nullcontext()
     if wanted is None:  # else the first chunks may be enough

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class _Known:
         return told if self.unknown is None else told | self.unknown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kept:
     """The rows of a table that are left.
 
@@ -72,8 +73,9 @@ class Kept:
     ends: NDArray[np.int64]
     kept: Mask
 
+    @cached_property
     def runs(self) -> list[range]:
-        """Return what is left, in order; the last run goes on behind the last stretch."""
+        """What is left, in order; the last run goes on behind the last stretch."""
         found = []
         start = stop = 0
         for stretch in np.flatnonzero(self.kept).tolist():
@@ -109,16 +111,14 @@ def asked_columns(node: Bound) -> dict[str, None]:
     return {} if asked is None else {asked.column: None}
 
 
-def kept(relation: Relation, parts: Sequence[Bound], names: Sequence[str]) -> Kept | None:
-    """Return the rows of a relation's table of which conditions may all be true; None if that may be any.
+Told = Mapping[str, tuple[StoredColumn, Aligned]]
+"""What is known of columns, by name."""
 
-    Parameters
-    ----------
-    names
-        Columns whose statistics are looked at.
-    """
+
+def told(relation: Relation, names: Sequence[str]) -> Told:
+    """Return what statistics tell of some columns of a relation: of those of which they do."""
     if not isinstance(relation, Stored):
-        return None
+        return {}
     telling = [column for name in names if (column := relation.column(name)).has_statistics]
     known.load(telling)
     columns: dict[str, tuple[StoredColumn, Aligned]] = {}
@@ -126,8 +126,11 @@ def kept(relation: Relation, parts: Sequence[Bound], names: Sequence[str]) -> Ke
         found = known.aligned(column)
         if found is not None:
             columns[column.name] = (column, found)
-    if not columns:
-        return None
+    return columns
+
+
+def kept(columns: Told, parts: Sequence[Bound]) -> Kept | None:
+    """Return the rows of a table of which conditions may all be true; None if that may be any."""
     ends = [found.ends for _, found in columns.values()]
     edges = ends[0] if len(ends) == 1 else np.unique(np.concatenate(ends))
     judge = _Judge({name: _spread(*pair, edges) for name, pair in columns.items()}, len(edges))
@@ -157,9 +160,9 @@ def windows(found: Kept | None, relation: Relation, all_windows: Iterator[range]
             if found.of(np.asarray(places[window.start : window.stop], np.int64)).any():
                 yield window
         return
-    runs, at, shift = found.runs(), 0, places.start
+    runs, at, shift = found.runs, 0, places.start
     if runs[-1].start - shift >= len(relation):
-        del runs[-1]
+        runs = runs[:-1]
     for window in all_windows:
         while at < len(runs) and runs[at].stop - shift <= window.start:
             at += 1
@@ -188,7 +191,7 @@ def ahead(found: Kept | None, relation: Relation, node: Bound) -> AbstractContex
     if not columns or columns[0].scan.reader.source.remote is None:
         return nullcontext()
     places = relation.places
-    runs = [places] if found is None else found.runs()
+    runs = [places] if found is None else found.runs
     inside = [range(max(run.start, places.start), min(run.stop, places.stop)) for run in runs]
     return prefetch([wanted for column in columns for wanted in column.scan.wanted_chunks(inside)])
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
+from lakebed.query.by_size import by_size
 from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts, by_row
 
 Reduce = Callable[..., Any]
@@ -226,7 +228,18 @@ def _of_uneven(name: str, column: Ragged) -> NDArray[Any] | None:
         return values
     if name in ("AVG", "L1_NORM", "L2_NORM", "LINF_NORM"):
         return _derived(name, column.flat, offsets, held, sizes)
+    if name in _BY_SIZE and column.flat.dtype.kind in "iuf":
+        nothing = np.asarray(REDUCTIONS[name](np.empty(0, column.flat.dtype), None))
+        return by_size(column.flat, offsets, partial(_BY_SIZE[name], axis=1), nothing)
     return None
+
+
+_BY_SIZE: dict[str, Reduce] = {
+    "STD": np.std,
+    "MEDIAN": np.median,
+    "ARG_MIN": np.argmin,
+    "ARG_MAX": np.argmax,
+}
 
 
 _REDUCEAT: dict[str, tuple[np.ufunc, int]] = {

@@ -168,8 +168,9 @@ class ResultColumn:
         if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
             numbers = pa.array(column.values.reshape(-1), mask=column.missing)
             logical = logical_type(self.info.logical)
-            fits = logical is not None and pa.types.is_signed_integer(numbers.type)
-            return numbers.view(logical) if fits and logical.bit_width == numbers.type.bit_width else numbers
+            if logical is None or not pa.types.is_signed_integer(numbers.type):
+                return numbers
+            return numbers.view(logical) if logical.bit_width == numbers.type.bit_width else numbers
         if isinstance(column, Numbers | Ragged):
             return pa.array([None if v is None else v.tolist() for v in rows(column)])
         found = rows(column)

@@ -21,7 +21,7 @@ def below(storage: Storage, folder: str) -> Storage:
     return Below(storage, folder)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Below:
     """The objects below a folder of any storage, through that storage.
 

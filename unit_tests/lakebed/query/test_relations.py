@@ -11,7 +11,8 @@ import pytest
 
 import lakebed
 from lakebed.documents import chunk_statistics
-from lakebed.query import ordering, pruning
+from lakebed.query import ordering
+from lakebed.query.conditions import Condition
 from unit_tests import effort
 from unit_tests.lakebed.query.oracle import Row, Statements, add, made, rows_of
 from unit_tests.lakebed.query.test_oracle import agree, column, none, rids
@@ -108,21 +109,21 @@ def test_the_way_that_sorts_nothing_finds_what_sorting_finds(
 
 def test_statistics_change_no_answer(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     left_out = 0
-    kept = pruning.kept
+    left = Condition.left
 
     def counted(*given: Any) -> Any:
         nonlocal left_out
-        told = kept(*given)
+        told = left(*given)
         left_out += told is not None
         return told
 
     for say in statements(effort.seed() + 3, COUNT * 2):
         where, (order, _, _), (limit, _) = say.condition().tql, say.order(), say.limit()
         with monkeypatch.context() as patch:
-            patch.setattr(pruning, "kept", lambda relation, parts, names: None)
+            patch.setattr(Condition, "left", lambda self, relation: None)
             expected = found(data.ds, where, order + limit)
         with monkeypatch.context() as patch:
-            patch.setattr(pruning, "kept", counted)
+            patch.setattr(Condition, "left", counted)
             assert found(data.ds, where, order + limit) == expected, where
     assert left_out > COUNT // 8
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import lakebed
 from lakebed.documents import chunk_statistics
 from lakebed.errors import FormatError
-from lakebed.query import pruning
+from lakebed.query.conditions import Condition
 
 PIECE = 8
 
@@ -32,7 +32,7 @@ def numbers(found: Any) -> list[int]:
 def unpruned(ds: lakebed.Dataset, condition: str) -> list[int]:
     """Rows of a condition, all chunks read."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pruning, "kept", lambda relation, parts, names: None)
+        patch.setattr(Condition, "left", lambda self, relation: None)
         return numbers(ds.query(f"SELECT * WHERE {condition}"))
 
 

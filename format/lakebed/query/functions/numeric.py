@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
+from lakebed.query import keys
 from lakebed.query.bound import FLAG, NUMBER, Given, Info, merged
+from lakebed.query.by_size import by_size, count_different
 from lakebed.query.columns import (
     Column,
     Constant,
@@ -22,6 +25,7 @@ from lakebed.query.columns import (
     flags,
     row,
     rows,
+    strings,
     truth,
 )
 from lakebed.query.elementwise import arithmetic, compare, mapped, on_numbers, wide
@@ -220,7 +224,27 @@ def _present(value: Any) -> np.int64:
 
 def count_distinct(given: Given) -> Column:
     """Count the different values of a sample, or of a group."""
+    column = given.columns[0]
+    if isinstance(column, Ragged) and column.flat.dtype.kind in "biuf":
+        return Numbers(by_size(column.flat, column.offsets, count_different, np.zeros((), np.int64)))
+    if isinstance(column, Objects):
+        found = _different_texts(column.items)
+        if found is not None:
+            return Numbers(found)
     return by_row(given.count, _different, given.columns, "COUNT")
+
+
+def _different_texts(groups: list[Any]) -> NDArray[np.int64] | None:
+    """Count the different texts of groups; None if they hold others than texts."""
+    if not all(isinstance(group, list) for group in groups):
+        return None
+    items = list(chain.from_iterable(groups))
+    if not all(item is None or isinstance(item, str) for item in items):
+        return None
+    codes = keys.codes(strings(items), scalars=True)
+    of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[codes >= 0]
+    pairs = np.unique(of * (int(codes.max(initial=0)) + 1) + codes[codes >= 0])
+    return np.bincount(pairs // (int(codes.max(initial=0)) + 1), minlength=len(groups)).astype(np.int64)
 
 
 def _different(value: Any) -> np.int64:

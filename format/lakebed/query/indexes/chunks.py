@@ -68,10 +68,13 @@ class Coverage:
         Of each segment, the row of each of its samples now; -1 where it is no row of this version.
     uncovered
         Runs of rows that no segment holds.
+    alive
+        Of each segment, how many of its samples are rows of this version.
     """
 
     rows: list[Rows]
     uncovered: list[range]
+    alive: list[int]
 
     @property
     def uncovered_count(self) -> int:
@@ -97,6 +100,7 @@ def coverage(chunks: Chunks, segments: Sequence[tuple[Prints, NDArray[np.uint32]
     known = {value: i for i, value in enumerate(chunks.prints.tolist()) if value}
     taken = np.zeros(len(chunks.prints), np.bool_)
     found: list[Rows] = []
+    alive: list[int] = []
     for prints, counts in segments:
         places = np.array([known.get(value, -1) for value in prints.tolist()], np.int64)
         for i, place in enumerate(places.tolist()):
@@ -116,10 +120,11 @@ def coverage(chunks: Chunks, segments: Sequence[tuple[Prints, NDArray[np.uint32]
         rows = np.arange(int(sizes.sum()), dtype=np.int64) + np.repeat(firsts - starts, sizes)
         rows[np.repeat(places < 0, sizes)] = -1
         found.append(rows)
+        alive.append(int(sizes[places >= 0].sum()))
     uncovered = _runs(chunks.firsts[~taken], chunks.counts[~taken])
     if chunks.rows < length:
         uncovered.append(range(chunks.rows, length))
-    return Coverage(found, uncovered)
+    return Coverage(found, uncovered, alive)
 
 
 def _runs(firsts: Rows, counts: Rows) -> list[range]:

@@ -139,7 +139,7 @@ class Looked:
             except KeyNotFound:  # another program has changed the index since: once more, with what it is now
                 index = self.index()
                 segments, held = (
-                    self.covered(index, stored) if index is not None else ([], Coverage([], left))
+                    self.covered(index, stored) if index is not None else ([], Coverage([], left, []))
                 )
             left = held.uncovered
             for segment, places in zip(segments, held.rows, strict=True):

@@ -26,7 +26,7 @@ from lakebed.errors import FormatError
 METRICS = {"cosine": ("cos", ord("c")), "l2": ("l2sq", ord("e")), "dot": ("ip", ord("i"))}
 """Metric -> its name in usearch, and its number there."""
 
-DTYPES = {"f32": (11, 4), "f16": (12, 2)}
+DTYPES = {"f32": (11, 4), "f16": (12, 2), "i8": (23, 1)}
 """Numbers -> their number in usearch, and bytes."""
 
 _KEYS, _SLOTS = 14, 15

@@ -3,6 +3,7 @@
     array      dtype      what
     prints     uint64     of each chunk (see `chunks`)
     counts     uint32     vectors in each chunk
+    middle     float32    where vectors are bytes (dtype i8): what these begin at (see `codes`); the factor is a fact
     graph      uint8      what usearch stores (see `graph`); its keys are numbers of vectors
 
 Vectors that are missing, or are not finite, and those of length 0 where the angle counts, are in no graph.
@@ -10,6 +11,7 @@ Vectors that are missing, or are not finite, and those of length 0 where the ang
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,18 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import FormatError, ModuleNotInstalledException
+from lakebed.query.indexes.codes import Best, Codes
 from lakebed.query.indexes.graph import DTYPES, METRICS, check_graph
 from lakebed.query.indexes.segments import Segment
 
-_ASKED = 64
-"""Vectors that are looked for to measure how many of the nearest are found."""
+FETCHED = 2
+"""Vectors that are fetched for each that is wanted: their stored values decide."""
 
-_NEAREST = 10
 _MOST_SAMPLES = 1 << 28
 """Samples of a segment, which each take eight bytes when it is searched."""
 
 MISSING = "Indexes of vectors need usearch: pip install usearch, or, in a checkout, pip install '.[search]'"
-_LEAST_WIDE, _WIDEST = 64, 1024
+LEAST_WIDE, _WIDEST = 64, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +41,16 @@ class Vectors:
     prints: NDArray[np.uint64]
     counts: NDArray[np.uint32]
     graph: Any
+    metric: str
+    codes: Codes | None = None
 
-    def nearest(self, vector: NDArray[np.float32], count: int, wide: int) -> NDArray[np.int64]:
-        """Return the numbers of about the nearest vectors.
+    def nearest(
+        self, vector: NDArray[np.float32], count: int, wide: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return the numbers of about the nearest vectors, and what orders them: more is nearer.
+
+        That is about the cosine, the inner product, or the square of the distance with a minus, and so can be compared
+        with what other segments tell.
 
         Parameters
         ----------
@@ -50,10 +59,19 @@ class Vectors:
         """
         count = min(count, len(self.graph))
         if not count:
-            return np.zeros(0, np.int64)
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
         self.graph.expansion_search = max(wide, count)
-        found: NDArray[np.int64] = self.graph.search(vector, count, threads=1).keys.astype(np.int64)
-        return found
+        given, factor = (vector, 1.0) if self.codes is None else self.codes.asked(vector)
+        found = self.graph.search(given, count, threads=1)
+        keys: NDArray[np.int64] = found.keys.astype(np.int64)
+        if self.metric == "l2":
+            return keys, -found.distances / np.float32(factor * factor)
+        products = 1 - found.distances
+        if self.codes is not None:
+            # The length of what is looked for is in no angle.
+            length = float(np.linalg.norm(vector)) if self.metric == "cosine" else 1.0
+            products = products / np.float32(factor * self.codes.factor * length)
+        return keys, products
 
     @classmethod
     def from_segment(cls, segment: Segment) -> Vectors:
@@ -77,11 +95,20 @@ class Vectors:
         samples = int(counts.sum(dtype=np.int64))
         if data.dtype != np.uint8 or samples > _MOST_SAMPLES:
             raise FormatError("a segment of vectors holds more than it can, or no graph")
-        check_graph(data, metric, dtype, width, samples)
+        check_graph(data, stored_metric(metric, dtype), dtype, width, samples)
+        codes = _codes(segment, metric, width) if dtype == "i8" else None
         graph = library().restore(data, view=True, enable_key_lookups=False)
         if graph is None:
             raise FormatError("usearch cannot read the graph")
-        return cls(prints, counts, graph)
+        return cls(prints, counts, graph, metric, codes)
+
+
+def _codes(segment: Segment, metric: str, width: int) -> Codes:
+    middle, factor = segment.arrays["middle"], segment.facts["factor"]
+    is_sound = type(factor) in (int, float) and 0 < factor < math.inf
+    if not is_sound or middle.dtype != np.float32 or len(middle) != width or not np.isfinite(middle).all():
+        raise FormatError("a segment of vectors has codes that stand for nothing")
+    return Codes(metric, middle, float(factor))
 
 
 def library() -> Any:
@@ -106,42 +133,90 @@ def is_installed() -> bool:
     return find_spec("usearch") is not None
 
 
-def made(
-    vectors: NDArray[np.float32],
-    kept: NDArray[np.bool_],
-    prints: NDArray[np.uint64],
-    counts: NDArray[np.int64],
-    settings: Mapping[str, Any],
-) -> tuple[Segment, dict[str, Any]]:
-    """Make a segment; return it and what was measured: `recall`, and how wide a search that has it looks (`wide`).
+class Graph:
+    """A graph that is being made.
 
     Parameters
     ----------
-    vectors
-        Shape (vectors, n).
-    kept
-        Which of them have a place in the graph.
+    codes
+        How vectors become bytes; None where they stay floats.
     """
-    metric, dtype = str(settings["metric"]), str(settings["dtype"])
-    graph = library()(
-        ndim=vectors.shape[1],
-        metric=METRICS[metric][0],
-        dtype=dtype,
-        connectivity=int(settings["connectivity"]),
-        expansion_add=int(settings["expansion_add"]),
-        enable_key_lookups=False,
-    )
-    (numbers,) = np.nonzero(kept)
-    if len(numbers):
-        graph.add(numbers.astype(np.uint64), np.ascontiguousarray(vectors[kept]))
-    facts = _measured(graph, vectors, numbers, metric, float(settings["recall"]))
-    arrays: dict[str, NDArray[Any]] = {
-        "prints": prints,
-        "counts": counts.astype(np.uint32),
-        "graph": np.frombuffer(graph.save(), np.uint8),
-    }
-    told = {"kind": "hnsw", "metric": metric, "dtype": dtype, "width": vectors.shape[1]}
-    return Segment(told, arrays), facts
+
+    def __init__(self, width: int, settings: Mapping[str, Any], codes: Codes | None) -> None:
+        self.width = width
+        self.metric = str(settings["metric"])
+        self.codes = codes
+        self.dtype = _dtype(str(settings["dtype"]), codes)
+        self._wanted = float(settings["recall"])
+        self._graph: Any = library()(
+            ndim=width,
+            metric=METRICS[stored_metric(self.metric, self.dtype)][0],
+            dtype=self.dtype,
+            connectivity=int(settings["connectivity"]),
+            expansion_add=int(settings["expansion_add"]),
+            enable_key_lookups=False,
+        )
+
+    def __len__(self) -> int:
+        return len(self._graph)
+
+    def add(self, numbers: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+        """Take in vectors under their numbers: shape (vectors, width)."""
+        if len(numbers):
+            given = np.ascontiguousarray(vectors) if self.codes is None else self.codes.coded(vectors)
+            self._graph.add(numbers.astype(np.uint64), given)
+
+    def measured(self, best: Best, asked: NDArray[np.float32]) -> dict[str, Any]:
+        """Search for some of the vectors wider and wider, until as many of the nearest are found as are wanted.
+
+        Returns
+        -------
+        ``recall``, as a query would have it, which orders what is found by stored values; and how wide such a search
+        looks (``wide``).
+        """
+        if len(self) < 2 or not best.numbers.size:
+            return {"recall": 1.0, "wide": LEAST_WIDE}
+        searched = Vectors(
+            np.zeros(0, np.uint64), np.zeros(0, np.uint32), self._graph, self.metric, self.codes
+        )
+        wide = LEAST_WIDE
+        while True:
+            hits = 0
+            for number, vector, nearest in zip(best.own.tolist(), asked, best.numbers, strict=True):
+                keys = searched.nearest(vector, FETCHED * best.numbers.shape[1] + 1, wide)[0]
+                hits += len(np.intersect1d(keys[keys != number], nearest))
+            recall = hits / best.numbers.size
+            if recall >= self._wanted or wide >= _WIDEST:
+                return {"recall": round(recall, 4), "wide": wide}
+            wide += wide // 2
+
+    def to_segment(self, prints: NDArray[np.uint64], counts: NDArray[np.int64]) -> Segment:
+        """Return the segment, and let go of the graph: it is held once, not twice."""
+        told = {"kind": "hnsw", "metric": self.metric, "dtype": self.dtype, "width": self.width}
+        data = self._graph.save()
+        self._graph = None
+        arrays: dict[str, NDArray[Any]] = {"prints": prints, "counts": counts.astype(np.uint32)}
+        if self.codes is not None:
+            told["factor"] = self.codes.factor
+            arrays["middle"] = self.codes.middle
+        return Segment(told, {**arrays, "graph": np.frombuffer(data, np.uint8)})
+
+
+def _dtype(wanted: str, codes: Codes | None) -> str:
+    if codes is not None:
+        return "i8"
+    return "f32" if wanted in ("auto", "i8") else wanted
+
+
+def stored_metric(metric: str, dtype: str) -> str:
+    """Return what a graph compares vectors by: bytes stand for vectors of length 1 where the angle counts."""
+    return "dot" if (metric, dtype) == ("cosine", "i8") else metric
+
+
+def row_bytes(width: int, dtype: str, connectivity: int) -> int:
+    """Return about how many bytes a vector takes in a graph: itself, its neighbours, and what is above the ground."""
+    above = 4 + 4 * connectivity
+    return width * DTYPES[dtype][1] + 24 + 2 * above + above // max(1, connectivity - 1)
 
 
 def usable(vectors: NDArray[np.float32], metric: str, dtype: str) -> NDArray[np.bool_]:
@@ -153,47 +228,3 @@ def usable(vectors: NDArray[np.float32], metric: str, dtype: str) -> NDArray[np.
     if dtype == "f16":
         found &= np.abs(vectors).max(axis=1, initial=0) < np.finfo(np.float16).max
     return found
-
-
-def _measured(
-    graph: Any, vectors: NDArray[np.float32], numbers: NDArray[np.int64], metric: str, wanted: float
-) -> dict[str, Any]:
-    """Search for some of the vectors wider and wider, until as many of the nearest are found as are wanted."""
-    count = min(_NEAREST, len(numbers) - 1)
-    if count < 1:
-        return {"recall": 1.0, "wide": _LEAST_WIDE}
-    asked = np.unique(np.linspace(0, len(numbers) - 1, _ASKED).astype(np.int64))
-    sought = vectors[numbers[asked]]
-    right = numbers[_exact(vectors, numbers, sought, asked, metric, count)]
-    wide = _LEAST_WIDE
-    while True:
-        graph.expansion_search = wide
-        hits = 0
-        for number, vector, nearest in zip(numbers[asked].tolist(), sought, right, strict=True):
-            keys = graph.search(vector, count + 1, threads=1).keys.astype(np.int64)
-            hits += len(np.intersect1d(keys[keys != number][:count], nearest))
-        recall = hits / (len(asked) * count)
-        if recall >= wanted or wide >= _WIDEST:
-            return {"recall": round(recall, 4), "wide": wide}
-        wide *= 2
-
-
-def _exact(
-    vectors: NDArray[np.float32],
-    numbers: NDArray[np.int64],
-    sought: NDArray[np.float32],
-    asked: NDArray[np.int64],
-    metric: str,
-    count: int,
-) -> NDArray[np.int64]:
-    """Return the places, among `numbers`, of those nearest to each, itself left out: shape (asked, count)."""
-    near = np.empty((len(sought), len(numbers)), np.float32)
-    for start in range(0, len(numbers), 1 << 13):
-        block = vectors[numbers[start : start + (1 << 13)]]
-        found = sought @ block.T
-        if metric != "dot":
-            squares = np.einsum("ij,ij->i", block, block)
-            found = found / np.sqrt(squares) if metric == "cosine" else 2 * found - squares
-        near[:, start : start + (1 << 13)] = found
-    near[np.arange(len(asked)), asked] = -np.inf
-    return np.argpartition(near, near.shape[1] - count, axis=1)[:, -count:]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,11 +12,9 @@ from numpy.typing import NDArray
 
 from lakebed.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lakebed.htypes.base import Storing
-from lakebed.query.columns import Numbers
-from lakebed.query.indexes import hnsw
-from lakebed.query.indexes.bm25 import Words
-from lakebed.query.indexes.chunks import Chunks, chunks_of, coverage
-from lakebed.query.indexes.corpus import texts_of
+from lakebed.progress import rows_bar
+from lakebed.query.indexes import building, hnsw
+from lakebed.query.indexes.chunks import chunks_of, coverage
 from lakebed.query.indexes.graph import DTYPES, METRICS
 from lakebed.query.indexes.registry import (
     IndexEntry,
@@ -24,25 +23,19 @@ from lakebed.query.indexes.registry import (
     change,
     read_registry,
     read_segment,
-    write_segment,
 )
 from lakebed.query.indexes.segments import Segment
-from lakebed.query.stored import StoredColumn
 
 if TYPE_CHECKING:
     from lakebed.session.table import Table
 
 KINDS = ("hnsw", "bm25")
 _MOST_SEGMENTS = 16
-"""Segments that come on top of those of the last whole index, until all is made again as one."""
-
-_TEXT_ROWS = 1 << 19
-_VECTOR_BYTES = 1 << 30
-"""What one segment holds at most."""
+"""Segments that come on top of those of the last whole index, until the small ones are made again as one."""
 
 _HNSW: Mapping[str, Any] = {
     "metric": "cosine",
-    "dtype": "f32",
+    "dtype": "auto",
     "connectivity": 16,
     "expansion_add": 128,
     "recall": 0.95,
@@ -81,68 +74,47 @@ class IndexInfo:
 
 
 def create(
-    table: Table, tensor: str, kind: str, name: str | None, options: Mapping[str, Any], *, exist_ok: bool
+    table: Table,
+    tensor: str,
+    kind: str,
+    name: str | None,
+    options: Mapping[str, Any],
+    *,
+    exist_ok: bool,
+    progressbar: bool = False,
 ) -> IndexInfo:
     """Make an index of the tensor of a column; see ``Dataset.create_index``."""
     settings = _settings(kind, options)
     state = _checked(table, tensor, kind)
     name = name or f"{tensor}_{kind}"
-    entry = IndexEntry(name, state.key, kind, settings)
+    entry = IndexEntry(name, state.key, kind, settings, whole=-1)
     known = read_registry(table.session.storage).get(name)
-    if known is not None:
+    if known is None:
+        _extended(table, tensor, entry, progressbar=progressbar)
+    else:
+        if "dtype" in known.settings and "dtype" not in options:
+            settings["dtype"] = known.settings["dtype"]  # whatever the default was when it was made
         is_same = (known.tensor, known.kind, dict(known.settings)) == (state.key, kind, settings)
-        if not exist_ok or not is_same:
+        # Without `whole` it was stopped before it was: going on is what making it again is for.
+        if not is_same or not (exist_ok or known.whole == 0):
             raise AlreadyExistsError(
                 f"there is an index {name!r} already, of kind {known.kind!r}; drop_index({name!r}) removes it, "
                 "update_indexes() takes in rows that are new"
             )
-        update(table, [name])
-    else:
-        segments = tuple(_segments(table, tensor, entry, None))
-
-        def added(registry: Registry) -> Registry:
-            if name in registry:
-                raise AlreadyExistsError(f"another program made an index {name!r} meanwhile")
-            return {**registry, name: replace(entry, segments=segments, whole=len(segments))}
-
-        change(table.session.storage, added)
+        update(table, [name], progressbar=progressbar)
     return next(info for info in listed(table) if info.name == name)
 
 
-def update(table: Table, names: Sequence[str] | None = None) -> list[IndexInfo]:
+def update(table: Table, names: Sequence[str] | None = None, *, progressbar: bool = False) -> list[IndexInfo]:
     """Take rows into indexes that these do not hold; see ``Dataset.update_indexes``."""
-    storage = table.session.storage
-    registry = read_registry(storage)
+    registry = read_registry(table.session.storage)
     for name in registry if names is None else names:
         entry = _known(registry, name)
         tensor = _tensor(table, entry)
-        if tensor is None:
-            continue
-        _checked(table, tensor, entry.kind)
-        _settings(entry.kind, entry.settings)
-        is_anew = len(entry.segments) >= entry.whole + _MOST_SEGMENTS
-        added = tuple(_segments(table, tensor, entry, None if is_anew else entry.segments))
-        if not added and not is_anew:
-            continue
-
-        def changed(
-            registry: Registry,
-            before: IndexEntry = entry,
-            added: tuple[SegmentEntry, ...] = added,
-            *,
-            anew: bool = is_anew,
-        ) -> Registry:
-            now = _known(registry, before.name)
-            if (now.tensor, now.kind, now.settings) != (before.tensor, before.kind, before.settings):
-                raise AlreadyExistsError(f"another program made index {before.name!r} again meanwhile")
-            if anew:
-                late = tuple(segment for segment in now.segments if segment not in before.segments)
-                made = replace(now, segments=added + late, whole=len(added))
-            else:
-                made = replace(now, segments=now.segments + added)
-            return {**registry, before.name: made}
-
-        change(storage, changed)
+        if tensor is not None:
+            _checked(table, tensor, entry.kind)
+            _settings(entry.kind, entry.settings)
+            _extended(table, tensor, entry, progressbar=progressbar)
     return listed(table)
 
 
@@ -214,7 +186,7 @@ def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidInputError(f"an index of kind {kind!r} has no setting {name!r}{told}")
     found = {**defaults, **options}
     if kind == "hnsw":
-        for name, values in (("metric", METRICS), ("dtype", DTYPES)):
+        for name, values in (("metric", METRICS), ("dtype", ("auto", *DTYPES))):
             if found[name] not in values:
                 raise InvalidInputError(f"{name} is one of {', '.join(values)}, not {found[name]!r}")
         for name, least, most in (("connectivity", 2, 256), ("expansion_add", 1, 4096)):
@@ -256,6 +228,71 @@ def _checked(table: Table, tensor: str, kind: str) -> Any:
 # -- segments --------------------------------------------------------------------------------------------------------
 
 
+def _extended(table: Table, tensor: str, entry: IndexEntry, *, progressbar: bool) -> None:
+    """Take rows into an index that it does not hold, segment by segment.
+
+    Each is named as soon as it is written, beside what others named meanwhile: whatever stops this leaves an index that
+    holds some of the rows, and the next time goes on from there. An index that is new is named with its first segment.
+    """
+    storage = table.session.storage
+    small = _outgrown(table, tensor, entry)
+    kept = tuple(segment for segment in entry.segments if segment not in small)
+    work = building.Building.of(table, tensor, entry, _held(table, replace(entry, segments=kept)))
+    is_new = entry.whole < 0
+    with rows_bar(f"Indexing {tensor}", work.count, shown=progressbar and work.count > 0) as advance:
+        for made in work.segments(advance):
+            change(storage, partial(_named, entry=entry, made=(made,), is_new=is_new))
+            is_new = False
+
+    def finished(registry: Registry) -> Registry:
+        found = _named(registry, entry=entry, made=(), is_new=is_new)
+        now = found[entry.name]
+        segments = tuple(segment for segment in now.segments if segment not in small)
+        whole = len(segments) if small or now.whole == 0 else now.whole
+        return {**found, entry.name: replace(now, segments=segments, whole=whole)}
+
+    change(storage, finished)
+
+
+def _named(
+    registry: Registry, *, entry: IndexEntry, made: tuple[SegmentEntry, ...], is_new: bool
+) -> Registry:
+    """Return a registry whose index has more segments."""
+    if is_new:
+        if entry.name in registry:
+            raise AlreadyExistsError(f"another program made an index {entry.name!r} meanwhile")
+        return {**registry, entry.name: replace(entry, segments=made, whole=0)}
+    now = _known(registry, entry.name)
+    if (now.tensor, now.kind, now.settings) != (entry.tensor, entry.kind, entry.settings):
+        raise AlreadyExistsError(f"another program made index {entry.name!r} again meanwhile")
+    return {**registry, entry.name: replace(now, segments=now.segments + made)}
+
+
+def _held(table: Table, entry: IndexEntry) -> NDArray[np.uint64]:
+    """Return the prints of all chunks that an index holds."""
+    prints = [p for p, _ in _prints(table, entry)]
+    return np.concatenate(prints) if prints else np.zeros(0, np.uint64)
+
+
+def _outgrown(table: Table, tensor: str, entry: IndexEntry) -> tuple[SegmentEntry, ...]:
+    """Return the segments that are made again as one: where there are many, the small ones and those mostly dead."""
+    if len(entry.segments) < max(0, entry.whole) + _MOST_SEGMENTS:
+        return ()
+    state = table.reader(tensor).state
+    held = coverage(chunks_of(state), _prints(table, entry), state.length)
+
+    def is_small(segment: SegmentEntry) -> bool:
+        if entry.kind == "bm25":
+            return 2 * segment.rows < building.TEXT_ROWS
+        return 2 * segment.size < building.GRAPH_BYTES
+
+    return tuple(
+        segment
+        for segment, alive in zip(entry.segments, held.alive, strict=True)
+        if is_small(segment) or 2 * alive < segment.rows
+    )
+
+
 def _prints(table: Table, entry: IndexEntry) -> list[tuple[NDArray[np.uint64], NDArray[np.uint32]]]:
     storage = table.session.storage
     return [read_segment(storage, entry, segment, _printed) for segment in entry.segments]
@@ -264,71 +301,3 @@ def _prints(table: Table, entry: IndexEntry) -> list[tuple[NDArray[np.uint64], N
 def _printed(segment: Segment) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     """Return the chunks of a segment of either kind, and let go of the rest."""
     return segment.arrays["prints"].copy(), segment.arrays["counts"].copy()
-
-
-def _segments(
-    table: Table, tensor: str, entry: IndexEntry, known: tuple[SegmentEntry, ...] | None
-) -> Iterator[SegmentEntry]:
-    """Write segments of the chunks that those `known` do not hold; of all of them if there are none."""
-    column = StoredColumn(table.whole, tensor)
-    state = column.state
-    chunks = chunks_of(state)
-    new = chunks.prints != 0
-    if known is not None:
-        held = {
-            value for prints, _ in _prints(table, replace(entry, segments=known)) for value in prints.tolist()
-        }
-        new &= ~np.isin(chunks.prints, np.fromiter(held, np.uint64, len(held)))
-    for part in _portions(chunks, np.flatnonzero(new), column, entry.kind):
-        segment, facts = _made(column, chunks, part, entry)
-        yield write_segment(table.session.storage, segment, int(chunks.counts[part].sum()), facts)
-
-
-def _portions(
-    chunks: Chunks, places: NDArray[np.int64], column: StoredColumn, kind: str
-) -> Iterator[NDArray[np.int64]]:
-    """Yield chunks, as many as one segment holds."""
-    most = _TEXT_ROWS if kind == "bm25" else max(1, _VECTOR_BYTES // column.row_bytes)
-    start = total = 0
-    for i, place in enumerate(places.tolist()):
-        count = int(chunks.counts[place])
-        if i > start and total + count > most:
-            yield places[start:i]
-            start, total = i, 0
-        total += count
-    if start < len(places):
-        yield places[start:]
-
-
-def _made(
-    column: StoredColumn, chunks: Chunks, part: NDArray[np.int64], entry: IndexEntry
-) -> tuple[Any, dict[str, Any]]:
-    prints, counts = chunks.prints[part], chunks.counts[part]
-    runs = [range(first, first + count) for first, count in zip(chunks.firsts[part], counts, strict=True)]
-    if entry.kind == "bm25":
-        import pyarrow as pa
-
-        texts = pa.concat_arrays([texts_of(column, run) for run in runs])
-        return Words.of(texts, prints, counts).to_segment(), {}
-    width = int(column.scan.reader.state.meta.max_shape[0])
-    vectors = np.zeros((int(counts.sum()), width), np.float32)
-    kept = np.zeros(len(vectors), np.bool_)
-    at = 0
-    for run in runs:
-        given = column.read(range(int(run.start), int(run.stop)))
-        if isinstance(given, Numbers) and given.values.shape[1:] == (width,):
-            vectors[at : at + len(run)] = given.values
-            kept[at : at + len(run)] = True if given.missing is None else ~given.missing
-        else:
-            for i, value in enumerate(_rows(given)):
-                if value is not None and value.shape == (width,):
-                    vectors[at + i], kept[at + i] = value, True
-        at += len(run)
-    kept &= hnsw.usable(vectors, entry.settings["metric"], entry.settings["dtype"])
-    return hnsw.made(vectors, kept, prints, counts, entry.settings)
-
-
-def _rows(column: Any) -> list[Any]:
-    from lakebed.query.columns import rows
-
-    return rows(column)

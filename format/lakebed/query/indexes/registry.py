@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import xxhash
 
@@ -27,7 +28,7 @@ from lakebed.errors import (
     StorageError,
 )
 from lakebed.query.indexes.segments import Segment
-from lakebed.storage.base import Storage
+from lakebed.storage.base import Storage, is_mappable
 from lakebed.storage.shared_files import change_file
 
 REGISTRY_KEY = ".lakebed/indexes.json"
@@ -35,8 +36,11 @@ FOLDER = ".lakebed/index/"
 _SEGMENT_KEY = re.compile(r"\.lakebed/index/[0-9a-f]{32}")
 _FORMAT = 1
 _GRACE = 3600.0
-_KEPT_BYTES = 1 << 29
-"""Segments that stay in memory from one query to the next, for the whole process."""
+KEPT_BYTES = 1 << 29
+"""Segments that stay in memory from one query to the next, for the whole process; those of files are mapped, and not
+counted."""
+
+_KEPT_FILES = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class IndexEntry:
     tensor
         Key of the tensor: its name when it was made, whatever it was renamed to.
     whole
-        Segments that it had when it was last made as a whole.
+        Segments that it had when it was last made as a whole; 0 while it is not, -1 where it is not named yet.
     """
 
     name: str
@@ -78,6 +82,9 @@ class IndexEntry:
 
 Registry = dict[str, IndexEntry]
 
+_read: WeakKeyDictionary[Storage, tuple[str, Registry]] = WeakKeyDictionary()
+"""What each open storage was read to have, and the etag of the file: every search asks."""
+
 
 def read_registry(storage: Storage) -> Registry:
     """Return the indexes of a dataset by name; without the file there are none.
@@ -87,8 +94,14 @@ def read_registry(storage: Storage) -> Registry:
     DatasetCorruptError
         If the file is damaged.
     """
+    stat = storage.stat(REGISTRY_KEY)
+    if stat is None:
+        return {}
+    known = _read.get(storage) if _has_place(storage) else None
+    if known is not None and known[0] == stat.etag:
+        return known[1]
     try:
-        return _parsed(storage.get(REGISTRY_KEY))
+        found = _parsed(storage.get(REGISTRY_KEY))
     except KeyNotFound:
         return {}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -99,6 +112,15 @@ def read_registry(storage: Storage) -> Registry:
             "exact=True, or remove the file to go on without indexes",
             dataset=storage.url,
         ) from error
+    # What was read is no older than the file that the etag is of: at worst it is read again.
+    if _has_place(storage):
+        _read[storage] = stat.etag, found
+    return found
+
+
+def _has_place(storage: Storage) -> bool:
+    """Whether what was read of a storage can be kept for as long as it is open: those of users may not allow that."""
+    return type(storage).__weakrefoffset__ > 0 and type(storage).__hash__ is not None
 
 
 def _parsed(data: bytes) -> Registry:
@@ -166,6 +188,9 @@ def _remove_unnamed(storage: Storage, before: Registry, after: Registry) -> None
         # The clock of a store is none of ours: what is not known to be old, and was not dropped just now, stays.
         if key not in named and (key in dropped or 0 < stat.modified < limit):
             storage.delete(key)
+            with _kept_lock:
+                for place in [place for place in _kept if place[0] == key]:
+                    del _kept[place]
 
 
 # -- segments --------------------------------------------------------------------------------------------------------
@@ -173,10 +198,13 @@ def _remove_unnamed(storage: Storage, before: Registry, after: Registry) -> None
 
 def write_segment(storage: Storage, segment: Segment, rows: int, facts: Mapping[str, Any]) -> SegmentEntry:
     """Write a segment under a new key; nothing names it yet."""
-    data = segment.to_bytes()
+    parts = segment.to_pieces()
     key = f"{FOLDER}{secrets.token_hex(16)}"
-    storage.put(key, data)
-    return SegmentEntry(key, len(data), xxhash.xxh3_64_hexdigest(data), rows, dict(facts))
+    storage.put(key, parts)
+    total = xxhash.xxh3_64()
+    for part in parts:
+        total.update(part)
+    return SegmentEntry(key, sum(map(len, parts)), total.hexdigest(), rows, dict(facts))
 
 
 _kept: OrderedDict[tuple[str, str, str], tuple[Any, int]] = OrderedDict()
@@ -200,8 +228,10 @@ def read_segment(
         if place in _kept:
             _kept.move_to_end(place)
             return _kept[place][0]
+    is_mapped = is_mappable(storage)
     try:
-        data = storage.get(entry.key)
+        # Pages of a mapped file are read when they are touched, and given back when memory is short.
+        data = storage.map(entry.key) if is_mappable(storage) else storage.get(entry.key)
     except KeyNotFound:
         if entry in read_registry(storage).get(index.name, replace(index, segments=())).segments:
             raise _damaged(storage, index, "one of its files is gone") from None
@@ -213,8 +243,10 @@ def read_segment(
     except (FormatError, KeyError) as error:
         raise _damaged(storage, index, f"one of its files cannot be read: {error}") from error
     with _kept_lock:
-        _kept[place] = found, len(data)
-        while len(_kept) > 1 and sum(size for _, size in _kept.values()) > _KEPT_BYTES:
+        _kept[place] = found, 0 if is_mapped else len(data)
+        while len(_kept) > _KEPT_FILES or (
+            len(_kept) > 1 and sum(size for _, size in _kept.values()) > KEPT_BYTES
+        ):
             _kept.popitem(last=False)
     return found
 

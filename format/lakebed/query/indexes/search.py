@@ -6,9 +6,11 @@ decide the order. Rows that no segment holds are looked at, all of them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +18,16 @@ from numpy.typing import NDArray
 from lakebed.errors import KeyNotFound, QueryError
 from lakebed.query.bound import Apply, Bound, Input, Value
 from lakebed.query.columns import Column, Numbers
-from lakebed.query.indexes import hnsw
+from lakebed.query.indexes import hnsw, registry
 from lakebed.query.indexes.chunks import Coverage, chunks_of, coverage
 from lakebed.query.indexes.corpus import Looked
-from lakebed.query.indexes.registry import IndexEntry, read_registry, read_segment
+from lakebed.query.indexes.registry import IndexEntry, SegmentEntry, read_registry, read_segment
 from lakebed.query.ordering import Key, ordered
 from lakebed.query.relation import Relation, Stored
+from lakebed.storage.base import is_mappable
+
+if TYPE_CHECKING:
+    from lakebed.reading.samples import SampleReader
 
 Rows = NDArray[np.int64]
 Computed = Callable[[Relation, Bound], Column]
@@ -34,9 +40,9 @@ _FEW = 1_000
 _FEW_OF = 0.02
 """Rows that are looked at one by one: so many, or this part of all."""
 
-_FETCHED = 4
+_LEAST_BEST = 10
 _MOST_FETCHED = 1 << 13
-"""Vectors that are fetched for each that is wanted, and how many at most."""
+"""Rows for which at least so many vectors are fetched as for that many, and how many at most."""
 
 _METRICS = {
     "COSINE_SIMILARITY": ("cosine", True),
@@ -157,8 +163,8 @@ class Order:
         self.told = _vectors_told(index, held)
         if is_dry:
             return None
-        wide = max((int(s.facts.get("wide", 0)) for s in index.segments), default=0)
-        return _Nearest(self, relation, vector, segments, held, min(wide, 1 << 12)).rows()
+        wide = [min(int(s.facts.get("wide", 0)), 1 << 12) for s in index.segments]
+        return _Nearest(self, relation, vector, segments, held, wide).rows()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,21 +176,25 @@ class _Nearest:
     vector: NDArray[np.float32]
     segments: list[Any]
     held: Coverage
-    wide: int
+    wide: list[int]
 
     def rows(self) -> Rows | None:
         """Return the positions of the nearest rows, in order; None where looking at all rows is better."""
         best = self.order.best or 0
         total = len(self.relation)
-        covered = sum(int(np.count_nonzero(rows >= 0)) for rows in self.held.rows)
+        covered = sum(self.held.alive)
         everything = sum(len(rows) for rows in self.held.rows)
         if not covered or total <= max(_FEW, _FEW_OF * covered, 2 * best):
             return None
         places = self._places()
         # Of what the graphs find, this part is wanted: rows of this version that are asked.
-        kept = sum(int(np.count_nonzero(self._kept(rows, places))) for rows in self.held.rows)
+        kept = (
+            covered
+            if places is None
+            else sum(int(np.count_nonzero(self._kept(rows, places))) for rows in self.held.rows)
+        )
         rest = self._uncovered(places)
-        fetched = -(-best * _FETCHED * everything // max(1, kept))
+        fetched = -(-max(best, _LEAST_BEST) * hnsw.FETCHED * everything // max(1, kept))
         while kept and fetched <= _MOST_FETCHED:
             near = self._near(places, fetched)
             chosen = np.union1d(near, rest)
@@ -197,7 +207,7 @@ class _Nearest:
     def _places(self) -> Rows | None:
         """Return the position of each row of the table, -1 of those that are not asked; None if all are, in order."""
         places = self.relation.places
-        length = sum(map(len, self.held.uncovered)) + sum(int((rows >= 0).sum()) for rows in self.held.rows)
+        length = self.held.uncovered_count + sum(self.held.alive)
         if isinstance(places, range) and places.start == 0 and places.step == 1 and len(places) >= length:
             return None
         asked = np.asarray(places, np.int64)
@@ -216,12 +226,20 @@ class _Nearest:
         return rows if places is None else places[rows][places[rows] >= 0]
 
     def _near(self, places: Rows | None, count: int) -> Rows:
-        found = []
-        for segment, rows in zip(self.segments, self.held.rows, strict=True):
-            near = rows[segment.nearest(self.vector, count, self.wide)]
-            near = near[self._kept(near, places)]
-            found.append(near if places is None else places[near])
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+        """Return the nearest rows that the graphs propose, of all segments together."""
+        found: list[tuple[Rows, NDArray[np.float32]]] = []
+        for segment, rows, wide in zip(self.segments, self.held.rows, self.wide, strict=True):
+            numbers, nearness = segment.nearest(self.vector, count, wide)
+            near = rows[numbers]
+            kept = self._kept(near, places)
+            near = near[kept]
+            found.append((near if places is None else places[near], nearness[kept]))
+        if not found:
+            return np.zeros(0, np.int64)
+        near, nearness = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        if len(found) > 1 and len(near) > count:
+            near = near[np.argpartition(-nearness, count - 1)[:count]]
+        return near
 
     def _ordered(self, chosen: Rows, best: int) -> Rows | None:
         """Return the first of some positions, by their stored values; None if too few of them have one."""
@@ -259,11 +277,27 @@ def _index(relation: Stored, column: Input, metric: str) -> IndexEntry | None:
     return None
 
 
+_coverage: WeakKeyDictionary[SampleReader, tuple[tuple[SegmentEntry, ...], Coverage]] = WeakKeyDictionary()
+"""What the segments of an index hold of a tensor in one state of it, of which its reader is."""
+
+
 def _covered(relation: Stored, column: Input, index: IndexEntry) -> tuple[list[Any], Coverage]:
     storage = relation.table.session.storage
-    state = relation.column(column.name).state
+    reader = relation.column(column.name).scan.reader
+    size = sum(segment.size for segment in index.segments)
+    if size > registry.KEPT_BYTES and not is_mappable(storage):
+        warnings.warn(
+            f"index {index.name!r} of {storage.url} has {size >> 20:,} MB, and {registry.KEPT_BYTES >> 20:,} MB of "
+            "indexes stay in memory: each search reads the rest again. A copy of the dataset on a local disk is mapped",
+            stacklevel=2,
+        )
     segments = [read_segment(storage, index, entry, hnsw.Vectors.from_segment) for entry in index.segments]
-    return segments, coverage(chunks_of(state), [(s.prints, s.counts) for s in segments], state.length)
+    known = _coverage.get(reader)
+    if known is None or known[0] != index.segments:
+        state = reader.state
+        held = coverage(chunks_of(state), [(s.prints, s.counts) for s in segments], state.length)
+        known = _coverage[reader] = index.segments, held
+    return segments, known[1]
 
 
 def _floats(column: Column) -> NDArray[np.float64]:

@@ -33,8 +33,8 @@ class Segment:
     facts: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
 
-    def to_bytes(self) -> bytes:
-        """Serialise."""
+    def to_pieces(self) -> list[bytes | memoryview]:
+        """Serialise: the file is these, one behind the other. Arrays are not copied."""
         places: dict[str, list[Any]] = {}
         at = 0
         for name, array in self.arrays.items():
@@ -42,11 +42,11 @@ class Segment:
             at += -(-array.nbytes // _ALIGN) * _ALIGN
         header = json.dumps({"facts": dict(self.facts), "arrays": places}).encode()
         header += b" " * (-(len(MAGIC) + 8 + len(header)) % _ALIGN)
-        parts = [MAGIC, len(header).to_bytes(8, "little"), header]
+        parts: list[bytes | memoryview] = [MAGIC + len(header).to_bytes(8, "little") + header]
         for name, array in self.arrays.items():
-            data = np.ascontiguousarray(array, places[name][0]).tobytes()
-            parts += [data, b"\0" * (-len(data) % _ALIGN)]
-        return b"".join(parts)
+            data = np.ascontiguousarray(array, places[name][0])
+            parts += [memoryview(data.view(np.uint8)), b"\0" * (-data.nbytes % _ALIGN)]  # type: ignore[arg-type]
+        return parts
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> Segment:

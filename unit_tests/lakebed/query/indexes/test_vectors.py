@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 import lakebed
 from lakebed.errors import (
+    AlreadyExistsError,
     DatasetCorruptError,
     FormatError,
     InvalidInputError,
     ModuleNotInstalledException,
     QueryError,
 )
-from lakebed.query.indexes import graph, hnsw, registry
+from lakebed.query.indexes import building, graph, hnsw, making, registry
+from lakebed.query.indexes.codes import Codes
 from lakebed.query.indexes.segments import Segment
 
 needs_usearch = pytest.mark.skipif(
@@ -161,10 +163,14 @@ def test_without_usearch_it_is_named() -> None:
 
 
 @needs_usearch
-@pytest.mark.parametrize("metric", sorted(ORDERS))
-def test_searches_by_an_index_find_nearly_all(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("metric", "dtype"), [("cosine", "f16"), ("cosine", "i8"), ("dot", "f32"), ("dot", "i8"), ("l2", "auto")]
+)
+def test_searches_by_an_index_find_nearly_all(
+    metric: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ds = filled("mem://hnsw")
-    made = ds.create_index("v", "hnsw", metric=metric, dtype="f16" if metric == "cosine" else "f32")
+    made = ds.create_index("v", "hnsw", metric=metric, dtype=dtype)
     assert made.recall is not None
     assert made.recall >= 0.95
     asked = count_searches(monkeypatch)
@@ -189,7 +195,9 @@ def count_searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     asked: list[int] = []
     nearest = hnsw.Vectors.nearest
 
-    def counted(self: hnsw.Vectors, vector: NDArray[np.float32], count: int, wide: int) -> NDArray[np.int64]:
+    def counted(
+        self: hnsw.Vectors, vector: NDArray[np.float32], count: int, wide: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         asked.append(count)
         return nearest(self, vector, count, wide)
 
@@ -268,7 +276,7 @@ def test_vectors_that_have_no_place_are_never_first() -> None:
 def test_a_graph_that_leads_outside_is_refused(tmp_path: Path) -> None:
     """A dataset may come from anyone, and usearch follows numbers wherever they lead."""
     ds = filled(tmp_path / "ds", 1500)
-    ds.create_index("v", "hnsw")
+    ds.create_index("v", "hnsw", dtype="f32")
     (file,) = (tmp_path / "ds" / ".lakebed" / "index").iterdir()
     segment = Segment.from_bytes(file.read_bytes())
     data = segment.arrays["graph"]
@@ -296,6 +304,165 @@ def test_a_graph_that_leads_outside_is_refused(tmp_path: Path) -> None:
     registry._kept.clear()
     with pytest.raises(DatasetCorruptError, match="checksum"):
         ds.query(f"SELECT * ORDER BY {ORDERS['cosine']} LIMIT 3", parameters=[vectors(1)[0]])
+
+
+def kinds(ds: lakebed.Dataset) -> list[str]:
+    """Return the numbers that the graphs of an index hold."""
+    storage = ds._session.storage
+    (entry,) = registry.read_registry(storage).values()
+    return [Segment.from_bytes(storage.get(s.key)).facts["dtype"] for s in entry.segments]
+
+
+@needs_usearch
+def test_bytes_are_used_where_they_tell_vectors_apart() -> None:
+    """A few numbers that are far larger than the others leave no steps for these: such vectors stay floats."""
+    ds = filled("mem://auto")
+    ds.create_index("v", "hnsw", metric="l2")
+    assert kinds(ds) == ["i8"]
+    ds.drop_index("v_hnsw")
+    given = vectors(4000)
+    given[:, 3] = 1e4 * np.random.default_rng(1).integers(0, 2, 4000)
+    ds.create_tensor("far", htype="embedding", dtype="float32").extend(given)
+    ds.commit()
+    made = ds.create_index("far", "hnsw", metric="l2")
+    assert kinds(ds) == ["f32"]
+    assert made.recall is not None
+    assert made.recall > 0.9
+    q = given[17] + np.float32(0.01)
+    found = ds.query("SELECT * ORDER BY L2_NORM(far - ?) LIMIT 10", parameters=[q])
+    right = np.argsort(np.linalg.norm(given - q, axis=1))[:10]
+    assert len(set(numbers(found)) & set(right.tolist())) >= 9
+
+
+@needs_usearch
+@pytest.mark.parametrize("metric", sorted(ORDERS))
+def test_codes_order_vectors_as_these_do(metric: str) -> None:
+    """What segments tell of nearness can be compared: it is the cosine, the product, the square of the distance."""
+    given = 3 * vectors(600)
+    for codes in (None, Codes.of(given[:100], metric), Codes.of(given[100:], metric)):
+        made = hnsw.Graph(WIDTH, {**making._HNSW, "metric": metric}, codes)
+        made.add(np.arange(600), given)
+        segment = made.to_segment(np.zeros(1, np.uint64), np.array([600]))
+        found = hnsw.Vectors.from_segment(segment)
+        asked = 5 * vectors(1, seed=3)[0]
+        keys, nearness = found.nearest(asked, 20, 200)
+        right = values(metric, given, asked)
+        told = right[keys] if metric != "l2" else -(right[keys] ** 2)
+        np.testing.assert_allclose(nearness, told, rtol=0.05, atol=0.02 * np.abs(told).max())
+
+
+@needs_usearch
+def test_codes_that_stand_for_nothing_are_refused() -> None:
+    given = vectors(200)
+    graphs = hnsw.Graph(WIDTH, making._HNSW, Codes.of(given, "cosine"))
+    graphs.add(np.arange(200), given)
+    sound = graphs.to_segment(np.zeros(1, np.uint64), np.array([200]))
+    hnsw.Vectors.from_segment(sound)
+    for factor in (0.0, -1.0, float("inf"), float("nan"), "1", None, True):
+        with pytest.raises(FormatError, match="codes"):
+            hnsw.Vectors.from_segment(Segment({**sound.facts, "factor": factor}, sound.arrays))
+    for middle in (np.zeros(WIDTH - 1, np.float32), np.full(WIDTH, np.nan, np.float32), np.zeros(WIDTH)):
+        with pytest.raises(FormatError, match="codes"):
+            hnsw.Vectors.from_segment(Segment(sound.facts, {**sound.arrays, "middle": middle}))
+
+
+@needs_usearch
+def test_what_is_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole segments stay and are named; what was begun leaves nothing; the same call goes on."""
+    monkeypatch.setattr(building, "GRAPH_BYTES", 1000 * hnsw.row_bytes(WIDTH, "i8", 16))
+    ds = filled(tmp_path / "ds")
+    folder = tmp_path / "ds" / ".lakebed" / "index"
+    add = hnsw.Graph.add
+    left = [2]
+
+    def stopped(self: hnsw.Graph, given: NDArray[np.int64], found: NDArray[np.float32]) -> None:
+        add(self, given, found)
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(hnsw.Graph, "add", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            ds.create_index("v", "hnsw")
+        assert ds.indexes() == []
+        assert not folder.exists() or list(folder.iterdir()) == []
+        left[0] = 10
+        with pytest.raises(KeyboardInterrupt):
+            ds.create_index("v", "hnsw")
+    (half,) = ds.indexes()
+    assert 0 < half.covered < 4000
+    assert half.segments == len(list(folder.iterdir()))
+    before = {file.name for file in folder.iterdir()}
+    assert recall(ds, "cosine") >= 0.95
+    with pytest.raises(AlreadyExistsError, match="drop_index"):
+        ds.create_index("v", "hnsw", metric="l2", name="v_hnsw")
+    made = ds.create_index("v", "hnsw")
+    assert (made.covered, made.uncovered) == (4000, 0)
+    assert made.segments > 3
+    assert before <= {file.name for file in folder.iterdir()}, "what was made is not made again"
+    assert recall(ds, "cosine") >= 0.95
+    with pytest.raises(AlreadyExistsError, match="drop_index"):
+        ds.create_index("v", "hnsw")
+    assert ds.update_indexes() == [made]
+
+
+@needs_usearch
+def test_an_index_of_another_default_is_the_same_index() -> None:
+    ds = filled("mem://hnsw-default", 300)
+    made = ds.create_index("v", "hnsw", dtype="f32")
+    assert ds.create_index("v", "hnsw", exist_ok=True) == made
+    with pytest.raises(AlreadyExistsError):
+        ds.create_index("v", "hnsw", dtype="f16", exist_ok=True)
+
+
+@needs_usearch
+def test_many_small_segments_become_one_and_large_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(making, "_MOST_SEGMENTS", 3)
+    monkeypatch.setattr(building, "GRAPH_BYTES", 3000 * hnsw.row_bytes(WIDTH, "i8", 16))
+    ds = filled("mem://hnsw-small", 2500)
+    ds.create_index("v", "hnsw")
+    storage = ds._session.storage
+    first = registry.read_registry(storage)["v_hnsw"].segments[0]
+    for i in range(8):
+        ds.extend({"v": vectors(300, seed=i), "n": 10_000 * (i + 1) + np.arange(300)})
+        assert ds.update_indexes()[0].uncovered == 0
+        assert ds.indexes()[0].segments <= 5
+    entry = registry.read_registry(storage)["v_hnsw"]
+    assert first in entry.segments
+    assert {key for key, _ in storage.list(registry.FOLDER)} == {segment.key for segment in entry.segments}
+    assert recall(ds, "cosine") >= 0.95
+
+
+@needs_usearch
+def test_files_are_mapped_and_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = filled(tmp_path / "ds", 1500)
+    ds.create_index("v", "hnsw")
+    registry._kept.clear()
+    storage = ds._session.storage
+    known = registry.read_registry(storage)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(storage), "get", None)
+        patched.setattr(registry, "read_registry", lambda _, found=known: found)
+        (entry,) = registry.read_registry(storage).values()
+        registry.read_segment(storage, entry, entry.segments[0], hnsw.Vectors.from_segment)
+    assert [size for _, size in registry._kept.values()] == [0]
+    assert recall(ds, "cosine") >= 0.95
+
+
+@needs_usearch
+def test_an_index_that_does_not_stay_in_memory_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "KEPT_BYTES", 1 << 10)
+    text = f"SELECT * ORDER BY {ORDERS['cosine']} LIMIT 3"
+    ds = filled("mem://hnsw-warned", 1500)
+    ds.create_index("v", "hnsw")
+    with pytest.warns(UserWarning, match="local disk"):
+        assert len(ds.query(text, parameters=[vectors(1)[0]])) == 3
+    there = filled(tmp_path / "ds", 1500)
+    there.create_index("v", "hnsw")
+    assert len(there.query(text, parameters=[vectors(1)[0]])) == 3
 
 
 @needs_usearch

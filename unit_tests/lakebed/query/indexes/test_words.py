@@ -6,6 +6,7 @@ import math
 import unicodedata
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from lakebed.errors import (
     ReadOnlyModeError,
     StorageError,
 )
-from lakebed.query.indexes import corpus, making, registry
+from lakebed.query.indexes import building, corpus, registry
 from lakebed.query.indexes.bm25 import Words
 from lakebed.query.indexes.chunks import chunks_of, coverage
 from lakebed.query.indexes.segments import Segment
@@ -230,9 +231,9 @@ def test_many_small_segments_become_one() -> None:
 
 
 def test_large_indexes_have_several_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(making, "_TEXT_ROWS", 700)
+    monkeypatch.setattr(building, "TEXT_ROWS", 700)
     monkeypatch.setattr(corpus, "_STEP", 64)
-    monkeypatch.setattr(registry, "_KEPT_BYTES", 1)
+    monkeypatch.setattr(registry, "KEPT_BYTES", 1)
     ds = filled("mem://bm25-large", 2000)
     assert len(ds._session.snapshot.tensors["title"].table) > 3
     made = ds.create_index("title", "bm25")
@@ -247,17 +248,17 @@ def test_two_programs_change_the_indexes_at_once(monkeypatch: pytest.MonkeyPatch
     ds.create_tensor("body", htype="text").extend(texts(30))
     ds.commit()
     other = lakebed.load("mem://bm25-race")
-    segments = making._segments
+    write = building.write_segment
     done = []
 
-    def meanwhile(*arguments: object) -> list[registry.SegmentEntry]:
-        made = list(segments(*arguments))  # type: ignore[arg-type]
+    def meanwhile(*arguments: Any) -> registry.SegmentEntry:
+        made = write(*arguments)
         if not done:
             done.append(True)
             other.create_index("body", "bm25")
         return made
 
-    monkeypatch.setattr(making, "_segments", meanwhile)
+    monkeypatch.setattr(building, "write_segment", meanwhile)
     ds.create_index("title", "bm25")
     assert [info.name for info in ds.indexes()] == ["body_bm25", "title_bm25"]
     ds.drop_index("title_bm25")

@@ -1,0 +1,185 @@
+"""Segments of an index: rows are read block by block, so that memory does not grow with their number.
+
+A segment is written, and named by the registry, before the next one is begun: what is stopped goes on there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.progress import Advance
+from lakebed.query.columns import Numbers, rows
+from lakebed.query.indexes import hnsw
+from lakebed.query.indexes.bm25 import Words
+from lakebed.query.indexes.chunks import Chunks, chunks_of
+from lakebed.query.indexes.codes import Best, Codes, Floats, suit
+from lakebed.query.indexes.corpus import texts_of
+from lakebed.query.indexes.registry import IndexEntry, SegmentEntry, write_segment
+from lakebed.query.stored import StoredColumn
+
+if TYPE_CHECKING:
+    from lakebed.session.table import Table
+
+TEXT_ROWS = 1 << 19
+GRAPH_BYTES = 1 << 28
+"""What one segment holds at most. A graph is in memory once while it is made, and once more while it is written."""
+
+_ASKED = 64
+"""Vectors that are looked for to measure how many of the nearest are found."""
+
+_NEAREST = 10
+_BLOCK_BYTES = 1 << 22
+_BLOCK_ROWS = 1 << 11
+"""Vectors that are taken in at a time: Ctrl-C waits for so many."""
+
+_SAMPLE_RUNS = 64
+_SAMPLE_ROWS = 32
+"""Rows that are looked at to see whether bytes are enough for vectors: so many places, and so many rows at each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Building:
+    """Chunks that are to be taken into an index.
+
+    Attributes
+    ----------
+    places
+        Which of `chunks`.
+    """
+
+    table: Table
+    column: StoredColumn
+    entry: IndexEntry
+    chunks: Chunks
+    places: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, table: Table, tensor: str, entry: IndexEntry, held: NDArray[np.uint64]) -> Building:
+        """Return what is to be done for all chunks of a tensor but those whose prints are `held`."""
+        column = StoredColumn(table.whole, tensor)
+        chunks = chunks_of(column.state)
+        new = (chunks.prints != 0) & ~np.isin(chunks.prints, held)
+        return cls(table, column, entry, chunks, np.flatnonzero(new))
+
+    @property
+    def count(self) -> int:
+        """Rows that are to be taken in."""
+        return int(self.chunks.counts[self.places].sum())
+
+    def segments(self, advance: Advance) -> Iterator[SegmentEntry]:
+        """Write one segment after the other; nothing names them yet."""
+        if not len(self.places):
+            return
+        storage = self.table.session.storage
+        if self.entry.kind == "bm25":
+            for part in self._portions(TEXT_ROWS):
+                words = self._words(part)
+                count = int(self.chunks.counts[part].sum())
+                yield write_segment(storage, words, count, {})
+                advance(count)
+            return
+        width = int(self.column.state.meta.max_shape[0])
+        settings = self.entry.settings
+        codes = self._codes(width, str(settings["metric"]), str(settings["dtype"]))
+        empty = hnsw.Graph(width, settings, codes)
+        each = hnsw.row_bytes(width, empty.dtype, int(settings["connectivity"]))
+        for part in self._portions(max(1, GRAPH_BYTES // each)):
+            segment, facts = self._graph(part, hnsw.Graph(width, settings, codes), advance)
+            yield write_segment(storage, segment, int(self.chunks.counts[part].sum()), facts)
+
+    def _portions(self, most: int) -> Iterator[NDArray[np.int64]]:
+        """Yield chunks, as many as one segment holds; all portions are about as large."""
+        even = -(-self.count // -(-self.count // most)) if self.count else most
+        start = total = 0
+        for i, place in enumerate(self.places.tolist()):
+            count = int(self.chunks.counts[place])
+            if i > start and (total + count > most or total >= even):
+                yield self.places[start:i]
+                start, total = i, 0
+            total += count
+        if start < len(self.places):
+            yield self.places[start:]
+
+    def _runs(self, part: NDArray[np.int64]) -> list[range]:
+        firsts, counts = self.chunks.firsts[part].tolist(), self.chunks.counts[part].tolist()
+        return [range(first, first + count) for first, count in zip(firsts, counts, strict=True)]
+
+    def _words(self, part: NDArray[np.int64]) -> Any:
+        import pyarrow as pa
+
+        texts = pa.concat_arrays([texts_of(self.column, run) for run in self._runs(part)])
+        return Words.of(texts, self.chunks.prints[part], self.chunks.counts[part]).to_segment()
+
+    # -- vectors ---------------------------------------------------------------------------------------------------
+
+    def _graph(
+        self, part: NDArray[np.int64], graph: hnsw.Graph, advance: Advance
+    ) -> tuple[Any, dict[str, Any]]:
+        runs = self._runs(part)
+        counts = self.chunks.counts[part]
+        asked, own = self._asked(part, graph)
+        best = Best(asked, own, graph.metric, min(_NEAREST, max(0, int(counts.sum()) - 1)))
+        step = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // (4 * graph.width)))
+        at = 0
+        for run in runs:
+            for start in range(run.start, run.stop, step):
+                block = range(start, min(run.stop, start + step))
+                vectors, kept = self._read(block, graph.width)
+                kept &= hnsw.usable(vectors, graph.metric, graph.dtype)
+                numbers, vectors = at + np.flatnonzero(kept), vectors[kept]
+                graph.add(numbers, vectors)
+                best.add(numbers, vectors)
+                at += len(block)
+                advance(len(block))
+        facts = graph.measured(best, asked)
+        return graph.to_segment(self.chunks.prints[part], counts), facts
+
+    def _asked(self, part: NDArray[np.int64], graph: hnsw.Graph) -> tuple[Floats, NDArray[np.int64]]:
+        """Return vectors from all over a segment, and their numbers there."""
+        counts = self.chunks.counts[part]
+        total = int(counts.sum())
+        own = np.unique(np.linspace(0, total - 1, _ASKED).astype(np.int64))
+        ends = np.cumsum(counts)
+        of = np.searchsorted(ends, own, side="right")
+        vectors, kept = self._read(self.chunks.firsts[part][of] + own - (ends - counts)[of], graph.width)
+        kept &= hnsw.usable(vectors, graph.metric, graph.dtype)
+        return vectors[kept], own[kept]
+
+    def _codes(self, width: int, metric: str, dtype: str) -> Codes | None:
+        """Return how vectors become bytes; None where they stay floats."""
+        if dtype not in ("auto", "i8"):
+            return None
+        which = np.unique(np.linspace(0, len(self.places) - 1, _SAMPLE_RUNS).astype(np.int64))
+        each = -(-_SAMPLE_RUNS * _SAMPLE_ROWS // len(which))
+        found = []
+        for run in self._runs(self.places[which]):
+            for start in np.unique(
+                np.linspace(run.start, max(run.start, run.stop - _SAMPLE_ROWS), -(-each // _SAMPLE_ROWS))
+            ):
+                block = range(int(start), min(run.stop, int(start) + _SAMPLE_ROWS))
+                vectors, kept = self._read(block, width)
+                found.append(vectors[kept & hnsw.usable(vectors, metric, "f32")])
+        sample = np.concatenate(found)
+        is_right = len(sample) > 0 if dtype == "i8" else suit(sample, metric)
+        return Codes.of(sample, metric) if is_right else None
+
+    def _read(self, wanted: range | NDArray[np.int64], width: int) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return vectors, and which rows have one."""
+        vectors = np.zeros((len(wanted), width), np.float32)
+        kept = np.zeros(len(wanted), np.bool_)
+        if not len(wanted):
+            return vectors, kept
+        given = self.column.read(wanted)
+        if isinstance(given, Numbers) and given.values.shape[1:] == (width,):
+            vectors[:] = given.values
+            kept[:] = True if given.missing is None else ~given.missing
+        else:
+            for i, value in enumerate(rows(given)):
+                if value is not None and value.shape == (width,):
+                    vectors[i], kept[i] = value, True
+        return vectors, kept

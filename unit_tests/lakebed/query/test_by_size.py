@@ -1,0 +1,93 @@
+"""Samples of many lengths, and groups, are reduced together: to the last bit as each of them alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import lakebed
+from lakebed.query import by_size as module
+from lakebed.query.by_size import by_size, count_different
+from lakebed.query.columns import Ragged
+from lakebed.query.reductions import REDUCTIONS, reduced
+
+ALONE = ("STD", "MEDIAN", "ARG_MIN", "ARG_MAX")
+
+
+def samples(dtype: str, lengths: NDArray[np.int64], seed: int = 0) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+    rng = np.random.default_rng(seed)
+    flat = (rng.normal(size=int(lengths.sum())) * 50).astype(dtype)
+    if np.dtype(dtype).kind == "f" and len(flat):
+        flat[rng.integers(0, len(flat), 9)] = [
+            np.nan,
+            np.nan,
+            np.inf,
+            -np.inf,
+            0.0,
+            -0.0,
+            1e30,
+            -1e30,
+            np.nan,
+        ]
+    ends = np.cumsum(lengths)
+    return flat, [flat[end - n : end] for end, n in zip(ends.tolist(), lengths.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("most", [1 << 20, 7])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "uint8"])
+@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.filterwarnings("ignore")
+def test_each_answer_is_that_of_the_sample_alone(
+    name: str, dtype: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_VALUES", most)
+    rng = np.random.default_rng(1)
+    lengths = np.concatenate([rng.integers(0, 40, 400), [0, 1, 1000, 5000, 1000], rng.integers(1, 5, 50)])
+    flat, each = samples(dtype, lengths)
+    found = reduced(name, Ragged(flat, lengths[:, None]))
+    right = np.array([REDUCTIONS[name](sample) for sample in each])
+    assert found.values.dtype == right.dtype  # type: ignore[union-attr]
+    np.testing.assert_array_equal(found.values, right)  # type: ignore[union-attr]
+    assert found.values.tobytes() == right.tobytes()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int8", "bool"])
+def test_different_values_are_counted(dtype: str) -> None:
+    lengths = np.random.default_rng(2).integers(0, 30, 300)
+    flat, each = samples(dtype, lengths)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    found = by_size(flat, ends, count_different, np.zeros((), np.int64))
+    assert found.tolist() == [len(np.unique(sample)) for sample in each]
+    assert by_size(flat[:0], ends[:1], count_different, np.zeros((), np.int64)).tolist() == []
+
+
+def test_groups_are_reduced_together() -> None:
+    """Groups of one row and of thousands, of numbers and of texts, some of them missing."""
+    rng = np.random.default_rng(3)
+    keys = np.concatenate([np.zeros(3000, np.int64), rng.integers(1, 400, 1500)])
+    rng.shuffle(keys)
+    numbers, halves = rng.integers(0, 50, 4500), rng.normal(size=4500).astype(np.float32)
+    words = [None if n == 7 else f"word{n}" for n in numbers.tolist()]
+    ds = lakebed.empty("mem://by-size", overwrite=True)
+    for name, dtype in (("k", "int64"), ("n", "int64"), ("h", "float32")):
+        ds.create_tensor(name, dtype=dtype)
+    ds.create_tensor("t", htype="text")
+    ds.create_tensor("j", htype="json")
+    ds.extend({"k": keys, "n": numbers, "h": halves, "t": words, "j": [{"a": n} for n in numbers.tolist()]})
+    found = ds.query(
+        "SELECT k[0] AS k, std(h) AS s, var(n) AS v, median(h) AS m, count(distinct n) AS d, "
+        "count(distinct t) AS w, count(distinct j) AS j, count(distinct h) AS f GROUP BY k"
+    )
+    told = {name: found.column(name).numpy().ravel() for name in "ksvmdwjf"}
+    assert len(told["k"]) == len(np.unique(keys))
+    for i, key in enumerate(told["k"].tolist()):
+        (rows,) = np.nonzero(keys == key)
+        assert told["s"][i] == np.std(halves[rows])
+        assert told["v"][i] == pytest.approx(np.var(numbers[rows]))
+        assert told["m"][i] == np.median(halves[rows])
+        assert told["d"][i] == told["j"][i] == len(np.unique(numbers[rows]))
+        assert told["w"][i] == len({words[row] for row in rows} - {None})
+        assert told["f"][i] == len(np.unique(halves[rows]))
