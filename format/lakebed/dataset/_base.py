@@ -40,6 +40,12 @@ class DatasetBase:
         The query, or the expression or function, that chose the rows: saved views keep it.
     """
 
+    _handle: Handle
+    _group: str
+    _index: Index
+    _columns: tuple[str, ...] | None
+    _pad: bool
+    _epoch: int | None
     _query_text: str | None = None
     _filter_text: str | None = None
 
