@@ -364,7 +364,7 @@ class _Numbers:
             return value.copy()
         own = self._room.take(value.nbytes, self._place)
         copy: NDArray[Any] = own.view(self._dtype).reshape(value.shape)
-        if value.flags.c_contiguous:
+        if value.flags.c_contiguous and value.nbytes > 240:  # of fewer bytes the sum is another function
             return _Copied(copy, native.summed_copy(own, value))
         copy[...] = value
         return copy
