@@ -142,8 +142,12 @@ def pack(
     return PackedChunk(pieces, count, nbytes, layout)
 
 
-def _samples(group: Sequence[Block]) -> Iterator[bytes | memoryview]:
+def _samples(group: Sequence[Block]) -> Iterator[bytes | memoryview | int]:
+    """Give the checksum of each sample where it is known, else its bytes."""
     for block in group:
+        if block.sums is not None:
+            yield from block.sums.tolist()
+            continue
         if block.buffers is not None:
             yield from block.buffers
             continue

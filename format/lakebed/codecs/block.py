@@ -29,6 +29,8 @@ class Block:
     buffers
         The bytes of each sample in a buffer of its own, with ``data`` empty: large samples and files, which are
         written from where they lie. None when ``data`` holds them all.
+    sums
+        The xxh3-64 of each sample, taken when it was copied: uint64, shape (count,); None where nobody took them.
     """
 
     data: memoryview
@@ -36,6 +38,7 @@ class Block:
     sizes: int | NDArray[np.uint32]
     shapes: Shapes
     buffers: Sequence[Buffer] | None = None
+    sums: NDArray[np.uint64] | None = None
 
     @classmethod
     def of_buffers(cls, buffers: Sequence[bytes | bytearray | memoryview], shapes: Shapes) -> Block:
@@ -110,9 +113,10 @@ class Block:
         shapes = (
             self.shapes if self.shapes is None or isinstance(self.shapes, tuple) else self.shapes[start:stop]
         )
+        sums = None if self.sums is None else self.sums[start:stop]
         if self.buffers is not None:
-            return Block(self.data, stop - start, sizes, shapes, self.buffers[start:stop])
-        return Block(self.data[first:last], stop - start, sizes, shapes)
+            return Block(self.data, stop - start, sizes, shapes, self.buffers[start:stop], sums)
+        return Block(self.data[first:last], stop - start, sizes, shapes, None, sums)
 
     def shape_bounds(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
         """Smallest and largest extent per axis over all samples; None when no sample has a shape."""

@@ -288,6 +288,10 @@ def check_pixels(name: str, height: int, width: int, channels: int, bits: int, s
     LimitError
         If a limit would be exceeded.
     """
+    if width * height <= limits.MAX_IMAGE_PIXELS and limits.MAX_AXES:
+        nbytes = width * height * channels * -(-bits // 8)
+        if nbytes <= limits.FREE_BYTES and nbytes <= limits.MAX_SAMPLE_BYTES:
+            return  # as nearly all are: nothing need be said of them
     what = f"a {name} image of {width} x {height} pixels"
     limits.check("MAX_IMAGE_PIXELS", width * height, what)
     packed, nbytes = -(-width * height * channels * bits // 8), width * height * channels * -(-bits // 8)

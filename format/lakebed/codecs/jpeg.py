@@ -47,7 +47,8 @@ class Jpeg(Described):
         return True
 
     def facts(self, data: Buffer) -> FileFacts:
-        return FileFacts(_shape(self._header(data)), "uint8")
+        height, width, channels, *_ = self._header(data)
+        return FileFacts((height, width) if channels == 1 else (height, width, channels), "uint8")
 
     def encode(self, array: NDArray[Any]) -> bytes:
         if array.size == 0:

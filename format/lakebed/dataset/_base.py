@@ -40,6 +40,12 @@ class DatasetBase:
         The query, or the expression or function, that chose the rows: saved views keep it.
     """
 
+    _handle: Handle
+    _group: str
+    _index: Index
+    _columns: tuple[str, ...] | None
+    _pad: bool
+    _epoch: int | None
     _query_text: str | None = None
     _filter_text: str | None = None
 
@@ -53,12 +59,15 @@ class DatasetBase:
         pad: bool = False,
         lasting: bool = False,
     ) -> None:
-        self._handle = handle
-        self._group = group
-        self._index = index or Index()
-        self._columns = columns
-        self._pad = pad
-        self._epoch = None if lasting else handle.session.epoch
+        # At once, past `__setattr__`, which looks at each name: loops make one of these for every row.
+        self.__dict__.update(
+            _handle=handle,
+            _group=group,
+            _index=index or Index(),
+            _columns=columns,
+            _pad=pad,
+            _epoch=None if lasting else handle.session.epoch,
+        )
 
     @property
     def _session(self) -> Session:
@@ -169,14 +178,14 @@ class TensorBase:
     @property
     def _state(self) -> TensorState:
         schema = self._handle.session.schema()
-        key = (
-            schema.key_of(self._name) or self._key
-        )  # another tensor may have taken the name, or this one a new name
-        if key not in schema.tensors:
-            raise InvalidOperationError(
-                f"tensor {self._name!r} is not in the version that is checked out now"
-            )
-        return schema.tensors[str(key)]
+        found = schema.find(self._name)
+        if found is None:  # another tensor may have taken the name, or this one a new name
+            if self._key not in schema.tensors:
+                raise InvalidOperationError(
+                    f"tensor {self._name!r} is not in the version that is checked out now"
+                )
+            found = schema.tensors[str(self._key)]
+        return found
 
     @property
     def _reader(self) -> SampleReader:

@@ -138,6 +138,12 @@ class ReadMethods(TensorBase):
             If no dtype holds the fill and the values.
         """
         if fill is _UNFILLED and not masked and not datetimes:
+            chain = self._index.chain
+            if len(chain) == 1 and isinstance(chain[0], int) and not self._pad and not self._index.inside:
+                reader = self._reader
+                if reader.is_row_a_sample:
+                    row, length = chain[0], reader.state.meta.length
+                    return reader.value(row if 0 <= row < length else int(self._index.rows(length)[0]))
             return self._selection.numpy(aslist=aslist)
         from lakebed.reading import filled
 

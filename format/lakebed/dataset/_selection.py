@@ -46,6 +46,17 @@ class SelectionMethods(DatasetBase):
         counts = {length: len(rows(length)) for length in set(lengths)}
         return [counts[length] for length in lengths]
 
+    def _has_row(self, row: int) -> bool:
+        """Whether a tensor shown here has a row, counted from the first; the first tensors are asked first."""
+        schema, prefix = self._session.schema(), f"{self._group}/" if self._group else ""
+        names, hidden = schema.meta.tensor_names, schema.meta.hidden_tensors
+        for name, key in names.items():
+            if key not in hidden and name.startswith(prefix):
+                tensor = schema.find(name)
+                if tensor is not None and 0 <= row < tensor.length:
+                    return True
+        return False
+
     def __len__(self) -> int:
         if self._pad:
             return self.max_len

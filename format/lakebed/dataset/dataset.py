@@ -162,6 +162,8 @@ class Dataset(
                 yield from (f"{plain}/{inner}" for inner in found.tensors)
 
     def _check_row(self, row: int) -> None:
+        if self._index.is_trivial and self._columns is None and not self._pad and self._has_row(row):
+            return
         length = self.max_len if not self._index.is_single else 1
         if not -length <= row < length:
             raise IndexError(f"Index ({row},) is out of range for tensors with length {length}")

@@ -53,6 +53,11 @@ class OnDemand(Mapping[str, V]):
             found = self._made.setdefault(name, self._make(name))
         return found
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value of a name, or what stands in for one that there is not."""
+        found = self._made.get(name)
+        return found if found is not None else self[name] if name in self._names else default
+
     def __contains__(self, name: object) -> bool:
         """Whether there is such a name."""
         return name in self._names

@@ -37,7 +37,7 @@ def layout_words(
     sizes: int | Words,
     shapes: tuple[int, ...] | Words | None,
     count: int,
-    samples: Callable[[], Iterable[bytes | memoryview]] | None = None,
+    samples: Callable[[], Iterable[bytes | memoryview | int]] | None = None,
 ) -> Words:
     """Return the words for the samples of a chunk; none where they would be many for few bytes.
 
@@ -48,7 +48,7 @@ def layout_words(
     shapes
         Shape of each sample, or of all alike; None where samples tell it themselves.
     samples
-        Gives the bytes of each sample, for their checksums.
+        Gives the bytes of each sample, for their checksums, or their xxh3-64 where it is known.
     """
     axes = 0 if shapes is None else len(shapes) if isinstance(shapes, tuple) else shapes.shape[1]
     if isinstance(sizes, int) and (shapes is None or isinstance(shapes, tuple)):
@@ -67,7 +67,8 @@ def layout_words(
     if samples is not None and total >= _WORTH * (width + 1) * count:
         form |= _SUMS
         digest = xxhash.xxh3_64_intdigest
-        sums = np.array([digest(sample) for sample in samples()], dtype=np.uint64).astype(np.uint32)
+        found = [sample if isinstance(sample, int) else digest(sample) for sample in samples()]
+        sums = np.array(found, dtype=np.uint64).astype(np.uint32)
     return np.concatenate([np.array([form], dtype=np.uint32), rows.reshape(-1), sums])
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import xxhash
 
-from lakebed.documents.layouts import Layout, sample_sum
+from lakebed.documents.layouts import Layout
 from lakebed.documents.manifest import BLOCK
 from lakebed.errors import (
     ChecksumError,
@@ -17,6 +17,7 @@ from lakebed.errors import (
     GetChunkError,
     InvalidInputError,
     KeyNotFound,
+    LakebedError,
     LimitError,
     StorageUnavailableError,
     TruncatedReadError,
@@ -167,7 +168,10 @@ class ChunkFiles:
 
     def range(self, key: str, start: int, length: int) -> bytes:
         """Read a range of a file, as it is."""
-        return self.asked(key, lambda: self._storage.get_range(key, start, length))
+        try:
+            return self._storage.get_range(key, start, length)
+        except (KeyNotFound, InvalidInputError, TruncatedReadError) as error:
+            raise self._told(error, key) from error
 
     def map(self, chunk: OpenChunk) -> memoryview:
         """Map a whole file; what is written there is seen only by the caller."""
@@ -192,7 +196,7 @@ class ChunkFiles:
 
     def verify_sample(self, chunk: OpenChunk, layout: Layout, inside: int, data: Bytes) -> None:
         """Hold the bytes of a sample against the checksum that its layout has for it."""
-        if layout.sums is not None and sample_sum(data) != int(layout.sums[inside]):
+        if layout.sums is not None and xxhash.xxh3_64_intdigest(data) & 0xFFFFFFFF != layout.sums[inside]:
             raise self.damaged(chunk.key, ByteRange(*layout.span(inside, inside + 1)))
 
     def check_size(self, key: str, found: int, size: int) -> None:
@@ -215,19 +219,21 @@ class ChunkFiles:
         """
         try:
             return ask()
-        except KeyNotFound as error:
+        except (KeyNotFound, InvalidInputError, TruncatedReadError) as error:
+            raise self._told(error, key) from error
+
+    def _told(self, error: KeyNotFound | InvalidInputError | TruncatedReadError, key: str) -> LakebedError:
+        """Return what an error of the storage means for a chunk; errors as in :meth:`asked`."""
+        if isinstance(error, KeyNotFound):
             if self._storage.stat(TREE_KEY) is None and not is_dataset(self._storage):
-                raise DatasetNotFoundError(
+                return DatasetNotFoundError(
                     f"A dataset does not exist at {self.url} any more: it was deleted after it was opened here."
-                ) from error
+                )
             message = f"chunk {key} is missing from {self.url}; restore the file or check out another version"
-            raise GetChunkError(message, dataset=self.url) from error
-        except InvalidInputError as error:
-            message = f"chunk {key} of {self.url} is longer than it was written: {error}"
-            raise ChecksumError(message, dataset=self.url) from error
-        except TruncatedReadError as error:
-            message = f"chunk {key} of {self.url} is shorter than it was written: {error}"
-            raise ChecksumError(message, dataset=self.url) from error
+            return GetChunkError(message, dataset=self.url)
+        other = "longer" if isinstance(error, InvalidInputError) else "shorter"
+        message = f"chunk {key} of {self.url} is {other} than it was written: {error}"
+        return ChecksumError(message, dataset=self.url)
 
     def located(self, error: FormatError | LimitError, key: str) -> FormatError | LimitError:
         """Return the error with the chunk's key and the dataset."""

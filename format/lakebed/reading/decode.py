@@ -136,8 +136,10 @@ class Decoder:
             shape = (*shape, 1)  # grey pictures (FORMAT.md 5.3)
         if len(shape) != len(meta.max_shape):
             return None
-        extents = zip(meta.min_shape, shape, meta.max_shape, strict=True)
-        return shape if all(low <= extent <= high for low, extent, high in extents) else None
+        for low, extent, high in zip(meta.min_shape, shape, meta.max_shape, strict=True):
+            if not low <= extent <= high:
+                return None
+        return shape
 
     def decompressed(self, data: Buffer) -> Buffer:
         """Undo a compression of bytes; files are left as they are."""

@@ -63,7 +63,7 @@ class LocalRanges:
 
         Of a file that is mapped the lock is not needed.
         """
-        start, stop = layout.span(inside, inside + 1)
+        start, stop = layout.starts[inside], layout.starts[inside + 1]
         mapped = chunk.mapped
         if mapped is not None:
             seen = chunk.seen

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
-from lakebed.errors import DynamicTensorNumpyError, FormatError
+from lakebed.errors import DynamicTensorNumpyError, FormatError, LimitError, StorageError
 from lakebed.htypes.base import Storing
 from lakebed.reading.bulk import listed, stacked
 from lakebed.reading.decode import file_part, unchanged
@@ -58,6 +58,7 @@ class SampleReader(StoredSamples):
     ) -> None:
         super().__init__(name, state, source)
         self.htype = self.decoder.htype
+        self.is_row_a_sample = self.storing is Storing.ARRAY and state.sequence is None
         self._credentials = credentials
         self.detector = _detector(source)
         self.lease: object = None  # keeps the version from being collected while this lives
@@ -144,13 +145,18 @@ class SampleReader(StoredSamples):
         ordinal, inside = self._place(row)
         if self.detector is not None:
             self.detector.note(self, row, row + 1)
-        with Locating(self, row):
+        try:
             if self.is_link:
                 return self.links.value(row)
             tiles = self.tiles_of(row, ordinal) if self.has_tiles else None
             if tiles is not None:
                 return tiles.array()
             return self.decode(*self._stored(ordinal, inside))
+        except (FormatError, LimitError, StorageError) as error:  # as `Locating` does by three calls
+            located = self.located(error, row)
+            if located is error:
+                raise
+            raise located from error
 
     def decode(self, data: Buffer, shape: Shape | None) -> Value:
         """Decode the stored bytes of one sample; large arrays lie in memory that is used again once they are gone."""

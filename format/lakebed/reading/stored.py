@@ -19,7 +19,7 @@ from lakebed.chunks.chunk import Chunk
 from lakebed.chunks.image_chunk import ChunkCodec, chunk_codec
 from lakebed.codecs.base import Buffer
 from lakebed.codecs.registry import normalize
-from lakebed.documents.layouts import layout_words
+from lakebed.documents.layouts import Layout, layout_words
 from lakebed.errors import (
     CorruptError,
     FormatError,
@@ -258,8 +258,10 @@ class StoredSamples:
         if start is not None:  # the checksum of the block is enough: nothing need be read of the header
             item = self.item
             return self.source.piece(chunk, start + inside * item, item), self.state.meta.max_shape
-        if chunk.header is None and chunk.has_sample_sums:
-            return self._told(ordinal, inside, chunk)
+        if chunk.header is None:
+            layout = chunk.layout
+            if layout is not None and layout.sums is not None:
+                return self._told(ordinal, inside, chunk, layout)
         return self._ranged_sample(ordinal, inside, chunk)
 
     def _remote_stored(self, ordinal: int, inside: int) -> Stored:
@@ -267,18 +269,17 @@ class StoredSamples:
         chunk = self.by_range(ordinal, 1)
         if chunk is None:
             return self.stored(self.source.chunk(self.state.table, ordinal, self._codec), inside)
-        if chunk.header is None:
-            return self._told(ordinal, inside, chunk)
+        layout = chunk.layout if chunk.header is None else None
+        if layout is not None:
+            return self._told(ordinal, inside, chunk, layout)
         return self._ranged_sample(ordinal, inside, chunk)
 
-    def _told(self, ordinal: int, inside: int, chunk: OpenChunk) -> Stored:
-        """Return a sample without a look at the chunk's header, if the layout says where it lies."""
-        layout = chunk.layout
-        if layout is not None:
-            data = self.source.told(chunk, layout, inside)
-            shape = layout.shape(inside) or self.decoder.told_shape(data)
-            if shape is not None:
-                return data, shape
+    def _told(self, ordinal: int, inside: int, chunk: OpenChunk, layout: Layout) -> Stored:
+        """Return a sample without a look at the chunk's header, if it or the layout tells its shape."""
+        data = self.source.told(chunk, layout, inside)
+        shape = layout.shape(inside) or self.decoder.told_shape(data)
+        if shape is not None:
+            return data, shape
         return self._ranged_sample(ordinal, inside, chunk)
 
     def _ranged_sample(self, ordinal: int, inside: int, chunk: OpenChunk) -> Stored:

@@ -110,9 +110,12 @@ class Session(Checkout):
     def schema(self) -> Snapshot:
         """Return what there is, lengths included; samples that still wait in the draft may lack chunks."""
         with self.mutex:
+            draft = self._unpublished.draft
+            if draft is None:
+                return self._position.snapshot
             work = self._unpublished.work
-            draft = self._unpublished.draft if work is None else work
-            if draft is not None and draft.buffer.rows:
+            draft = draft if work is None else work
+            if draft.buffer.rows:
                 with _Change(self) as draft:
                     draft.encode_pending()
             return self._structure(draft, is_final=work is None)
@@ -120,18 +123,21 @@ class Session(Checkout):
     def structure(self) -> Snapshot:
         """Return names, keys and settings; lengths and extents may lag behind samples that were just added."""
         with self.mutex:
+            draft = self._unpublished.draft
+            if draft is None:
+                return self._position.snapshot
             work = self._unpublished.work
-            return self._structure(self._unpublished.draft if work is None else work, is_final=work is None)
+            return self._structure(draft if work is None else work, is_final=work is None)
 
-    def _structure(self, draft: Draft | None, *, is_final: bool) -> Snapshot:
-        return self.snapshot if draft is None or not draft.dirty else draft.structure(is_final=is_final)
+    def _structure(self, draft: Draft, *, is_final: bool) -> Snapshot:
+        return draft.structure(is_final=is_final) if draft.dirty else self.snapshot
 
     def reader(self, key: str, name: str) -> SampleReader:
         """Return a reader of a tensor that also sees this session's own unpublished samples."""
         with self.mutex:
             draft = self._unpublished.draft
             if draft is None or not draft.dirty:
-                state = self.snapshot.tensors[key]
+                state = self._position.snapshot.tensors[key]
             else:
                 if draft.buffer.rows or not draft.tensors.seen[key].is_packed:
                     with _Change(self) as draft:

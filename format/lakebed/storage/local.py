@@ -147,7 +147,15 @@ class LocalStorage:
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Read exactly `length` bytes from offset `start`."""
-        return self.get_ranges(key, ((start, length),))[0]
+        if start < 0 or length < 0:
+            check_spans(key, ((start, length),))
+        fd, size = self._open(key)
+        try:
+            if start + length > size:
+                raise self._too_short(key, size, start, length)
+            return self._read(fd, key, start, length)
+        finally:
+            os.close(fd)
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (start, length) ranges of one object, in the order given."""
@@ -157,13 +165,16 @@ class LocalStorage:
             # Checked first: reading allocates whatever length a damaged index asks for.
             for start, length in spans:
                 if start + length > size:
-                    raise TruncatedReadError(
-                        f"{self._path(key)} has {size} bytes, not bytes {start} to {start + length};"
-                        " the file was cut off, or its index belongs to another file"
-                    )
+                    raise self._too_short(key, size, start, length)
             return [self._read(fd, key, start, length) for start, length in spans]
         finally:
             os.close(fd)
+
+    def _too_short(self, key: str, size: int, start: int, length: int) -> TruncatedReadError:
+        return TruncatedReadError(
+            f"{self._path(key)} has {size} bytes, not bytes {start} to {start + length};"
+            " the file was cut off, or its index belongs to another file"
+        )
 
     def get_tail(self, key: str, length: int) -> Tail:
         """Read the last `length` bytes of an object, or all of it if it is shorter."""
@@ -448,7 +459,9 @@ class LocalStorage:
         try:
             while True:
                 part = os.pread(fd, length, start)
-                found = found + part if found else part
+                if not found and len(part) == length:
+                    return part
+                found += part
                 start, length = start + len(part), length - len(part)
                 if not length:
                     return found

@@ -340,6 +340,12 @@ class Snapshot:
         key = self.meta.tensor_names.get(name) if self.meta.tensor_names else name
         return key if key in self.tensors else None
 
+    def find(self, name: str) -> TensorState | None:
+        """Return the tensor of that name, or None."""
+        names = self.meta.tensor_names
+        key = names.get(name) if names else name
+        return None if key is None else self.tensors.get(key)
+
     def tensor(self, name: str) -> TensorState:
         """Return the tensor of that name.
 

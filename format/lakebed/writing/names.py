@@ -32,7 +32,7 @@ _TENSOR_FILES = frozenset(
 
 def normalize(name: str, group: str = "") -> str:
     """Strip and collapse slashes and prefix the current group."""
-    path = "/".join(part for part in name.split("/") if part)
+    path = "/".join([part for part in name.split("/") if part]) if "/" in name else name
     return f"{group}/{path}" if group and path else path or group
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 import lakebed
 from unit_tests.lakebed.datasets import create_on, new_memory
@@ -258,3 +260,72 @@ def test_a_tensor_tells_whether_samples_are_cut_into_tiles() -> None:
     ds.x.append(np.ones((30, 30), np.uint8).reshape(-1))
     assert ds.x.is_tiled
     assert ds.x[0].is_tiled  # of the tensor, whatever is selected
+
+
+def test_single_rows_are_read_as_they_are_now(tmp_path: Path) -> None:
+    """Row by row, by tensor and by dataset, the same as by slices: after each kind of change, wherever it was made."""
+    ds = lakebed.empty(str(tmp_path / "ds"))
+    ds.create_tensor("a/image", htype="image", sample_compression="jpeg")
+    ds.create_tensor("n", dtype="int64")
+    ds.extend({"a/image": [np.full((8 + i, 9, 3), 20 * i, np.uint8) for i in range(6)], "n": range(6)})
+    images, numbers, group = ds["a/image"], ds.n, ds["a"]
+
+    def check(expected: list[int]) -> None:
+        length = len(expected)
+        assert [int(numbers[i].numpy()[0]) for i in range(length)] == expected
+        assert [int(ds[i - length]["n"].numpy()[0]) for i in range(length)] == expected
+        for i, number in enumerate(expected):
+            found = [
+                images[i].numpy(),
+                images[i - length].numpy(),
+                ds[i]["a/image"].numpy(),
+                group[i]["image"].numpy(),
+            ]
+            (other,) = images[i : i + 1].numpy(aslist=True)
+            assert other.shape == (8 + number, 9, 3)
+            assert all(np.array_equal(one, other) for one in found)
+        for lacking in (length, -length - 1):
+            for part in (images, numbers, ds, group):
+                with pytest.raises(IndexError, match="out of range"):
+                    part[lacking]
+
+    def image(number: int) -> NDArray[np.uint8]:
+        return np.full((8 + number, 9, 3), 20 * number, np.uint8)
+
+    check([0, 1, 2, 3, 4, 5])
+    first = ds.commit()
+    ds[2].update({"a/image": image(9), "n": 9})
+    check([0, 1, 9, 3, 4, 5])
+    ds.append({"a/image": image(7), "n": 7})
+    check([0, 1, 9, 3, 4, 5, 7])
+    ds.pop(0)
+    check([1, 9, 3, 4, 5, 7])
+    ds.flush()
+    check([1, 9, 3, 4, 5, 7])
+    ds.rename_tensor("n", "m")
+    assert int(numbers[1].numpy()[0]) == 9
+    ds.rename_tensor("m", "n")
+    ds.commit()
+    ds.checkout(first)
+    check([0, 1, 2, 3, 4, 5])
+    ds.checkout("main")
+    check([1, 9, 3, 4, 5, 7])
+    last = images[5]
+    ds.pop(5)
+    with pytest.raises(IndexError, match="out of range"):
+        last.numpy()
+    check([1, 9, 3, 4, 5])
+
+
+def test_rows_are_those_of_the_longest_tensor_that_is_shown() -> None:
+    """Hidden tensors, tensors of other groups and of columns that were not chosen give a dataset no rows."""
+    ds = lakebed.empty("mem://rows-of-the-longest")
+    for name in ("a/long", "b/short", "c"):
+        ds.create_tensor(name, dtype="int64")
+    ds["a/long"].extend(range(5))
+    ds["b/short"].extend(range(2))
+    assert int(ds[4]["a/long"].numpy()[0]) == 4
+    for part, length in ((ds, 5), (ds["a"], 5), (ds["b"], 2), (ds[["b/short"]], 2), (ds[:3], 3)):
+        assert len(part[length - 1].tensors) > 0
+        with pytest.raises(IndexError, match="out of range"):
+            part[length]

@@ -15,6 +15,7 @@ from typing import Any
 import lz4.block
 import numpy as np
 import simplejpeg
+import xxhash
 from numpy.typing import NDArray
 
 from lakebed.codecs import regions as region_codecs
@@ -292,6 +293,17 @@ def _copy_bytes(rng: random.Random) -> None:
     source, out = _somewhere(rng, _size(rng)), _somewhere(rng, _size(rng))
     behind = out[len(source) :].tobytes()
     gather.copy_bytes(out, source)
+    assert out.tobytes() == source.tobytes() + behind
+
+
+def _summed_copy(rng: random.Random) -> None:
+    """Copies by either kind of instructions have the checksum that the library finds."""
+    size = rng.choice(
+        (_size(rng), rng.randrange(230, 260), rng.randrange(241, 5000), 1024 * rng.randrange(1, 5) + 1)
+    )
+    source, out = _somewhere(rng, size), _somewhere(rng, max(0, size + rng.choice((0, 0, 1, 70, -1))))
+    behind = out[size:].tobytes()
+    assert gather.summed_copy(out, source, rng.random() < 0.5) == xxhash.xxh3_64_intdigest(source)
     assert out.tobytes() == source.tobytes() + behind
 
 
@@ -646,6 +658,7 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "gather_arrays": _gather_arrays,
     "copy_samples": _copy_samples,
     "copy_bytes": _copy_bytes,
+    "summed_copy": _summed_copy,
     "fill": _fill,
     "slow_bytes": _slow_bytes,
     "cut": _cut,

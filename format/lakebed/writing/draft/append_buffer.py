@@ -45,6 +45,31 @@ Check = Callable[[Any], Any]
 """Returns what to keep of a value (a copy of what the caller may change), or None if it needs the long way."""
 
 
+class _Copied:
+    """A copy of a large array, and the xxh3-64 of its bytes, which the copying took on its way."""
+
+    __slots__ = ("array", "sum")
+
+    def __init__(self, array: NDArray[Any], total: int) -> None:
+        self.array, self.sum = array, total
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Values of one tensor that wait.
+
+    Parameters
+    ----------
+    values
+        The values.
+    sums
+        The xxh3-64 of the bytes of each: uint64, shape (values,); None unless all are arrays of which it is known.
+    """
+
+    values: list[Any]
+    sums: NDArray[np.uint64] | None
+
+
 @dataclass(frozen=True, slots=True)
 class _FastCheck:
     """The check for values of a tensor, if there is one, and what it was made from: it holds as long as that stays."""
@@ -174,11 +199,7 @@ class AppendBuffer:
     def _put(self, keys: tuple[str, ...], values: tuple[Any, ...]) -> None:
         # Counted first: too much is counted where it ends here, and that does no harm.
         self._values += len(values)
-        for value in values:
-            kind = type(value)
-            self._nbytes += (
-                value.nbytes if kind is np.ndarray else value.held_bytes + 64 if kind is Sample else 64
-            )
+        self._nbytes += sum(map(_held, values))
         self.rows.append((keys, values))
 
     @property
@@ -186,17 +207,33 @@ class AppendBuffer:
         """Whether it is time to encode what waits."""
         return self._values >= _MOST_VALUES or self._nbytes >= _MOST_BYTES
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, Waiting]:
         """Return the waiting values by tensor key."""
         found: dict[str, list[Any]] = {}
         for keys, run in groupby(self.rows, itemgetter(0)):
             for key, *values in zip(keys, *map(itemgetter(1), run), strict=True):
                 found.setdefault(key, []).extend(values)
-        return found
+        return {key: _waiting(values) for key, values in found.items()}
 
     def clear(self) -> None:
         """Drop what waits."""
         self.rows, self._values, self._nbytes, self._even = [], 0, 0, ((), 0)
+
+
+def _held(value: Any) -> int:
+    """Return the bytes of memory that a waiting value takes, about."""
+    kind = type(value)
+    if kind is _Copied:
+        return int(value.array.nbytes)
+    return int(value.nbytes) if kind is np.ndarray else int(value.held_bytes) + 64 if kind is Sample else 64
+
+
+def _waiting(kept: list[Any]) -> Waiting:
+    kinds = set(map(type, kept))
+    if _Copied not in kinds:
+        return Waiting(kept, None)
+    sums = np.array([value.sum for value in kept], np.uint64) if len(kinds) == 1 else None
+    return Waiting([value.array if type(value) is _Copied else value for value in kept], sums)
 
 
 def _check_for(state: TensorState, room: Room) -> Check | None:
@@ -322,13 +359,12 @@ class _Numbers:
             return value if kind is bool or self._low <= value <= self._high else None
         return value if kind is str and value in self._names else None
 
-    def _copied(self, value: NDArray[Any]) -> NDArray[Any]:
+    def _copied(self, value: NDArray[Any]) -> NDArray[Any] | _Copied:
         if value.nbytes <= _LARGEST:
             return value.copy()
         own = self._room.take(value.nbytes, self._place)
         copy: NDArray[Any] = own.view(self._dtype).reshape(value.shape)
-        if value.flags.c_contiguous:
-            native.copy_bytes(own, value)
-        else:
-            copy[...] = value
+        if value.flags.c_contiguous and value.nbytes > 240:  # of fewer bytes the sum is another function
+            return _Copied(copy, native.summed_copy(own, value))
+        copy[...] = value
         return copy

@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lakebed.storage.base import Storage
 from lakebed.versions.state import Origin, Snapshot, TensorState
 from lakebed.writing.draft.append_buffer import AppendBuffer, Room
@@ -18,6 +21,7 @@ from lakebed.writing.draft.rows import DraftRows
 from lakebed.writing.draft.schema import DraftSchema
 from lakebed.writing.draft.tensors import Tensors
 from lakebed.writing.encode.column import encode_column
+from lakebed.writing.encode.encoded import Encoded
 from lakebed.writing.replace_samples import Allocate, fresh
 from lakebed.writing.tensor_chunks import Read
 
@@ -93,11 +97,12 @@ class Draft:
         """Encode the rows that came one by one and wait."""
         if self.buffer.rows:
             columns = {}
-            for key, values in self.buffer.columns().items():
+            for key, waiting in self.buffer.columns().items():
                 state = self.tensors.seen[key].state
-                column = encode_column(values, state.meta, state.info, state.meta.name or key)
+                column = encode_column(waiting.values, state.meta, state.info, state.meta.name or key)
                 # The buffer has copied what its callers may change.
-                columns[key] = replace(column, parts=[replace(part, owned=True) for part in column.parts])
+                parts = [replace(part, owned=True) for part in column.parts]
+                columns[key] = replace(column, parts=_with_sums(parts, waiting.sums))
             self.buffer.clear()
             self.rows.extend(columns)
 
@@ -152,3 +157,10 @@ class Draft:
         return Snapshot(
             self._version_id, schema.meta, schema.info, self.tensors.states(), schema.diff, origin
         )
+
+
+def _with_sums(parts: list[Encoded], sums: NDArray[np.uint64] | None) -> list[Encoded]:
+    """Let the samples of a part carry their checksums, if it is of all samples and holds their bytes as they came."""
+    if sums is None or len(parts) != 1 or parts[0].block.buffers is None or parts[0].block.count != len(sums):
+        return parts
+    return [replace(parts[0], block=replace(parts[0].block, sums=sums))]
