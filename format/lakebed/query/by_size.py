@@ -11,6 +11,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.query.columns import tick
+
 _VALUES = 1 << 20
 """Values that are put together at a time; one sample may have more."""
 
@@ -36,6 +38,7 @@ def by_size(
     sizes = np.diff(offsets)
     found: NDArray[np.generic] | None = None
     for places, size in _alike(sizes):
+        tick()
         if size:
             starts = offsets[:-1][places]
             if len(places) == 1:
