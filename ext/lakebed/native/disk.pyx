@@ -11,6 +11,9 @@ from libc.errno cimport EINTR, EIO, EINVAL, ENOSPC, ENOSYS, EDQUOT, EPERM, errno
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport strlen
 
+cdef extern from "Python.h":
+    bytes PyUnicode_EncodeFSDefault(object)
+
 cdef extern from "unistd.h" nogil:
     int fsync(int fd)
     int close(int fd)
@@ -258,7 +261,7 @@ cdef int _sync_disk(const int[::1] descriptors) noexcept nogil:
 
 
 def make_folders(list paths):
-    """Make folders, given as bytes, in the order given, until one cannot be made.
+    """Make folders, given as text, in the order given, until one cannot be made.
 
     Returns
     -------
@@ -267,7 +270,8 @@ def make_folders(list paths):
     """
     cdef Py_ssize_t n = len(paths), done = 0
     cdef int problem = 0
-    cdef const char **names = _names(paths)
+    cdef list encoded = _encoded(paths)
+    cdef const char **names = _names(encoded)
     try:
         with nogil:
             while done < n:
@@ -286,7 +290,7 @@ def write_new_files(list paths, list pieces, const int[::1] counts, int[::1] des
     Parameters
     ----------
     paths
-        Absolute or relative paths, as bytes.
+        Absolute or relative paths, as text.
     pieces
         What the files are to hold, one after the other: contiguous buffers.
     counts
@@ -310,7 +314,8 @@ def write_new_files(list paths, list pieces, const int[::1] counts, int[::1] des
         total += counts[i]
     if counts.shape[0] != n or total != parts or (keep and descriptors.shape[0] != n):
         raise ValueError("there must be a count, and a descriptor or none, for each path, and as many pieces as counted")
-    names = _names(paths)
+    cdef list encoded = _encoded(paths)
+    names = _names(encoded)
     buffers = <Py_buffer *> calloc(parts + 1, sizeof(Py_buffer))
     try:
         if buffers == NULL:
@@ -359,6 +364,11 @@ cdef int _write_new(const char *path, Py_buffer *pieces, Py_ssize_t count, int *
                 unlink(path)
                 return -1
     return fd
+
+
+cdef list _encoded(list paths):
+    """Return paths as the system has them: bytes."""
+    return [PyUnicode_EncodeFSDefault(<str?> path) for path in paths]
 
 
 cdef const char **_names(list paths) except NULL:

@@ -12,7 +12,7 @@ rest       data
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -55,10 +55,22 @@ def groups(blocks: Sequence[Block], limit: int, codec: ChunkCodec | None = None)
     codec
         The chunk compression; image chunks have bounds of their own.
     """
-    runs = list(_groups(blocks, limit))
+    is_one = len(blocks) == 1 and _is_one_run(blocks[0], limit)
+    runs = [[blocks[0]]] if is_one else list(_groups(blocks, limit))
     if not isinstance(codec, ImageChunkCodec):
         return runs
     return [part for run in runs for part in codec.runs(run, limit)]
+
+
+def _is_one_run(block: Block, limit: int) -> bool:
+    """Whether samples of one size fit into one chunk, by what :func:`_groups` goes by."""
+    size, count = block.sizes, block.count
+    return (
+        isinstance(size, int)
+        and 0 < size * count <= limit
+        and isinstance(block.shapes, tuple)
+        and count * _weight(block) <= limits.MAX_EMPTY_SAMPLES
+    )
 
 
 def _groups(blocks: Sequence[Block], limit: int) -> Iterator[list[Block]]:
@@ -103,7 +115,7 @@ def _fit(block: Block, start: int, room: int, offsets: np.ndarray | None) -> int
 
 
 def pack(
-    group: Sequence[Block], codec: ChunkCodec | None = None, *, tells_shape: bool = False
+    group: Sequence[Block], codec: ChunkCodec | None = None, tells_shape: Callable[[], bool] = lambda: False
 ) -> PackedChunk:
     """Pack samples into one chunk.
 
@@ -112,7 +124,7 @@ def pack(
     codec
         The chunk compression.
     tells_shape
-        Whether samples tell their shapes themselves, as text and images do.
+        Tells whether samples tell their shapes themselves, as text and images do.
 
     Raises
     ------
@@ -121,9 +133,16 @@ def pack(
     SampleCompressionError
         If the chunk compression cannot hold samples like these.
     """
-    count = sum(b.count for b in group)
-    sizes, shapes = sizes_of(group), shapes_of(group)
-    data: list[bytes | memoryview] = [piece for block in group for piece in block.pieces() if len(piece)]
+    if len(group) == 1:
+        (block,) = group
+        count = block.count
+        sizes = block.sizes if isinstance(block.sizes, int) else np.ascontiguousarray(block.sizes)
+        shapes = block.shapes
+        data: list[bytes | memoryview] = [piece for piece in block.pieces() if len(piece)]
+    else:
+        count = sum(b.count for b in group)
+        sizes, shapes = sizes_of(group), shapes_of(group)
+        data = [piece for block in group for piece in block.pieces() if len(piece)]
     try:
         positions = _NO_POSITIONS if isinstance(codec, ImageChunkCodec) else _position_table(sizes, count)
         header = PREFIX + _shape_table(shapes, count) + positions
@@ -135,10 +154,10 @@ def pack(
     elif codec is not None:
         data = [codec.encode(data[0] if len(data) == 1 else b"".join(data))] if data else []
     pieces = (header, *data)
-    nbytes = sum(len(p) for p in pieces)
+    nbytes = sum(map(len, pieces))
     if codec is not None or nbytes <= LARGE:
-        return PackedChunk(pieces, count, nbytes)
-    layout = layout_words(sizes, None if tells_shape else shapes, count, lambda: _samples(group))
+        return PackedChunk(pieces, count, nbytes, NO_WORDS)
+    layout = layout_words(sizes, None if tells_shape() else shapes, count, lambda: _samples(group))
     return PackedChunk(pieces, count, nbytes, layout)
 
 

@@ -31,8 +31,12 @@ _WHAT = "commit_diff"
 _HEAD = struct.Struct(">???QQQ")
 
 
+_NONE: NDArray[np.uint64] = np.zeros(0, np.uint64)
+_NONE.flags.writeable = False
+
+
 def _none() -> NDArray[np.uint64]:
-    return np.zeros(0, np.uint64)
+    return _NONE
 
 
 @dataclass(frozen=True, eq=False)

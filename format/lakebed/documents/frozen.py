@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -69,6 +69,18 @@ class OnDemand(Mapping[str, V]):
     def __len__(self) -> int:
         """Return the number of names."""
         return len(self._names)
+
+    def _whole(self) -> dict[str, V]:
+        made = self._made
+        return {name: made[name] if name in made else self[name] for name in self._names}
+
+    def items(self) -> ItemsView[str, V]:
+        """Return names and values, all of which are made."""
+        return self._whole().items()
+
+    def values(self) -> ValuesView[V]:
+        """Return the values, all of which are made."""
+        return self._whole().values()
 
     def __reduce__(self) -> tuple[type[dict[str, V]], tuple[dict[str, V]]]:
         """Pickle and copy it as a dictionary of all values."""

@@ -123,6 +123,8 @@ class TensorMeta:
         if bounds is None:
             return tuple(self.min_shape), tuple(self.max_shape)
         low, high = bounds
+        if low == self.min_shape and high == self.max_shape:
+            return low, high
         if not self.max_shape:
             # Earlier samples without a rank are empty ones: they count as all zeros.
             return (low if self.length == 0 else (0,) * len(low)), high

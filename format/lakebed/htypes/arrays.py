@@ -138,7 +138,7 @@ def _whole_numbers_fit(values: NDArray[Any], dtype: np.dtype[Any]) -> bool:
 def block_of_array(array: NDArray[Any]) -> Block:
     """Encode samples stacked along the first axis; scalars get shape (1,)."""
     array = np.ascontiguousarray(array)
-    shape = tuple(int(v) for v in array.shape[1:]) or (1,)
+    shape = array.shape[1:] or (1,)
     size = array.dtype.itemsize
     for extent in shape:
         size *= extent

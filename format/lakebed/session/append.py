@@ -193,6 +193,8 @@ def columns_of(samples: Mapping[str, Any]) -> dict[str, Any]:
 
 def _column(values: Any) -> Any:
     """Return a column that has a length and can be sliced."""
+    if type(values) in (np.ndarray, list):
+        return values
     try:
         values = plain_column(values)
     except TensorInvalidSampleShapeError as error:
@@ -231,8 +233,9 @@ def _check_names(
 
 
 def _check_equal_lengths(states: Iterable[TensorState]) -> None:
-    lengths = {state.meta.name or state.key: state.length for state in states}
-    if len(set(lengths.values())) > 1:
+    states = list(states)
+    if len({state.length for state in states}) > 1:
+        lengths = {state.meta.name or state.key: state.length for state in states}
         raise ValueError(
             "When appending using Dataset.append or Dataset.extend, all tensors being updated are expected to have "
             f"the same length; they have {lengths}. Pass `skip_ok=True` and name tensors of one length only."

@@ -36,7 +36,7 @@ def encode_sample(sample: Any, state: TensorState, linking: Linking) -> Column:
 def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column:
     """Encode a column, given in any way or as a tensor, whose nulls stay nulls; see ``Tensor.extend``."""
     name = state.meta.name or state.key
-    if not isinstance(samples, StoredSamples):
+    if type(samples) is np.ndarray or not isinstance(samples, StoredSamples):
         try:
             return encode_column(samples, state.meta, state.info, name, linking)
         except SampleAppendError:

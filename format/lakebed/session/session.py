@@ -395,7 +395,7 @@ class Session(Checkout):
         lease = self._passing = Lease(self.storage, self.branch)
         try:
             try:
-                at = lease.acquire(expected=self.snapshot.version_id)
+                at = lease.acquire(expected=self.snapshot.version_id, known=self.known)
             except LockedException:
                 if not open_sessions.flush_other_sessions(self) and not self.lock_timeout:
                     raise

@@ -109,7 +109,9 @@ class Folders:
         """Tell whether a folder is no link but a folder, or nothing yet, inside one that is known to be safe."""
         if not folder:
             return False
-        above = self.folder(folder.rpartition("/")[0])[:-1]
+        above = path[: path.rindex("/")]
+        if above not in self._made and above not in self._within_made:
+            self.folder(folder.rpartition("/")[0])  # which may find that it is
         if above in self._made or above in self._within_made:
             self._within_made.add(path)
             return True

@@ -16,7 +16,6 @@ import socket
 import threading
 import uuid
 import weakref
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
@@ -62,6 +61,11 @@ class Owner:
     def me(cls) -> Owner:
         """Return this process, from now on."""
         return cls(os.getpid(), socket.gethostname(), clock.now(), uuid.getnode(), boot_id().hex())
+
+    def to_bytes(self) -> bytes:
+        """Write it as the lock file has it."""
+        fields = {"pid": self.pid, "host": self.host, "since": self.since, "node": self.node}
+        return json.dumps({**fields, "boot": self.boot}).encode()
 
     def __str__(self) -> str:
         if self.pid == os.getpid() and self.host == socket.gethostname():
@@ -269,7 +273,7 @@ class WriterLock:
                 fd = self._file.fd
                 self.left = _owner(os.pread(fd, _OWNER_BYTES, 0))
                 os.ftruncate(fd, 0)
-                os.pwrite(fd, json.dumps(asdict(me)).encode(), 0)
+                os.pwrite(fd, me.to_bytes(), 0)
             _all.add(self)
             self._owner = me
         except OSError as error:

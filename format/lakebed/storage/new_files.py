@@ -57,8 +57,12 @@ def groups(items: Iterable[tuple[str, Data]], *, at_once: bool) -> Iterator[list
     group: list[Item] = []
     held = 0
     for key, data in items:
-        content = pieces(data)
-        size = sum(view.nbytes for view in content)
+        if type(data) is bytes:
+            size = len(data)
+            content = [memoryview(data)] if size else []
+        else:
+            content = pieces(data)
+            size = sum([view.nbytes for view in content])
         if group and (size >= LARGE or len(group) >= FILES_AT_ONCE or held + size > GROUP_BYTES):
             yield group
             group, held = [], 0
@@ -93,6 +97,8 @@ class NewFiles:
         self._fresh = fresh
         self._made = made
         self._opened = opened
+        # Key folder -> path with a trailing slash, of those in which nothing else can be yet.
+        self._new: dict[str, str] = {}
 
     def others(self, group: Sequence[Item], path_of: Callable[[str], str]) -> Iterator[File]:
         """Make the files of a group that can be made so; give the others, by path, each to be written before the next.
@@ -103,10 +109,19 @@ class NewFiles:
             If the operating system fails for a reason that another way would not mend.
         """
         waiting: list[File] = []
+        are_many, names = len(group) >= FEW, set[str]()
         for key, _, content in group:
+            folder, _, name = key.rpartition("/")
+            new = self._new.get(folder)
+            if new is not None and name in names:
+                waiting.append((new + name, content))
+                continue
             path = path_of(key)
-            if len(group) >= FEW and self._is_in_new_folder(path):
+            is_new = new is not None or folder.rpartition("/")[0] in self._new
+            if are_many and (is_new or self._is_in_new_folder(path)):
                 waiting.append((path, content))
+                self._new[folder] = path[: len(path) - len(name)]
+                names.add(name)
                 continue
             yield from self._made_or_not(waiting)
             waiting = []
@@ -140,12 +155,12 @@ class NewFiles:
             rest = files[done:]
             descriptors = array("i", bytes(4 * len(rest)) if self._opened is not None else b"")
             made, problem = native.write_new_files(
-                [os.fsencode(path) for path, _ in rest],
+                [path for path, _ in rest],
                 [view for _, content in rest for view in content],
                 array("i", [len(content) for _, content in rest]),
                 descriptors,
             )
-            self._made.extend((path, path) for path, _ in rest[:made])
+            self._made.extend([(path, path) for path, _ in rest[:made]])
             if self._opened is not None:
                 self._opened.take(descriptors[:made])
             done += made
@@ -169,7 +184,7 @@ class NewFiles:
             missing.update(dict.fromkeys(reversed(above)))
         if not missing:
             return True
-        made, problem = native.make_folders([os.fsencode(folder) for folder in missing])
+        made, problem = native.make_folders(list(missing))
         new = list(missing)[:made]
         self._folders.note_made(new)
         self._fresh.update(new)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -162,7 +163,7 @@ def is_as_read(storage: Storage, tree: VersionTree, head: Snapshot, lock: LockFi
     if head.origin is None:
         return False
     manifest = Manifest(head.version_id, head.origin.files, {})
-    return is_unmodified(storage, tree, manifest, lock)
+    return is_unmodified(storage, tree, manifest, lock, head.meta)
 
 
 def _is_unmodified_folder(
@@ -214,6 +215,7 @@ def _is_other(data: bytes, expected: bytes) -> bool:
     return len(data) != len(expected) or sum(a != b for a, b in zip(data, expected, strict=True)) > 1
 
 
+@lru_cache(maxsize=256)  # whoever opens a head to write looks at the same file twice
 def _is_empty(data: bytes) -> bool:
     try:
         return TensorMeta.from_bytes(data).length == 0

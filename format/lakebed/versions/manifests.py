@@ -98,6 +98,9 @@ def _is_commit(tree: VersionTree, whole: Whole) -> bool:
 def _size(manifest: Manifest) -> int:
     """Bytes of the whole manifest, roughly."""
     files = sum(map(len, manifest.files.values()))
-    rows = sum(13 * len(places.sizes) + 8 * len(places.sums) for places in manifest.chunks.values())
-    rows += sum(4 * len(places.layouts.words) for places in manifest.chunks.values())
+    rows = 0
+    for places in manifest.chunks.values():
+        layouts = places.known_layouts
+        words = 0 if layouts is None else len(layouts.words)
+        rows += 13 * len(places.sizes) + 8 * len(places.sums) + 4 * words
     return files + rows + _NAME_BYTES * (len(manifest.files) + len(manifest.chunks))

@@ -103,22 +103,22 @@ class ChunkTable:
         """Return the table with new chunks of one folder at its end."""
         if not added:
             return self
-        p = self.places
+        p, n = self.places, len(added)
         folders = p.folders if folder in p.folders else (*p.folders, folder)
-        at = folders.index(folder)
-        counts = np.array([c.count for c in added], dtype=np.uint64)
-        last = np.cumsum(counts) + np.uint64(self.count) - np.uint64(1)
-        n = len(added)
+        last, at = [], self.ids.count - 1
+        for chunk in added:
+            at += chunk.count
+            last.append(at)
         places = ChunkPlaces(
             folders,
-            np.concatenate([p.folder_of, np.full(n, at, dtype=np.uint32)]),
-            np.concatenate([p.sizes, np.array([c.size for c in added], dtype=np.uint64)]),
-            np.concatenate([p.sums, *[np.array(c.sums, dtype=np.uint64) for c in added]]),
-            np.concatenate([p.own, np.ones(n, dtype=np.bool_)]),
-            _with_layouts(p, layouts_of([c.layout for c in added])),
+            _grown(p.folder_of, [folders.index(folder)] * n),
+            _grown(p.sizes, [c.size for c in added]),
+            _grown(p.sums, [total for c in added for total in c.sums]),
+            _grown(p.own, [True] * n),
+            _with_layouts(p, [c.layout for c in added]),
         )
-        ids = np.concatenate([self.ids.ids, np.array([c.id for c in added], dtype=np.uint64)])
-        return ChunkTable(ChunkIds(ids, np.concatenate([self.ids.last, last])), places)
+        ids = _grown(self.ids.ids, [c.id for c in added])
+        return ChunkTable(ChunkIds(ids, _grown(self.ids.last, last)), places)
 
     def rebuilt(self, plan: Sequence[tuple[int, int] | NewChunk], folder: tuple[str, str]) -> ChunkTable:
         """Return a table of runs of rows ``(first, stop)`` of this one and of new chunks in one folder, in order."""
@@ -208,7 +208,7 @@ class ChunkTable:
             np.concatenate([p.sizes, q.sizes[first:stop]]),
             np.concatenate([p.sums, q.sums[ends[first] : ends[stop]]]),
             np.concatenate([p.own, np.ones(stop - first, np.bool_)]),
-            _with_layouts(p, q.layouts.cut(first, stop)),
+            _joined_layouts(p, q.layouts.cut(first, stop)),
         )
         ids = np.concatenate([self.ids.ids, other.ids.ids[first:stop]])
         return ChunkTable(ChunkIds(ids, np.concatenate([self.ids.last, last])), places)
@@ -238,7 +238,23 @@ class NewChunk:
     """Where its samples lie (see `lakebed.documents.layouts`); no words where that is not kept."""
 
 
-def _with_layouts(places: ChunkPlaces, added: Layouts) -> Layouts | None:
+def _grown(column: NDArray[Any], values: list[int]) -> NDArray[Any]:
+    """Return a column with values at its end."""
+    found = np.empty(len(column) + len(values), column.dtype)
+    found[: len(column)] = column
+    found[len(column) :] = values
+    return found
+
+
+def _with_layouts(places: ChunkPlaces, added: list[Words]) -> Layouts | None:
+    """Return the layouts of chunks followed by those of new ones; None where nothing is known of any."""
+    known, words = places.known_layouts, sum(map(len, added))
+    if words:
+        return joined([places.layouts, layouts_of(added)])
+    return None if known is None else Layouts(_grown(known.counts, [0] * len(added)), known.words)
+
+
+def _joined_layouts(places: ChunkPlaces, added: Layouts) -> Layouts | None:
     """Return the layouts of chunks followed by others; None where nothing is known of any."""
     if places.known_layouts is None and not len(added.words):
         return None

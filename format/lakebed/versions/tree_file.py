@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
-from lakebed.dataclass import dataclass, replace
+from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents.commits import ColdNodes, Commits
 from lakebed.documents.version_tree import VersionTree, tail_begins
 from lakebed.errors import (
@@ -39,6 +39,8 @@ class TreeAt:
 
     tree: VersionTree
     etag: str | None
+    text: bytes = field(default=b"", compare=False, repr=False)
+    """The whole object, where it is short and was read: who reads the same again need not parse it again."""
 
 
 def read_tree(storage: Storage) -> VersionTree:
@@ -46,11 +48,16 @@ def read_tree(storage: Storage) -> VersionTree:
     return read_tree_at(storage).tree
 
 
-def read_tree_at(storage: Storage) -> TreeAt:
+def read_tree_at(storage: Storage, known: TreeAt | None = None) -> TreeAt:
     """Read the version tree, and what the object is that it was read from.
 
     However long the history, one read gets all that opening and publishing need: the end of the file. The rest is read
     when an older version is asked for.
+
+    Parameters
+    ----------
+    known
+        What was read earlier, and may be there still.
 
     Raises
     ------
@@ -61,6 +68,9 @@ def read_tree_at(storage: Storage) -> TreeAt:
     """
     with _reading(storage):
         part = storage.get_tail(TREE_KEY, _TAIL_BYTES if traits_of(storage).local else _TAIL_BYTES_REMOTE)
+        text = part.data if len(part.data) == part.stat.size else b""
+        if known is not None and text and text == known.text:
+            return TreeAt(remembered(storage, known.tree), part.stat.etag, text)
         begins = tail_begins(part.data)
         while len(part.data) < part.stat.size - (begins or 0):
             part = storage.get_tail(TREE_KEY, part.stat.size - (begins or 0))
@@ -68,10 +78,10 @@ def read_tree_at(storage: Storage) -> TreeAt:
         tree = VersionTree.from_tail(part.data, part.stat.size, lambda: _get_tree(storage))
         if tree is None:
             tree = VersionTree.from_bytes(part.data)
-    known = _older.get(place_of(storage))
-    if known is not None:
-        tree = replace(tree, commits=Commits.of(tree.commits).sharing(known))
-    return TreeAt(remembered(storage, tree), part.stat.etag)
+    older = _older.get(place_of(storage))
+    if older is not None:
+        tree = replace(tree, commits=Commits.of(tree.commits).sharing(older))
+    return TreeAt(remembered(storage, tree), part.stat.etag, text)
 
 
 def remembered(storage: Storage, tree: VersionTree) -> VersionTree:

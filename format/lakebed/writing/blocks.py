@@ -20,7 +20,7 @@ class Blocks(Sequence[Block]):
     def __init__(self, blocks: Iterable[Block] = ()) -> None:
         self._all = list(blocks)
         self._count = len(self._all)
-        self.nbytes = sum(map(cost, self._all))
+        self.nbytes = sum(map(cost, self._all)) if self._all else 0
 
     def fork(self) -> Self:
         """Return a copy that grows by itself."""

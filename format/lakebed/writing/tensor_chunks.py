@@ -105,11 +105,12 @@ class TensorChunks:
     @property
     def chunk_limit(self) -> int:
         """Bytes of data per chunk (FORMAT.md 6)."""
-        return self.meta.chunk_size // 2
+        return self._state.meta.chunk_size // 2
 
     @property
     def _codec(self) -> ChunkCodec | None:
-        return chunk_codec(self.meta.chunk_compression, self.meta.dtype)
+        meta = self._state.meta
+        return None if meta.chunk_compression is None else chunk_codec(meta.chunk_compression, meta.dtype)
 
     @property
     def _is_lossy(self) -> bool:
@@ -138,7 +139,7 @@ class TensorChunks:
         return self._new_chunk(self._pack(run))
 
     def _pack(self, run: Sequence[Block]) -> PackedChunk:
-        return pack(run, self._codec, tells_shape=tells_shape(self.meta))
+        return pack(run, self._codec, partial(tells_shape, self._state.meta))
 
     def _new_chunk(self, chunk: PackedChunk) -> NewChunk:
         new, pieces = _numbered(chunk)

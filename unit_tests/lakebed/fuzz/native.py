@@ -175,7 +175,7 @@ def _read_files(rng: random.Random) -> None:
 def _write_new_files(rng: random.Random) -> None:
     """Files that cannot be made, with too many and too few pieces of all kinds."""
     paths = [
-        rng.choice((__file__.encode(), b"/none/x", b"", b"/dev/null", b"a\0b"))
+        rng.choice((__file__, "/none/x", "", "/dev/null", "a\0b", "/none/\udcff"))
         for _ in range(rng.randrange(4))
     ]
     counts = array("i", [rng.choice((0, 1, 1, 2, -1)) for _ in paths[: rng.choice((3, 3, 1))]])

@@ -84,7 +84,7 @@ def test_a_reserved_file_keeps_its_length(tmp_path: Path) -> None:
 def test_new_files_end_before_the_one_that_cannot_be_made(tmp_path: Path) -> None:
     """Those before it are there, open if that is wanted; what was there is not touched."""
     (tmp_path / "there").write_bytes(b"there")
-    paths = [os.fsencode(tmp_path / name) for name in ("a", "b", "there", "c")]
+    paths = [str(tmp_path / name) for name in ("a", "b", "there", "c")]
     opened = array("i", [-1] * 4)
     pieces = [b"1", b"", memoryview(b"23"), b"4", b"5"]
     assert native.write_new_files(paths, pieces, array("i", [3, 0, 1, 1]), opened) == (2, errno.EEXIST)
@@ -97,7 +97,7 @@ def test_new_files_end_before_the_one_that_cannot_be_made(tmp_path: Path) -> Non
         "b": b"",
         "there": b"there",
     }
-    assert native.write_new_files([os.fsencode(tmp_path / "c")], [b"4"], array("i", [1]), array("i")) == (
+    assert native.write_new_files([str(tmp_path / "c")], [b"4"], array("i", [1]), array("i")) == (
         1,
         0,
     )
@@ -106,7 +106,7 @@ def test_new_files_end_before_the_one_that_cannot_be_made(tmp_path: Path) -> Non
 
 def test_new_folders_end_before_the_one_that_cannot_be_made(tmp_path: Path) -> None:
     """Folders inside of others come after them."""
-    names = [os.fsencode(tmp_path / name) for name in ("a", "a/b", "c/d", "e")]
+    names = [str(tmp_path / name) for name in ("a", "a/b", "c/d", "e")]
     assert native.make_folders(names) == (2, errno.ENOENT)
     assert native.make_folders(names) == (0, errno.EEXIST)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "b"]
@@ -116,9 +116,9 @@ def test_contents_that_do_not_fit_their_paths_are_refused() -> None:
     """Nothing is read beyond their end."""
     for pieces, counts, opened in (([], [1], 0), ([b""], [2], 0), ([b"", b""], [1], 0), ([b""], [1], 2)):
         with pytest.raises(ValueError, match="as many pieces"):
-            native.write_new_files([b"/none/x"], pieces, array("i", counts), array("i", bytes(4 * opened)))
+            native.write_new_files(["/none/x"], pieces, array("i", counts), array("i", bytes(4 * opened)))
     with pytest.raises(ValueError, match="negative"):
-        native.write_new_files([b"/none/x", b"/none/y"], [], array("i", [1, -1]), array("i"))
+        native.write_new_files(["/none/x", "/none/y"], [], array("i", [1, -1]), array("i"))
     with pytest.raises(ValueError, match="descriptors"):
         native.sync_disk(array("i"))
 

@@ -20,7 +20,7 @@ from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.faulty import Crash, FaultyStorage
 from lakebed.versions import manifests, opening
 from lakebed.versions.create import create
-from lakebed.versions.opening import TREE_KEY
+from lakebed.versions.opening import TREE_KEY, read_tree_at
 from lakebed.versions.state import TensorState
 from unit_tests.lakebed.datasets import copy_of, kill, open_on
 
@@ -554,3 +554,20 @@ def test_a_head_that_was_left_and_committed_by_another_program_is_read_again() -
     storage.put(TREE_KEY, json.dumps(tree).encode())
     ds.checkout(head)
     assert len(ds.t) == 4
+
+
+def test_a_tree_that_was_read_before_is_parsed_once_and_another_one_is_noticed() -> None:
+    """What is known counts only as long as the whole object is the same."""
+    storage = MemoryStorage("known")
+    create(storage)
+    first = read_tree_at(storage)
+    assert read_tree_at(storage, first).tree is first.tree
+    assert read_tree_at(storage).tree is not first.tree
+    with open_on(storage) as dataset:
+        dataset.create_tensor("x", dtype="int64")
+        dataset.x.extend([1, 2])
+    again = read_tree_at(storage, first)
+    assert again.tree.branches != first.tree.branches
+    assert again == read_tree_at(storage)
+    storage.put(TREE_KEY, storage.get(TREE_KEY))
+    assert read_tree_at(storage, again).etag != again.etag

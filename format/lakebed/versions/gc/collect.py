@@ -11,8 +11,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from lakebed import clock, config
 from lakebed.dataclass import dataclass, field
 from lakebed.documents.chunk_ids import chunk_name
@@ -214,8 +212,7 @@ class Collector:
         found: list[tuple[str, int]] = []
         for key, state in old.tensors.items():
             tables = {id(v.tensors[key].table.ids): v.tensors[key].table for v in new if key in v.tensors}
-            rows = _rows_not_in(state.table, list(tables.values()))
-            for row in rows:
+            for row in _rows_not_in(state.table, list(tables.values())):
                 version, tensor = state.table.folder(row)
                 number = self._line.get(version)
                 if number is not None:
@@ -379,8 +376,12 @@ def _rows_not_in(old: ChunkTable, tables: Sequence[ChunkTable]) -> list[int]:
         if other is ids:
             return []
         common = min(len(ids), len(other))
-        differs = np.flatnonzero(ids[:common] != other[:common])
-        alike = min(alike, int(differs[0]) if len(differs) else common)
+        differs = ids[:common] != other[:common]
+        if common and differs[first := int(differs.argmax())]:
+            common = first
+        alike = min(alike, common)
+    if tables and alike == len(ids):
+        return []
     if tables:
         for table in tables:
             rest.update(table.ids.ids[alike:].tolist())

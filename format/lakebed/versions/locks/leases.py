@@ -63,13 +63,17 @@ class Lease:
         """Name of the branch."""
         return self._branch
 
-    def acquire(self, timeout: float = 0.0, *, expected: str | None = None) -> TreeAt:
+    def acquire(
+        self, timeout: float = 0.0, *, expected: str | None = None, known: TreeAt | None = None
+    ) -> TreeAt:
         """Become the writer and return the version tree to go on from.
 
         Parameters
         ----------
         expected
             What the head most likely is: its lock is looked at while the tree is being read.
+        known
+            The tree as it was read earlier.
 
         Raises
         ------
@@ -80,7 +84,7 @@ class Lease:
         attempts, pause = 0, min(_PAUSE, timeout)
         while True:
             try:
-                return self._acquire(expected)
+                return self._acquire(expected, known)
             except _Overtaken as error:
                 attempts += 1
                 if attempts < _ATTEMPTS:
@@ -97,7 +101,7 @@ class Lease:
                 clock.sleep(JITTER.uniform(pause / 2, pause))
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _acquire(self, expected: str | None) -> TreeAt:
+    def _acquire(self, expected: str | None, known: TreeAt | None) -> TreeAt:
         seized = False
         try:
             self._lock.acquire()
@@ -107,7 +111,7 @@ class Lease:
             self._lock.seize(self._is_stale)
             seized = True
         try:
-            at, found = self._read(expected)
+            at, found = self._read(expected, known)
             head = at.tree.head(self._branch).id
             expired = self._enter(head, found)
             self.took_over = seized or expired
@@ -125,15 +129,15 @@ class Lease:
         _renewer.add(self)
         return at
 
-    def _read(self, expected: str | None) -> tuple[TreeAt, LockFile | None]:
+    def _read(self, expected: str | None, known: TreeAt | None) -> tuple[TreeAt, LockFile | None]:
         """Return the tree, and the lock file of its head if that is the expected one."""
         if expected is None or self._lock.is_system_lock:
-            return read_tree_at(self._storage), None
+            return read_tree_at(self._storage, known), None
         trees: list[TreeAt] = []
         locks: list[LockFile] = []
         concurrently(
             [
-                lambda: trees.append(read_tree_at(self._storage)),
+                lambda: trees.append(read_tree_at(self._storage, known)),
                 lambda: locks.append(read_lock(self._storage, expected)),
             ]
         )

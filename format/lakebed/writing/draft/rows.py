@@ -62,20 +62,24 @@ class DraftRows:
         parts = column.parts
         if column.items is None:
             self._keep_absent(tensor, parts)
-        before, diff = tensor.state.length, diffs.with_added(tensor.diff, column.count)
-        if any(tells_names(part) for part in parts):
+        before, count = tensor.state.length, column.count
+        diff = diffs.with_added(tensor.diff, count)
+        if any(map(tells_names, parts)):
             diff = diffs.with_info(diff)
+        feeds = bool(tensor.meta.links)
         for part in parts:
             tensor.append(part, diff)
-            for hidden, link in self._companions.links(tensor, flat=True):
-                self._extend(hidden, companion_column(link, part, hidden.meta, hidden.state.info))
+            if feeds:
+                for hidden, link in self._companions.links(tensor, flat=True):
+                    self._extend(hidden, companion_column(link, part, hidden.meta, hidden.state.info))
         if column.items is not None:
             tensor.add_sequences(column.items)
             tensor.record(diff)
-        for hidden, link in self._companions.links(tensor, flat=False):
-            if link.get("extend") == "extend_id":
-                self._extend(hidden, id_column(column.count, hidden.meta))
-        if column.items is None and any(part.nulls is not None for part in parts):
+        if feeds:
+            for hidden, link in self._companions.links(tensor, flat=False):
+                if link.get("extend") == "extend_id":
+                    self._extend(hidden, id_column(count, hidden.meta))
+        if column.items is None and [part for part in parts if part.nulls is not None]:
             self._companions.extend_nulls(tensor, null_mask(parts), before)
 
     def _keep_absent(self, tensor: TensorDraft, parts: Sequence[Encoded]) -> None:

@@ -20,6 +20,7 @@ from lakebed.codecs.block import Block
 from lakebed.dataclass import replace
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.creds_index import CredsIndex
+from lakebed.documents.frozen import changed
 from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import Bounds, TensorMeta
@@ -65,7 +66,7 @@ class TensorDraft(TensorChunks):
         self.pending = Blocks()
         self._edits = PendingEdits()
         self._owns_pending = self._owns_edits = True
-        self._tiles = state.tiles.entries
+        self._tiles = state.tiles.entries if len(state.tiles.indices) else {}
         self._new_tiles: set[int] = set()  # rows of the table that the tile index of the state lacks yet
 
     @property
@@ -103,7 +104,13 @@ class TensorDraft(TensorChunks):
         """Whether packing would change nothing."""
         if self.pending or self._edits or self._new_tiles:
             return False
-        return self._tiles == self._state.tiles.entries if self._tiles else not len(self._state.tiles)
+        return not self._tiles_differ
+
+    @property
+    def _tiles_differ(self) -> bool:
+        """Whether the tile index of the state is not that of the samples."""
+        index = self._state.tiles
+        return self._tiles != index.entries if self._tiles else bool(len(index.indices))
 
     # -- adding ------------------------------------------------------------------------------------------------
 
@@ -118,7 +125,7 @@ class TensorDraft(TensorChunks):
         block = part.block
         if block.count == 0:
             return
-        before, creds = self.meta.length, self._state.creds
+        before, creds = self._state.meta.length, self._state.creds
         if creds is not None:
             creds = self._full(creds, before).extend(_codes(part))
         self._adopt(part, before + block.count, creds, diff)
@@ -140,11 +147,19 @@ class TensorDraft(TensorChunks):
         """Take over what the encoding of samples found out, with the new length, credentials and diff."""
         state = self._state
         info = {**state.info, **part.info} if part.info else state.info
-        low, high = state.meta.widened(part.bounds())
-        kept = {"links": state.meta.links, "tiling_threshold": state.meta.tiling_threshold}
-        meta = part.meta.with_(length=length, min_shape=low, max_shape=high, **kept)
-        self._state = state.with_(
-            meta=meta, info=info, creds=creds, diff=state.diff if diff is None else diff
+        old = state.meta
+        low, high = old.widened(part.bounds())
+        meta = changed(
+            part.meta,
+            length=length,
+            min_shape=low,
+            max_shape=high,
+            links=old.links,
+            tiling_threshold=old.tiling_threshold,
+            raw=None,
+        )
+        self._state = changed(
+            state, meta=meta, info=info, creds=creds, diff=state.diff if diff is None else diff
         )
 
     @staticmethod
@@ -570,7 +585,7 @@ class TensorDraft(TensorChunks):
 
     def _refresh_tile_index(self) -> None:
         self._new_tiles = set()
-        if self._tiles != self._state.tiles.entries:
+        if self._tiles_differ:
             self._set(tiles=TileIndex.from_entries(dict(sorted(self._tiles.items()))))
 
     def _pack_pending(self) -> None:
@@ -627,10 +642,13 @@ class TensorDraft(TensorChunks):
 
     def tail(self) -> int | None:
         """Return the row of the last chunk if it is small enough to be packed anew with what is pending."""
-        table, row = self._state.table, len(self._state.table) - 1
-        if row < 0 or not self.pending or self._edits or self._is_lossy:
+        table = self._state.table
+        row = len(table.ids.ids) - 1
+        if row < 0 or not self.pending or self._edits:
             return None
         size = int(table.places.sizes[row])
+        if size > _SMALL_TAIL or self._is_lossy:
+            return None
         waiting = sum(b.nbytes for b in self.pending)
         if self._codec is not None and size:
             # What counts is what would be packed anew; the chunk is a fraction of it. Samples are like those that wait.
@@ -658,7 +676,7 @@ def _codes(part: Encoded) -> NDArray[np.uint64]:
 def _own(block: Block, allocate: Allocate) -> Block:
     """Copy the bytes of a block: they are the caller's, which may change them after the call."""
     if block.nbytes < _LARGE:
-        return replace(block, data=memoryview(bytes(block.joined())), buffers=None)
+        return Block(memoryview(bytes(block.joined())), block.count, block.sizes, block.shapes)
     own, at = placed(block.nbytes, even_header(block.ndim or 0), allocate), 0
     for piece in block.pieces():
         gather.copy_bytes(own[at:], piece)

@@ -176,7 +176,7 @@ class Tensors(MutableMapping[str, TensorDraft]):
         self._bound_memory()
 
     def _bound_memory(self) -> None:
-        if sum(t.pending_bytes for t in self._all.values()) <= SPILL_BYTES:
+        if sum([t.pending_bytes for t in self._all.values()]) <= SPILL_BYTES:
             return
         tensors: list[TensorDraft] = []
         packed = 0

@@ -132,7 +132,7 @@ class Column:
     @property
     def flat_count(self) -> int:
         """Number of flat samples."""
-        return sum(part.block.count for part in self.parts)
+        return sum([part.block.count for part in self.parts])
 
     @property
     def count(self) -> int:

@@ -15,7 +15,7 @@ from lakebed.htypes.arrays import array_dtype
 from lakebed.htypes.images import CHANNELS, pads_rank
 from lakebed.htypes.registry import htype_named
 
-_dtype_named = lru_cache(maxsize=64)(array_dtype)
+dtype_named = lru_cache(maxsize=64)(array_dtype)
 
 
 class TensorSpec:
@@ -44,7 +44,7 @@ class TensorSpec:
         self.meta = meta
         self.htype = htype_named(meta.htype)
         is_open = meta.dtype in (None, "object") or self.htype.is_text_like
-        self.dtype: np.dtype[Any] | None = None if is_open else _dtype_named(meta.dtype)
+        self.dtype: np.dtype[Any] | None = None if is_open else dtype_named(meta.dtype)
         self.ndim = len(meta.max_shape) or None
         self.pads = pads_rank(meta)
         self.converts = meta.htype in CHANNELS
