@@ -39,6 +39,11 @@ def same(infos: Sequence[Info]) -> Info:
     return Info("array", None, infos[0].rank)
 
 
+def extreme(infos: Sequence[Info]) -> Info:
+    """Return what is known of the smallest or largest of values: it means what they do."""
+    return Info("array", logical=infos[0].logical)
+
+
 def _reduction(name: str) -> Callable[[Given], Column]:
     def compute(given: Given) -> Column:
         axis = constant_int(given, 1, name) if len(given.columns) > 1 else None
@@ -348,10 +353,13 @@ def _is_infinite(values: Any) -> Any:
 
 FUNCTIONS: list[Function] = [
     *(Function(name, 1, 2, _reduction(name), NUMBER) for name in (
-        "SUM", "PROD", "AVG", "STD", "MEDIAN", "AMIN", "AMAX", "ARG_MIN", "ARG_MAX",
+        "SUM", "PROD", "AVG", "STD", "MEDIAN", "ARG_MIN", "ARG_MAX",
     )),
     *(Function(name, 1, 2, _reduction(of), NUMBER) for name, of in (
-        ("MEAN", "AVG"), ("MIN", "AMIN"), ("MAX", "AMAX"), ("ARGMIN", "ARG_MIN"), ("ARGMAX", "ARG_MAX"),
+        ("MEAN", "AVG"), ("ARGMIN", "ARG_MIN"), ("ARGMAX", "ARG_MAX"),
+    )),
+    *(Function(name, 1, 2, _reduction(of), extreme) for name, of in (
+        ("MIN", "AMIN"), ("AMIN", "AMIN"), ("MAX", "AMAX"), ("AMAX", "AMAX"),
     )),
     Function("VAR", 1, 2, _variance, NUMBER),
     *(Function(name, 1, 2, _reduction(name), FLAG) for name in ("ANY", "ALL", "ALL_STRICT")),
