@@ -165,9 +165,9 @@ def _beside(context: Context, operand: Bound, info: Info, at: int) -> tuple[Boun
 def _items(context: Context, node: syntax.In) -> list[Bound]:
     """Return what stands between the brackets; the one ``?`` may be a list of them."""
     only = node.items[0] if len(node.items) == 1 else None
-    if isinstance(only, syntax.Parameter) and only.number < len(context.parameters or ()):
-        assert context.parameters is not None  # noqa: S101 - there are some
-        given = context.parameters[only.number]
+    values = context.parameters or ()
+    if isinstance(only, syntax.Parameter) and only.number < len(values):
+        given = values[only.number]
         if isinstance(given, list | tuple | set | frozenset | range):
             return [constant(value) for value in given]
         if np.ndim(given) == 1:

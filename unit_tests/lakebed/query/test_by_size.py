@@ -91,3 +91,10 @@ def test_groups_are_reduced_together() -> None:
         assert told["d"][i] == told["j"][i] == len(np.unique(numbers[rows]))
         assert told["w"][i] == len({words[row] for row in rows} - {None})
         assert told["f"][i] == len(np.unique(halves[rows]))
+
+
+def test_all_nan_of_a_sample_are_one_different_value() -> None:
+    nan = np.nan
+    matrix = np.array([[nan, 1, nan, nan], [nan, nan, nan, nan], [1, 2, 1, nan], [0.0, -0.0, 3, 3]])
+    assert count_different(matrix).tolist() == [2, 1, 3, 2]
+    assert count_different(matrix).tolist() == [len(np.unique(row)) for row in matrix]

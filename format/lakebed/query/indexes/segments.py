@@ -45,7 +45,7 @@ class Segment:
         parts: list[bytes | memoryview] = [MAGIC + len(header).to_bytes(8, "little") + header]
         for name, array in self.arrays.items():
             data = np.ascontiguousarray(array, places[name][0])
-            parts += [memoryview(data.view(np.uint8)), b"\0" * (-data.nbytes % _ALIGN)]  # type: ignore[arg-type]
+            parts += [data.view(np.uint8).data, b"\0" * (-data.nbytes % _ALIGN)]
         return parts
 
     @classmethod
