@@ -33,6 +33,8 @@ _HEAD = struct.Struct(">???QQQ")
 
 _NONE: NDArray[np.uint64] = np.zeros(0, np.uint64)
 _NONE.flags.writeable = False
+_CLEARED, _NOT_CLEARED = b"\1" + bytes(8), bytes(9)
+"""The end of a file that names no samples."""
 
 
 def _none() -> NDArray[np.uint64]:
@@ -92,16 +94,14 @@ class CommitDiff:
 
     def to_bytes(self) -> bytes:
         """Write the file."""
+        head = _HEAD.pack(
+            self.created, self.info_updated, self.data_transformed, self.first, self.last, len(self.updated)
+        )
+        if self.updated is _NONE and self.deleted is _NONE and self.deleted_ids is _NONE:
+            return head + (_CLEARED if self.cleared else _NOT_CLEARED)
         return b"".join(
             [
-                _HEAD.pack(
-                    self.created,
-                    self.info_updated,
-                    self.data_transformed,
-                    self.first,
-                    self.last,
-                    len(self.updated),
-                ),
+                head,
                 self.updated.astype(">u8").tobytes(),
                 bytes([self.cleared]),
                 len(self.deleted).to_bytes(8, "big"),

@@ -45,7 +45,7 @@ def dump_meta(value: object) -> bytes:
         If it is nested deeper than readers allow.
     """
     try:
-        raw = _indented(value, "").encode("ascii")
+        raw = indented(value).encode("ascii")
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"the value cannot be written as JSON: {error}") from error
     except RecursionError as error:
@@ -54,22 +54,40 @@ def dump_meta(value: object) -> bytes:
     return raw
 
 
-def _indented(value: object, margin: str) -> str:
-    """Return what ``json.dumps(value, indent=4, sort_keys=True)`` does, in a third of the time: it is not compiled."""
+def indented(value: object, margin: str = "") -> str:
+    """Return what ``json.dumps(value, indent=4, sort_keys=True)`` does, in a third of the time: it is not compiled.
+
+    Parameters
+    ----------
+    margin
+        Spaces before each line but the first.
+
+    Raises
+    ------
+    TypeError, ValueError, RecursionError
+        If the value cannot be written as JSON.
+    """
+    kind = type(value)
+    if kind is str:
+        return _quoted(cast("str", value))
     if value is None or value is True or value is False:
         return _WORDS[value]
-    if type(value) is int:
-        return int.__repr__(value)
+    if kind is int:
+        return int.__repr__(cast("int", value))
     inner = margin + "    "
-    if type(value) is dict and value:
+    if isinstance(value, dict) and kind is dict:
+        if not value:
+            return "{}"
         if not all(type(key) is str for key in value):
             return json.dumps(value, indent=4, sort_keys=True).replace("\n", "\n" + margin)
-        members = [f"{inner}{_quoted(key)}: {_indented(value[key], inner)}" for key in sorted(value)]
+        members = [f"{inner}{_quoted(key)}: {indented(value[key], inner)}" for key in sorted(value)]
         return "{\n" + ",\n".join(members) + f"\n{margin}}}"
-    if type(value) in (list, tuple) and value:
-        items = [inner + _indented(item, inner) for item in cast("list[object]", value)]
+    if kind in (list, tuple):
+        if not value:
+            return "[]"
+        items = [inner + indented(item, inner) for item in cast("list[object]", value)]
         return "[\n" + ",\n".join(items) + f"\n{margin}]"
-    return _quoted(value) if type(value) is str else json.dumps(value)
+    return json.dumps(value)
 
 
 def dump_compact(value: object) -> bytes:

@@ -170,8 +170,12 @@ def digest_of(data: bytes) -> str:
 
 def block_sums(pieces: tuple[bytes | bytearray | memoryview, ...]) -> list[int]:
     """Return the xxh3-64 of each block of BLOCK bytes of a file given as pieces."""
-    sums: list[int] = []
     state, room = xxhash.xxh3_64(), BLOCK
+    if 0 < sum(map(len, pieces)) <= BLOCK:
+        for piece in pieces:
+            state.update(piece)
+        return [state.intdigest()]
+    sums: list[int] = []
     for piece in pieces:
         view = memoryview(piece)
         while view:

@@ -257,7 +257,7 @@ class LocalStorage:
         path = self._root
         try:
             with OpenFiles(at_once=force_disk) as opened:
-                new = NewFiles(self._folders, fresh, renames, opened if durable else None)
+                new = NewFiles(self._folders, fresh, renames, opened if durable and config.FSYNC else None)
                 for group in groups(items, at_once=write is write_file):
                     for path, content in new.others(group, self._path):
 

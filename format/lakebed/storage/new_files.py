@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from lakebed import config
 from lakebed.native import disk as native
-from lakebed.storage.base import pieces
+from lakebed.storage.base import check_key, pieces
 from lakebed.storage.disk import FILES_AT_ONCE, OUT_OF_FILES, storage_error
 
 if TYPE_CHECKING:
@@ -116,9 +116,14 @@ class NewFiles:
             if new is not None and name in names:
                 waiting.append((new + name, content))
                 continue
-            path = path_of(key)
-            is_new = new is not None or folder.rpartition("/")[0] in self._new
-            if are_many and (is_new or self._is_in_new_folder(path)):
+            if new is None and are_many:
+                new = self._inside_of_new(folder)
+            if new is None or name[:1] == ".":
+                path = path_of(key)
+            else:
+                check_key(key)
+                path = new + name
+            if are_many and (new is not None or self._is_in_new_folder(path)):
                 waiting.append((path, content))
                 self._new[folder] = path[: len(path) - len(name)]
                 names.add(name)
@@ -128,14 +133,28 @@ class NewFiles:
             yield path, content
         yield from self._made_or_not(waiting)
 
+    def _inside_of_new(self, folder: str) -> str | None:
+        """Path of a key folder, with a slash at its end, below one in which nothing else can be yet; None if it is not.
+
+        No link can lead out of it.
+        """
+        above = folder
+        while above:
+            above = above.rpartition("/")[0]
+            known = self._new.get(above)
+            if known is not None:
+                return f"{known}{folder[len(above) + 1 :] if above else folder}/"
+        return None
+
     def _is_in_new_folder(self, path: str) -> bool:
-        """Whether a file lies in a folder that the batch has made, or below one."""
+        """Whether a file lies in a folder that the batch has made, or below one, which is noted."""
         folder = path[: path.rindex("/")]
         root = self._folders.root
         while folder not in self._fresh:
             if len(folder) <= len(root):
                 return False
             folder = folder[: folder.rindex("/")]
+        self._new.setdefault(folder[len(root) :].strip("/"), folder + "/")
         return True
 
     def _made_or_not(self, files: Sequence[File]) -> Iterator[File]:

@@ -240,9 +240,13 @@ class NewChunk:
 
 def _grown(column: NDArray[Any], values: list[int]) -> NDArray[Any]:
     """Return a column with values at its end."""
-    found = np.empty(len(column) + len(values), column.dtype)
-    found[: len(column)] = column
-    found[len(column) :] = values
+    before = len(column)
+    found = np.empty(before + len(values), column.dtype)
+    found[:before] = column
+    if len(values) == 1:  # mostly, and an array of one takes longer to make than to copy
+        found[before] = values[0]
+    else:
+        found[before:] = values
     return found
 
 

@@ -161,3 +161,32 @@ def test_tensor_meta_random_members(data: st.DataObject) -> None:
     except FormatError:
         return
     assert TensorMeta.from_bytes(meta.to_bytes()) == meta
+
+
+@given(
+    st.integers(0, 2**62),
+    st.none() | st.text(max_size=9),
+    st.lists(st.integers(0, 2**40), max_size=4),
+    st.booleans(),
+    st.none() | st.integers(0, 2**40),
+    st.sampled_from(({}, {"_a_id": {"extend": "extend_id", "flatten_sequence": False}})),
+    st.sampled_from(({}, {"class_names": ["ü", None]}, {"length": 7})),
+)
+def test_tensor_meta_is_laid_out_as_json_dumps_does(
+    length: int, text: str | None, shape: list[int], flag: bool, number: int | None, links: Any, extra: Any
+) -> None:
+    """Whatever members there are: the usual ones by a form, all others by the general way."""
+    meta = TensorMeta(
+        length=length,
+        name=text,
+        dtype=text,
+        min_shape=tuple(shape),
+        max_shape=tuple(shape),
+        hidden=flag,
+        max_chunk_size=number,
+        links=links,
+        extra=extra,
+    )
+    doc = json.loads(meta.to_bytes())
+    assert meta.to_bytes() == json.dumps(doc, indent=4, sort_keys=True).encode()
+    assert TensorMeta.from_bytes(meta.to_bytes()).with_(extra=extra) == meta

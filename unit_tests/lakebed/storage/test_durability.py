@@ -169,6 +169,20 @@ def test_folders_that_a_process_left_unforced_are_forced_once(storage: LocalStor
     assert {str(root), str(root.parent), str(root.parent.parent)} <= set(disk.forced)
 
 
+def test_what_was_written_while_nothing_is_forced_does_not_count_as_forced(
+    storage: LocalStorage, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`config.FSYNC` may be put on later."""
+    root = Path(storage.url)
+    with monkeypatch.context() as without:
+        without.setattr(config, "FSYNC", False)
+        storage.put_many([(f"v/{i % 3}/{i}", b"x") for i in range(20)])
+        storage.put("other", b"x")
+    assert not disk.forced
+    storage.put("v/0/last", b"x")
+    assert {str(root), str(root / "v"), str(root / "v" / "0")} <= set(disk.forced)
+
+
 def test_a_folder_changed_while_it_is_forced_is_forced_again(storage: LocalStorage, disk: Disk) -> None:
     """What another thread adds to a folder during its fsync is not taken for forced."""
     root = Path(storage.url)

@@ -7,6 +7,7 @@ import itertools
 import multiprocessing
 import os
 import pickle
+import random
 import resource
 import signal
 import subprocess
@@ -619,3 +620,40 @@ def test_two_names_that_are_one_folder_are_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(storage._folders, "make_inside", folding)
     with pytest.raises(StorageError, match="differ in case"):
         storage.put_many([("a", b"1"), ("sub/b", b"2"), ("SUB/b", b"3")])
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["v/a/../../../out", "v/a//b", "v/a/.", "v/./b", "v/a\0", "v/b\\c/d", "v/a/.lb-1-1.tmp", "v/\ud800/a"],
+)
+@pytest.mark.parametrize("at", [0, 12])
+def test_a_key_that_leads_nowhere_is_refused_in_a_batch_of_new_files_too(
+    tmp_path: Path, storage: LocalStorage, key: str, at: int
+) -> None:
+    """However many there are before it in folders that the batch makes."""
+    items = [(f"v/{'abc'[i % 3]}/{i // 3}", b"x") for i in range(24)]
+    items.insert(at, (key, b"x"))
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(InvalidInputError):
+        storage.put_many(items)
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_files_of_a_batch_lie_where_their_keys_say(storage: LocalStorage) -> None:
+    """Whether their folder, one above, or none was there, and in whatever order they come."""
+    storage.put_many([("old/a", b"0"), ("old/deep/b", b"0")])
+    keys = [f"new/{i % 4}/{'x/' * (i % 3)}{'ab'[i % 2]}{i}" for i in range(30)]
+    keys += [f"old/deep/new/{i % 2}/{i}" for i in range(12)] + [
+        "top",
+        "new/top",
+        "old/deep/c",
+        "new/0/x/x/x/y",
+    ]
+    items = {key: key.encode() for key in keys}
+    random.Random(5).shuffle(keys)
+    storage.put_many([(key, items[key]) for key in keys])
+    assert {key: storage.get(key) for key, _ in storage.list()} == {
+        "old/a": b"0",
+        "old/deep/b": b"0",
+        **items,
+    }

@@ -373,7 +373,7 @@ def _rows_not_in(old: ChunkTable, tables: Sequence[ChunkTable]) -> list[int]:
     alike, rest = len(ids), set[int]()
     for table in tables:
         other = table.ids.ids
-        if other is ids:
+        if other is ids or (len(other) >= len(ids) and other[: len(ids)].tobytes() == ids.tobytes()):
             return []
         common = min(len(ids), len(other))
         differs = ids[:common] != other[:common]
