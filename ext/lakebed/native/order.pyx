@@ -1,4 +1,4 @@
-"""Permutations that follow from a key, and the samples of an epoch by position (lakebed.loaders.order).
+"""Permutations and numbers that follow from a key, and the samples of an epoch by position (lakebed.loaders.order).
 
 The permutation of 0 ... n - 1 is a Feistel network over pairs (l, r) with l < a, r < b, for the smallest near-square:
 a = ceil(sqrt(n)), b = ceil(n / a); number x is l * b + r. An even round i adds scale(mix(key + i * GOLDEN ^ r), a) to
@@ -113,6 +113,22 @@ def permuted(int64_t n, uint64_t key):
     with nogil:
         for x in range(n):
             images[x] = image(&network, x)
+    return out
+
+
+def distinct(Py_ssize_t n, uint64_t start, uint64_t key):
+    """Return numbers no two of which are alike, and which look random: uint64, shape (n,).
+
+    Number i is mix(mix(start + i * GOLDEN) ^ key): mix takes no two numbers to one, and two keys make two sequences that
+    have no more in common than chance, wherever they start.
+    """
+    out = np.empty(n, dtype=np.uint64)
+    cdef uint64_t[::1] numbers = out
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(n):
+            numbers[i] = mix(mix(start) ^ key)
+            start += GOLDEN
     return out
 
 

@@ -2,6 +2,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 def permuted(n: int, key: int) -> NDArray[np.int64]: ...
+def distinct(n: int, start: int, key: int) -> NDArray[np.uint64]: ...
 def samples_at(
     positions: NDArray[np.int64],
     lanes: int,

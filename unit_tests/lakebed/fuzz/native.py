@@ -453,6 +453,12 @@ def _permuted(rng: random.Random) -> None:
     assert np.array_equal(np.sort(order.permuted(n, rng.randrange(2**64))), np.arange(n))
 
 
+def _distinct(rng: random.Random) -> None:
+    n = rng.choice((0, 1, 2, 65, -1, -(2**63), rng.randrange(3000)))
+    numbers = order.distinct(n, rng.choice((0, 2**64 - 1, rng.randrange(2**64))), rng.randrange(2**64))
+    assert len(np.unique(numbers)) == n
+
+
 def _samples_at(rng: random.Random) -> None:
     """Epochs of spans as chunks and manifests may have them, empty ones among them; positions may lie outside.
 
@@ -665,6 +671,7 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "decode_regions": _decode_regions,
     "resize_regions": _resize_regions,
     "permuted": _permuted,
+    "distinct": _distinct,
     "samples_at": _samples_at,
     "decompress": _decompress,
     "decompress_into": _decompress_into,

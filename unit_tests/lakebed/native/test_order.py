@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.loaders.draws import key
-from lakebed.native.order import permuted
+from lakebed.native.order import distinct, permuted
 
 WORD = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -66,3 +66,21 @@ def test_each_number_and_each_pair_goes_everywhere_equally_often(n):
     assert abs(ones / (runs / n) - 1).max() < 5 / math.sqrt(runs / n)
     possible = pairs[:, ~np.eye(n, dtype=bool)]
     assert abs(possible / (runs / n / (n - 1)) - 1).max() < 5 / math.sqrt(runs / n / (n - 1))
+
+
+@given(n=st.integers(0, 300), start=st.integers(0, WORD), chance=st.integers(0, WORD))
+def test_distinct_numbers_are_those_that_are_written_down(n, start, chance):
+    numbers = distinct(n, start, chance)
+    assert numbers.dtype == np.uint64
+    assert numbers.tolist() == [mix(mix((start + i * GOLDEN) & WORD) ^ chance) for i in range(n)]
+
+
+def test_distinct_numbers_differ_within_a_sequence_and_between_sequences():
+    """Wherever they start, also within each other, and their bits are as often 1 as 0."""
+    sequences = [distinct(50_000, start, key) for start in (5, 5 + GOLDEN) for key in (1, 2, 1 << 63)]
+    assert len(np.unique(np.concatenate(sequences[:3]))) == 150_000
+    assert len(np.unique(np.concatenate([sequences[0], sequences[4], sequences[5]]))) == 150_000
+    for numbers in sequences:
+        ones = np.unpackbits(numbers.view(np.uint8)).mean()
+        assert abs(ones - 0.5) < 0.002
+        assert abs(np.corrcoef(numbers[:-1].astype(float), numbers[1:].astype(float))[0, 1]) < 0.02

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from lakebed.htypes.arrays import block_of_array, encode_samples
 from lakebed.htypes.base import Storing
 from lakebed.htypes.documents import encode_json
 from lakebed.htypes.registry import htype_named
+from lakebed.native import order
 from lakebed.writing import diffs, rewriting
 from lakebed.writing.diffs import RowNumbers
 from lakebed.writing.draft.schema import DraftSchema
@@ -193,8 +195,12 @@ def _extend(nulls: TensorDraft, marks: NDArray[np.bool_]) -> None:
 
 
 def id_column(rows: int, meta: TensorMeta) -> Column:
-    """Return random ids, one per row."""
-    block = Block(memoryview(os.urandom(8 * rows)), rows, 8, (1,))
+    """Return random ids, one per row.
+
+    The system's random numbers start them: all of them from there would take half of what it takes to store numbers.
+    """
+    start, key = struct.unpack("<QQ", os.urandom(16))
+    block = Block(memoryview(order.distinct(rows, start, key)).cast("B"), rows, 8, (1,))
     return Column([Encoded(block, meta.with_(htype="generic", dtype="uint64", typestr="<u8"))])
 
 
@@ -234,7 +240,9 @@ def shape_block(part: Encoded) -> Block:
     if block.shapes is None:
         return block_of_array(np.zeros((block.count, 1), dtype=_INT64))
     if isinstance(block.shapes, tuple):
-        return block_of_array(np.tile(np.array(block.shapes, dtype=_INT64), (block.count, 1)))
+        shapes = np.empty((block.count, len(block.shapes)), _INT64)
+        shapes[:] = block.shapes
+        return block_of_array(shapes)
     return block_of_array(block.shapes.astype(_INT64))
 
 
