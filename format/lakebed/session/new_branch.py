@@ -14,11 +14,11 @@ from lakebed.versions.swap import read_tree_at
 from lakebed.versions.updates import AddBranch
 
 if TYPE_CHECKING:
-    from lakebed.session.session import Session
+    from lakebed.session.writer import Writer
     from lakebed.versions.state import Snapshot
 
 
-def create_branch(session: Session, name: str) -> None:
+def create_branch(session: Writer, name: str) -> None:
     """Start a branch at the version of a session, or at the commit below an unchanged head, and go there."""
     if session.read_only:
         raise ReadOnlyModeError(f"{session.storage.url} was opened read-only; a branch can not be created")
@@ -32,7 +32,7 @@ def create_branch(session: Session, name: str) -> None:
     start_branch(session, name, base, inherited(start, new_id()))
 
 
-def start_branch(session: Session, name: str, base: str, head: Snapshot) -> None:
+def start_branch(session: Writer, name: str, base: str, head: Snapshot) -> None:
     """Publish a new branch below ``base`` whose head holds what ``head`` says, and go there."""
     updates = [AddBranch(name, head.version_id, base)]
     lock = WriterLock(session.storage, name)

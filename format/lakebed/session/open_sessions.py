@@ -11,6 +11,7 @@ from lakebed.errors import StorageError
 from lakebed.storage.base import place_of
 
 if TYPE_CHECKING:
+    from lakebed.session.checkout import Checkout
     from lakebed.session.session import Session
     from lakebed.storage.base import Storage
 _sessions: dict[str, weakref.WeakSet[Session]] = {}
@@ -61,7 +62,7 @@ def drop_deleted(storage: Storage) -> None:
             )
 
 
-def flush_other_sessions(session: Session) -> bool:
+def flush_other_sessions(session: Checkout) -> bool:
     """Publish and unlock idle holders of the same branch in this process; return whether there was one."""
     others = [s for s in sessions_at(session.storage) if s is not session and s.branch == session.branch]
     return sum(other.yield_lock() for other in others) > 0

@@ -200,7 +200,7 @@ def id_column(rows: int, meta: TensorMeta) -> Column:
     The system's random numbers start them: all of them from there would take half of what it takes to store numbers.
     """
     start, key = struct.unpack("<QQ", os.urandom(16))
-    block = Block(memoryview(order.distinct(rows, start, key)).cast("B"), rows, 8, (1,))
+    block = Block(order.distinct(rows, start, key).data.cast("B"), rows, 8, (1,))
     return Column([Encoded(block, meta.with_(htype="generic", dtype="uint64", typestr="<u8"))])
 
 
