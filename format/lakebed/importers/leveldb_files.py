@@ -10,7 +10,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, BinaryIO, Literal
 
 from lakebed.errors import IngestionError
-from lakebed.importers.key_values import Database, made, planned
+from lakebed.importers.key_scans import Database
+from lakebed.importers.key_values import made, planned
 from lakebed.importers.leveldb_tables import Folder, Value, held
 from lakebed.importers.plan import Plan
 from lakebed.importers.source import Source

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from lakebed.errors import IngestionError
-from lakebed.importers.key_values import Database, made, planned
+from lakebed.importers.key_scans import Database
+from lakebed.importers.key_values import made, planned
 from lakebed.importers.lmdb_pages import MAGIC, Damage, Entry, Environment, Tree, Value
 from lakebed.importers.plan import Plan
 from lakebed.importers.source import Source

@@ -11,7 +11,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers import key_values, leveldb_files
+from lakebed.importers import key_scans, leveldb_files
 from lakebed.importers.leveldb_tables import crc32c
 from lakebed.importers.source import Source
 from unit_tests.lakebed.importers.hostile import check_hostile, flip, truncate
@@ -41,7 +41,7 @@ def test_checksums(length: int) -> None:
 
 @pytest.mark.parametrize("snappy", [False, True])
 def test_the_newest_change_counts(tmp_path: Path, snappy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_values, "_ITEM_ENTRIES", 3)
+    monkeypatch.setattr(key_scans, "_ITEM_ENTRIES", 3)
     old: dict[bytes, bytes | None] = {f"k{at:03}!".encode(): f"old {at}".encode() * 20 for at in range(40)}
     new: dict[bytes, bytes | None] = {f"k{at:03}!".encode(): f"new {at}".encode() for at in range(10, 20)}
     gone: dict[bytes, bytes | None] = {f"k{at:03}!".encode(): None for at in range(15, 25)}

@@ -14,7 +14,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers import key_values, lmdb_files
+from lakebed.importers import key_scans, lmdb_files
 from lakebed.importers.caffe import Datum
 from lakebed.importers.lmdb_pages import Damage, Entry, Environment
 from lakebed.importers.source import Source
@@ -59,7 +59,7 @@ def test_pages(tmp_path: Path) -> None:
 
 
 def test_files_by_their_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_values, "_ITEM_BYTES", 3000)
+    monkeypatch.setattr(key_scans, "_ITEM_BYTES", 3000)
     entries = files(tmp_path / "photos", 30)
     write(tmp_path / "pets", entries | {b"__len__": b"30", b"__keys__": pickle.dumps(list(entries))})
     (tmp_path / "pets" / "lock.mdb").write_bytes(b"\0" * 100)
@@ -88,7 +88,7 @@ def words(root: Path) -> None:
 
 
 def test_numbered_words_are_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_values, "_ITEM_ENTRIES", 2)
+    monkeypatch.setattr(key_scans, "_ITEM_ENTRIES", 2)
     entries = numbered(tmp_path / "photos")
     write(tmp_path / "words", entries, fill=3)
     report = load(tmp_path / "words", strict=True)
@@ -101,7 +101,7 @@ def test_numbered_words_are_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert ds.label.null_mask().tolist() == [at == 2 for at in range(12)]
     assert ds.label.text()[11] == "wörd 12"
     assert ds.info["imports"][0]["about"]["others"] == {"num-samples": "12"}
-    monkeypatch.setattr(key_values, "_MOST_LOOKED_AT", 1)
+    monkeypatch.setattr(key_scans, "MOST_LOOKED_AT", 1)
     report = load(tmp_path / "words", layout="keys")
     assert (report.written, report.skipped) == (12, 12)
     write(tmp_path / "pets", files(tmp_path / "photos", 3))
@@ -336,7 +336,7 @@ def test_what_is_no_lmdb_file(tmp_path: Path) -> None:
 
 
 def test_an_import_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_values, "_ITEM_BYTES", 1)
+    monkeypatch.setattr(key_scans, "_ITEM_BYTES", 1)
     write(tmp_path / "db", files(tmp_path / "photos", 4))
     real, calls = lmdb_files.rows, []
 
