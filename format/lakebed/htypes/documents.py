@@ -23,6 +23,19 @@ from lakebed.errors import FormatError, InvalidInputError, TensorDtypeMismatchEr
 if TYPE_CHECKING:
     from lakebed.htypes.schema_text import Schema
 
+
+class Written:
+    """A value of a json, list or tag tensor that is JSON text already; it counts so many items.
+
+    Only :func:`written` makes them, of values that fit: what they were made of may change afterwards.
+    """
+
+    __slots__ = ("items", "text")
+
+    def __init__(self, text: bytes, items: int) -> None:
+        self.text, self.items = text, items
+
+
 _ANY = ("Any", "List")
 _PLAIN = json.JSONEncoder()
 
@@ -85,6 +98,22 @@ def _parsed(dtype: str) -> Schema:
     return parse_schema(dtype)
 
 
+def written(value: Any, htype: str, dtype: str | None) -> Written:
+    """Return a value of a json, list or tag tensor as the text that is stored.
+
+    Raises
+    ------
+    TensorDtypeMismatchError, LimitError
+        If it has no such text; see the functions that encode many.
+    """
+    if htype == "json":
+        block = encode_json([value], dtype)
+    else:
+        block = encode_tags([value]) if htype == "tag" else encode_list([value], dtype)
+    (items,) = block.shape(0) or (1,)
+    return Written(bytes(block.joined()), items)
+
+
 def encode_json(values: Iterable[Any], dtype: str | None = None) -> Block:
     """Encode JSON values (also ndarrays, bytes and Samples inside them).
 
@@ -101,6 +130,9 @@ def encode_json(values: Iterable[Any], dtype: str | None = None) -> Block:
     schema = _schema(dtype) if dtype != "List" else _parsed("List")
     parts = []
     for value in values:
+        if type(value) is Written:
+            parts.append(value.text)
+            continue
         if isinstance(value, np.ndarray):
             value = value.tolist()
         parts.append(b"{}" if value is None else _dump(_checked(value, schema, "json"), "json"))
@@ -118,6 +150,10 @@ def encode_list(values: Iterable[Any], dtype: str | None = None) -> Block:
     schema = _schema(dtype)
     parts, lengths = [], []
     for value in values:
+        if type(value) is Written:
+            parts.append(value.text)
+            lengths.append(value.items)
+            continue
         if isinstance(value, np.ndarray) and value.ndim:
             value = value.tolist()
         items = [] if value is None else list(value) if isinstance(value, list | tuple) else None
@@ -138,6 +174,10 @@ def encode_tags(values: Iterable[Any]) -> Block:
     """
     parts, lengths = [], []
     for value in values:
+        if type(value) is Written:
+            parts.append(value.text)
+            lengths.append(value.items)
+            continue
         if isinstance(value, np.ndarray) and value.dtype.kind in "UO":
             value = value.tolist()
         items = (list(value) or [None]) if isinstance(value, list | tuple) else [value]

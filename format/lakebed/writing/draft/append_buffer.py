@@ -18,14 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.chunks.pack import even_header
-from lakebed.codecs.registry import normalize
+from lakebed.codecs.registry import BYTE_NAMES, normalize
 from lakebed.codecs.sample import Sample
 from lakebed.codecs.traits import TRAITS, HeaderScan, is_plain
 from lakebed.dataclass import dataclass, field
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import LakebedError
+from lakebed.htypes.arrays import as_sample
 from lakebed.htypes.base import Storing
 from lakebed.htypes.class_label import STRICT
+from lakebed.htypes.documents import Written, written
 from lakebed.htypes.registry import htype_named
 from lakebed.native import gather as native
 from lakebed.native import headers
@@ -40,6 +42,7 @@ _MOST_VALUES = 2048
 _MOST_BYTES = 8_000_000
 _LARGEST = 65_536
 _LARGEST_ARRAY = 4_000_000
+_OBJECT = 64
 
 Check = Callable[[Any], Any]
 """Returns what to keep of a value (a copy of what the caller may change), or None if it needs the long way."""
@@ -76,6 +79,7 @@ class _FastCheck:
 
     check: Check | None
     meta: TensorMeta
+    info: Mapping[str, Any]
 
     def fits(self, state: TensorState) -> bool:
         """Whether the tensor still is what the check was made for."""
@@ -84,6 +88,7 @@ class _FastCheck:
             meta.dtype == mine.dtype
             and meta.htype == mine.htype
             and len(meta.max_shape) == len(mine.max_shape)
+            and state.info is self.info
         )
 
 
@@ -143,10 +148,10 @@ class AppendBuffer:
     def prepare(self, state: TensorState) -> None:
         """Get ready for values of a tensor."""
         check = self._checks.get(state.key)
-        if check is None or not check.fits(state):
+        if check is None or not check.fits(state) or check.meta.max_shape <= (1,) < state.meta.max_shape:
             self._checks = {
                 **self._checks,
-                state.key: _FastCheck(_check_for(state, self.room), state.meta),
+                state.key: _FastCheck(_check_for(state, self.room), state.meta, state.info),
             }
 
     def prepare_rows(self, group: str, keys: Mapping[str, str]) -> None:
@@ -225,7 +230,11 @@ def _held(value: Any) -> int:
     kind = type(value)
     if kind is _Copied:
         return int(value.array.nbytes)
-    return int(value.nbytes) if kind is np.ndarray else int(value.held_bytes) + 64 if kind is Sample else 64
+    if kind is np.ndarray:
+        return int(value.nbytes)
+    if kind is Sample:
+        return int(value.held_bytes) + _OBJECT
+    return _OBJECT + (len(value) if kind is str else len(value.text) if kind is Written else 0)
 
 
 def _waiting(kept: list[Any]) -> Waiting:
@@ -241,17 +250,22 @@ def _check_for(state: TensorState, room: Room) -> Check | None:
     meta = state.meta
     if meta.htype is None or meta.is_sequence or meta.is_link:
         return None
-    if meta.sample_compression:
+    if meta.sample_compression and meta.sample_compression not in BYTE_NAMES:
         return _check_for_files(meta)
     if not is_plain(meta.chunk_compression):
         return None
     htype = htype_named(meta.htype)
     if htype.storing is Storing.TEXT:
         return _checked_text
-    # Shapes of images and the like may be adjusted, and large samples tiled: those go the long way.
+    if htype.storing in (Storing.JSON, Storing.LIST):
+        return partial(_checked_document, htype.name, meta.dtype)
     if htype.storing is not Storing.ARRAY or meta.dtype is None or not meta.max_shape:
         return None
-    if htype.name.startswith("image") or meta.tiling_threshold is not None:
+    # Pictures may be converted, get a further axis, or a smaller companion, and large samples be tiled.
+    spec = TensorSpec(meta)
+    if spec.converts or (spec.pads and spec.ndim != 3) or "downsample" in spec.feeds or spec.image_chunks:
+        return None
+    if meta.tiling_threshold is not None:
         return None
     try:
         dtype = np.dtype(meta.dtype)
@@ -262,7 +276,7 @@ def _check_for(state: TensorState, room: Room) -> Check | None:
     names = list(state.info.get("class_names") or ()) if htype.name == "class_label" else []
     if state.info.get(STRICT) and not names:
         return None
-    return _Numbers(dtype, len(meta.max_shape), names, room, is_box=htype.name == "bbox")
+    return _Numbers(dtype, len(meta.max_shape), names, room, is_box=htype.name == "bbox", spec=spec)
 
 
 def _check_for_files(meta: TensorMeta) -> Check | None:
@@ -302,33 +316,59 @@ def _checked_file(name: str, scan: HeaderScan, value: Any) -> Any:
 def _checked_text(value: Any) -> Any:
     if type(value) is not str or len(value) > _LARGEST:
         return None
-    return value if value.isascii() else None
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return None
+    return value
+
+
+def _checked_document(htype: str, dtype: str | None, value: Any) -> Any:
+    """Keep the text of a document: the caller may change what it is made of."""
+    if type(value) not in (dict, list, str, int, float, bool):
+        return None
+    try:
+        found = written(value, htype, dtype)
+    except (LakebedError, ValueError, RecursionError):
+        return None  # the long way meets the same error, and names the tensor
+    return found if len(found.text) <= _LARGEST else None
 
 
 class _Numbers:
     """Arrays of one dtype and rank; plain numbers in range where the rank is 1; labels that are known.
 
-    Labels without a name and boxes of other than four numbers, which are warned of, go the long way.
+    What has another dtype, and lists, are converted as the long way does, and kept if nothing speaks against it. Labels
+    without a name and boxes of other than four numbers, which are warned of, go the long way.
     """
 
     __slots__ = (
+        "_by_value",
         "_classes",
         "_dtype",
+        "_fewest",
         "_high",
         "_is_box",
         "_kind",
         "_low",
         "_names",
         "_ndim",
+        "_pads",
         "_place",
         "_room",
     )
 
     def __init__(
-        self, dtype: np.dtype[Any], ndim: int, names: list[str], room: Room, *, is_box: bool
+        self, dtype: np.dtype[Any], ndim: int, names: list[str], room: Room, *, is_box: bool, spec: TensorSpec
     ) -> None:
-        self._dtype, self._ndim, self._names = dtype, ndim, frozenset(names)
+        self._dtype, self._ndim = dtype, ndim
+        self._names = {name: number for number, name in enumerate(names)}
         self._classes, self._is_box = len(names), is_box
+        # Of values that are converted: how; None where that is not all that they may need.
+        is_plain = not (names or spec.pads or spec.takes_files)
+        self._by_value, self._pads = spec.by_value if is_plain else None, spec.pads
+        # Among single numbers an empty sample stands for none, and among arrays for itself: see `keep_absent`.
+        self._fewest = 1 if spec.meta.max_shape <= (1,) else 0
         # Bytes lie as behind the header of a chunk; what is wider, where its type may begin, a few bytes beyond that.
         self._room, self._place = room, -(-even_header(ndim) // dtype.itemsize) * dtype.itemsize
         self._kind = {"b": bool, "f": float}.get(dtype.kind, int)
@@ -344,12 +384,17 @@ class _Numbers:
     def __call__(self, value: Any) -> Any:
         kind = type(value)
         if kind is np.ndarray:
-            fits = value.dtype == self._dtype and value.ndim == self._ndim and value.nbytes <= _LARGEST_ARRAY
+            if self._pads and value.ndim == 2:
+                value = value[..., np.newaxis]
+            fits = value.dtype == self._dtype and value.ndim == self._ndim
+            fits = fits and self._fewest <= value.size and value.nbytes <= _LARGEST_ARRAY
             if fits and self._classes:
                 fits = not value.size or int(value.max()) < self._classes
             if fits and self._is_box:
                 fits = value.shape[-1] in (0, 4)
-            return self._copied(value) if fits else None
+            return self._copied(value) if fits else self._converted(value)
+        if kind is list:
+            return self._labels(value) if self._classes else self._converted(value) if value else None
         if self._ndim != 1:
             return None
         if isinstance(value, np.generic) and value.dtype == self._dtype:
@@ -357,7 +402,32 @@ class _Numbers:
             return number if not self._classes or number < self._classes else None
         if kind is self._kind:
             return value if kind is bool or self._low <= value <= self._high else None
+        if kind in (int, float) or isinstance(value, np.generic):
+            found = self._converted(value)
+            return None if found is None else found.item()
         return value if kind is str and value in self._names else None
+
+    def _labels(self, value: list[Any]) -> NDArray[Any] | None:
+        """Return names of classes as their numbers; None if one is none, or another kind of list."""
+        if self._ndim != 1 or set(map(type, value)) != {str} or not self._names.keys() >= set(value):
+            return None
+        return np.array([self._names[name] for name in value], self._dtype)
+
+    def _converted(self, value: Any) -> NDArray[Any] | None:
+        """Return what the long way makes of a value; None if that is an error, or not all that it does."""
+        if self._by_value is None:
+            return None
+        try:
+            found = as_sample(value, self._dtype, by_value=self._by_value)
+        except (LakebedError, ValueError, TypeError, OverflowError):
+            return None
+        if found.ndim != self._ndim or found.dtype != self._dtype:
+            return None
+        if not self._fewest <= found.size or found.nbytes > _LARGEST:
+            return None
+        if self._is_box and found.shape[-1] not in (0, 4):
+            return None
+        return found.copy() if type(value) is np.ndarray and value.dtype == self._dtype else found
 
     def _copied(self, value: NDArray[Any]) -> NDArray[Any] | _Copied:
         if value.nbytes <= _LARGEST:

@@ -313,3 +313,105 @@ class _Wrong:
         """Copy, and say 1."""
         gather.copy_bytes(out, source)
         return 1
+
+
+TEXTS = st.text(st.characters(exclude_categories=()), max_size=4)
+NUMBERS = st.one_of(
+    st.integers(-300, 300),
+    st.sampled_from([2**31, -(2**63), 2**63, 2**64 - 1, 2**53 + 1, 10**400, True, False, None]),
+    st.floats(),
+    st.sampled_from(
+        [np.int64(7), np.uint8(200), np.float64(0.1), np.float64(1e300), np.float32(0.5), np.bool_(True)]
+    ),
+)
+ARRAYS = st.builds(
+    lambda shape, dtype, value: np.full(shape, value, dtype),
+    st.sampled_from(
+        [(), (1,), (2,), (0,), (2, 4), (1, 4), (0, 4), (2, 3), (3, 2, 3), (3, 2, 1), (3, 2, 4), (3, 2)]
+    ),
+    st.sampled_from(["uint8", "int16", ">i4", "int64", "uint64", "float32", "float64", "bool"]),
+    st.sampled_from([0, 1, 7, 200]),
+)
+LISTS = st.recursive(
+    st.one_of(NUMBERS, st.sampled_from(["a", "b", "new"])),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=6,
+)
+DOCUMENTS = st.one_of(
+    st.dictionaries(TEXTS, LISTS, max_size=3),
+    TEXTS,
+    st.lists(st.one_of(TEXTS, st.none(), st.integers(-(2**70), 2**70)), max_size=3),
+    st.just({"a": np.ones(2), "b": b"x", "c": np.float32(2)}),
+    st.just({"a": {1, 2}}),
+)
+KINDS: list[tuple[dict[str, Any], Any]] = [
+    ({"dtype": "int16"}, 1),
+    ({"dtype": "int64"}, 1),
+    ({"dtype": "uint64"}, [1, 2]),
+    ({"dtype": "float32"}, 1.0),
+    ({"dtype": "float64"}, [[1.0, 2.0], [1.0, 2.0]]),
+    ({"dtype": "bool"}, True),
+    ({"dtype": "float32", "sample_compression": "lz4"}, [1.0]),
+    ({"dtype": "uint8", "chunk_compression": "lz4"}, np.ones((2, 3), np.uint8)),
+    ({"htype": "class_label", "class_names": ["a", "b"]}, "a"),
+    ({"htype": "class_label"}, "a"),
+    ({"htype": "bbox"}, np.ones((2, 4), np.float32)),
+    ({"htype": "embedding"}, np.ones(2, np.float32)),
+    ({"htype": "image", "sample_compression": None}, np.ones((3, 2, 3), np.uint8)),
+    ({"htype": "image.gray", "sample_compression": "lz4"}, np.ones((3, 2, 1), np.uint8)),
+    ({"htype": "segment_mask", "sample_compression": "lz4"}, np.ones((3, 2), np.uint8)),
+    ({"htype": "binary_mask"}, np.ones((3, 2), bool)),
+    ({"htype": "text"}, "a"),
+    ({"htype": "text", "sample_compression": "lz4"}, "a"),
+    ({"htype": "json"}, {}),
+    ({"htype": "json", "dtype": "Dict"}, {}),
+    ({"htype": "list"}, [1]),
+    ({"htype": "tag"}, "a"),
+]
+
+
+def stored(ds: Dataset) -> dict[str, Any]:
+    """Settings, info and the bytes of all samples of all tensors, hidden ones too, but for random ids."""
+    session = ds._session
+    found: dict[str, Any] = {}
+    with session.mutex, session.writing() as draft:
+        for key in draft.tensors:
+            tensor = draft.tensors[key]
+            rows = [bytes(tensor.stored(row)) for row in range(tensor.meta.length)]
+            if key.endswith("_null"):  # which may lag behind
+                found[key] = [number for number, mark in enumerate(rows) if mark == b"\1"]
+            elif not key.endswith("_id"):
+                found[key] = tensor.meta.to_bytes(), dict(tensor.state.info), rows
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=examples(400), deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    values=st.lists(st.one_of(NUMBERS, ARRAYS, LISTS, DOCUMENTS, TEXTS), min_size=1, max_size=8),
+)
+def test_values_of_all_kinds_wait_or_do_not_but_are_the_same(
+    kind: tuple[dict[str, Any], Any], values: list[Any]
+) -> None:
+    """As when each comes alone: what is taken, with which error not, and every byte that is stored of it."""
+    settings_, first = kind
+    found: list[Any] = []
+    for alone in (True, False):
+        ds = create_on(new_memory())
+        ds.create_tensor("x", **settings_)
+        ds.append({"x": first})
+        told: list[str] = []
+        for value in values:
+            if alone:
+                ds._session.schema()  # encodes what waits
+                if ds._session._unpublished.draft is not None:
+                    ds._session._unpublished.draft.buffer.forget_checks()
+            try:
+                ds.append({"x": value})
+            except (lakebed.SampleAppendError, lakebed.errors.LakebedError) as error:
+                told.append(f"{type(error).__name__}: {error}")
+            else:
+                told.append("")
+        found.append((told, stored(ds)))
+    assert found[0] == found[1]
