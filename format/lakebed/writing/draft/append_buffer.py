@@ -48,6 +48,13 @@ Check = Callable[[Any], Any]
 """Returns what to keep of a value (a copy of what the caller may change), or None if it needs the long way."""
 
 
+class _None:
+    """Stands for a missing value: what a check returns says whether it is kept."""
+
+
+_NONE = _None()
+
+
 class _Copied:
     """A copy of a large array, and the xxh3-64 of its bytes, which the copying took on its way."""
 
@@ -80,6 +87,7 @@ class _FastCheck:
     check: Check | None
     meta: TensorMeta
     info: Mapping[str, Any]
+    takes_none: bool
 
     def fits(self, state: TensorState) -> bool:
         """Whether the tensor still is what the check was made for."""
@@ -145,14 +153,17 @@ class AppendBuffer:
             self.room, self.rows.copy(), self._checks, self._names, self._values, self._nbytes, self._even
         )
 
-    def prepare(self, state: TensorState) -> None:
-        """Get ready for values of a tensor."""
+    def prepare(self, state: TensorState, *, takes_none: bool) -> None:
+        """Get ready for values of a tensor, which may be missing if nothing stands in the way of a record of nulls."""
         check = self._checks.get(state.key)
-        if check is None or not check.fits(state) or check.meta.max_shape <= (1,) < state.meta.max_shape:
-            self._checks = {
-                **self._checks,
-                state.key: _FastCheck(_check_for(state, self.room), state.meta, state.info),
-            }
+        if (
+            check is None
+            or not check.fits(state)
+            or check.takes_none != takes_none
+            or check.meta.max_shape <= (1,) < state.meta.max_shape
+        ):
+            made = _FastCheck(_check_for(state, self.room), state.meta, state.info, takes_none)
+            self._checks = {**self._checks, state.key: made}
 
     def prepare_rows(self, group: str, keys: Mapping[str, str]) -> None:
         """Get ready for rows of a group that name just these tensors: name in the row -> tensor key."""
@@ -199,6 +210,8 @@ class AppendBuffer:
         check, tensor = self._checks.get(key), tensors.get(key)
         if check is None or check.check is None or tensor is None or not check.fits(tensor.state):
             return None
+        if value is None:
+            return _NONE if check.takes_none else None
         return check.check(value)
 
     def _put(self, keys: tuple[str, ...], values: tuple[Any, ...]) -> None:
@@ -239,6 +252,8 @@ def _held(value: Any) -> int:
 
 def _waiting(kept: list[Any]) -> Waiting:
     kinds = set(map(type, kept))
+    if _None in kinds:
+        kept = [None if value is _NONE else value for value in kept]
     if _Copied not in kinds:
         return Waiting(kept, None)
     sums = np.array([value.sum for value in kept], np.uint64) if len(kinds) == 1 else None

@@ -67,6 +67,13 @@ class DraftCompanions:
 
     # -- nulls -------------------------------------------------------------------------------------------------
 
+    def can_keep_nulls(self, tensor: TensorDraft) -> bool:
+        """Whether there is a record of the nulls of a tensor, or its name is free."""
+        owner, meta = tensor.meta.name or tensor.state.key, self._schema.meta
+        if companion_key(meta, owner, "null") is not None:
+            return True
+        return companion(owner, "null") not in meta.tensor_names
+
     def null_tensor(self, tensor: TensorDraft, *, make: bool) -> TensorDraft | None:
         """Return the hidden tensor that records nulls, made if it is wanted; None if there is none."""
         owner = tensor.meta.name or tensor.state.key

@@ -122,7 +122,8 @@ class Draft:
 
     def expect_samples(self, key: str) -> None:
         """Get ready for more samples of a tensor."""
-        self.buffer.prepare(self.tensors.seen[key].state)
+        tensor = self.tensors.seen[key]
+        self.buffer.prepare(tensor.state, takes_none=self.companions.can_keep_nulls(tensor))
 
     # -- what it holds -----------------------------------------------------------------------------------------
 
