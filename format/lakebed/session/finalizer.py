@@ -122,7 +122,7 @@ def close_session(session: Session) -> None:
     except LakebedError as error:
         import logging
 
-        logging.getLogger(__name__).error(
+        logging.getLogger(__name__).error(  # noqa: TRY400 - users need no traceback of an error that says it all
             "%s of %s, branch %r, could not be stored: %s",
             waiting or "changes",
             session.storage.url,
