@@ -86,6 +86,11 @@ def test_a_file_of_what_is_left_out_is_kept_where_the_report_is_too_short_for_it
         assert f"all of them: {report.file}" in shown
 
 
+def test_a_source_where_the_format_belongs_is_told(photos: Path) -> None:
+    with pytest.raises(IngestionError, match=r"no importer for 't\.csv'; the format comes before the source"):
+        lakebed.import_from("t.csv", photos, "mem://")
+
+
 def test_strict_fails_at_the_first_and_names_it(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(IngestionError, match=r"broken\.jpg"):
         lakebed.import_from("folder", photos, tmp_path / "lake", strict=True, progressbar=False)
