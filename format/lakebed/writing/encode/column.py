@@ -113,7 +113,7 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
     elif is_arrow(values) and not meta.is_sequence:
         values = arrow_links(values)
         linking = None if linking is None else linking.of_others()
-    if isinstance(values, str | bytes | Mapping):
+    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
         raise InvalidKeyTypeError(
             f"a column of samples must be an array or a list, not one {type(values).__name__}"
         )

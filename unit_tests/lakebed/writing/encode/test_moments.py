@@ -14,6 +14,7 @@ import pytest
 import lakebed
 from lakebed.errors import (
     SampleAppendError,
+    SampleExtendError,
     TensorMetaInvalidHtype,
     TensorMetaInvalidHtypeOverwriteValue,
 )
@@ -130,3 +131,15 @@ def test_an_unknown_htype_is_told_with_the_one_that_is_meant(htype: str, told: s
 def test_an_unknown_dtype_is_told_with_what_is_meant(dtype: Any, told: str) -> None:
     with pytest.raises(TensorMetaInvalidHtypeOverwriteValue, match=told):
         lakebed.empty("mem://dates", overwrite=True).create_tensor("x", dtype=dtype)
+
+
+@pytest.mark.parametrize("value", [5, np.int64(5), None, "x", {"a": 1}])
+def test_one_value_is_no_column(value: Any) -> None:
+    """It is told what a column is; "'int' object is not iterable" was not."""
+    ds = lakebed.empty("mem://dates", overwrite=True)
+    ds.create_tensor("x", dtype="int64")
+    with pytest.raises(SampleExtendError, match=r"column 'x': a column .* not one .*append takes one row"):
+        ds.extend({"x": value})
+    with pytest.raises(SampleAppendError, match="a column of samples must be an array or a list, not one"):
+        ds.x.extend(value)
+    assert len(ds) == 0
