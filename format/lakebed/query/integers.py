@@ -29,7 +29,7 @@ _LOWEST, _HIGHEST, _LARGEST = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 _FAR = 2.0**62
 """Results that floats place below this fit an int64, however the floats are rounded."""
 
-_SIGNS = {np.add: "+", np.subtract: "-", np.multiply: "*"}
+_SIGNS: dict[np.ufunc, str] = {np.add: "+", np.subtract: "-", np.multiply: "*"}
 
 
 def computed(function: np.ufunc, left: Integers, right: Integers) -> Integers:
@@ -133,7 +133,7 @@ _WIDE = 8
 
 def _is_unsigned(values: Integers) -> bool:
     """Whether none can be below zero, by their dtype; a single number counts as what it is."""
-    return values.dtype.kind in "bu" or (values.ndim == 0 and values >= 0)
+    return values.dtype.kind in "bu" or (values.ndim == 0 and bool(values >= 0))
 
 
 def _bounds(values: Integers) -> tuple[int, int]:
