@@ -129,11 +129,11 @@ def _no_numbers(values: NDArray[Any], dtype: np.dtype[Any] | None) -> str:
     if values.dtype.kind in "US":
         return f"the tensor holds {holds}, not text"
     if values.dtype.kind == "O":
-        odd = next((v for v in values.flat if not isinstance(v, int | float | np.number)), 0)
-        if odd is None:
+        odd = {type(v).__name__: None for v in values.flat if not isinstance(v, int | float | np.number)}
+        if "NoneType" in odd:
             return f"the tensor holds {holds}, and an array of them has no place for None; use NaN, or htype='list'"
-        if odd != 0:
-            return f"the tensor holds {holds}, not {type(odd).__name__}"
+        if odd:
+            return f"the tensor holds {holds}, not {next(iter(odd))}"
         first = next((value for value in values.flat if isinstance(value, int)), None)
         if first is not None:
             beyond = next((v for v in values.flat if isinstance(v, int) and not -(2**63) <= v < 2**64), first)

@@ -87,6 +87,7 @@ def test_a_tensor_of_datetime64_takes_scalars_and_is_read_as_dates_by_arrow(unit
         ([1, None], "has no place for None; use NaN, or htype='list'"),
         (Decimal("1.5"), "the tensor holds int64, not Decimal"),
         ([1, Decimal("1.5")], "the tensor holds int64, not Decimal"),
+        (np.array([np.zeros(2), "x"], object), "the tensor holds int64, not ndarray"),
         (Path("a.jpg"), "the tensor holds int64, not PosixPath"),
         (2**70, "1180591620717411303424 does not fit int64"),
         ([1, 2**70], "1180591620717411303424 does not fit int64"),
