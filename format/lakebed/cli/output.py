@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 import click
 
-from lakebed.errors import LakebedError
+from lakebed.errors import LakebedError, QueryError
 from lakebed.printable import printable
 
 _COLOUR = re.compile("(\x1b\\[(?:0|9[34])m)")
@@ -136,7 +136,9 @@ class Commands(click.Group):
             with _warnings():
                 return super().invoke(ctx)
         except click.ClickException as error:
-            error.message = printable(error.message)  # type: ignore[misc]  # what it is stays
+            # Errors of queries point at the place on a line of its own; others have no lines that are meant.
+            is_laid_out = isinstance(error.__cause__, QueryError)
+            error.message = printable(error.message, lines=is_laid_out)  # type: ignore[misc]  # what it is stays
             raise
 
     def main(self, *args: Any, **kwargs: Any) -> Any:

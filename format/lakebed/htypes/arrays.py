@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -32,15 +33,24 @@ def array_dtype(name: Any) -> np.dtype[Any]:
         dtype = np.dtype(name)
     except TypeError as error:
         raise TensorMetaInvalidHtypeOverwriteValue(
-            f"Invalid value {name!r} for tensor meta key 'dtype'. Datatype must be supported by numpy."
+            f"Invalid value {name!r} for tensor meta key 'dtype'. Datatype must be supported by numpy.{_advice(name)}"
         ) from error
     if dtype.kind not in _KINDS or dtype.itemsize > _LARGEST:
         raise TensorMetaInvalidHtypeOverwriteValue(
             f"Invalid value {str(name)!r} for tensor meta key 'dtype'. Arrays are of bool, int, uint, float, complex, "
-            "datetime64 or timedelta64 numbers"
+            f"datetime64 or timedelta64 numbers.{_advice(name)}"
         )
     little: np.dtype[Any] = dtype.newbyteorder("<")
     return little
+
+
+def _advice(name: Any) -> str:
+    word = str(getattr(name, "__name__", name)).lower()
+    if word in ("str", "string", "text", "unicode"):
+        return " Texts have htype='text', and no dtype"
+    if word in ("date", "datetime", "timestamp", "time"):
+        return " Dates and times need no dtype: they are known by the first that is appended"
+    return " Values of Python have htype='json' or 'list'" if word in ("object", "dict", "list") else ""
 
 
 def cast(
@@ -118,10 +128,16 @@ def _no_numbers(values: NDArray[Any], dtype: np.dtype[Any] | None) -> str:
     holds = "numbers" if dtype is None else dtype.name
     if values.dtype.kind in "US":
         return f"the tensor holds {holds}, not text"
-    first = next((value for value in values.flat if isinstance(value, int)), None)
-    if values.dtype.kind == "O" and first is not None:
-        beyond = next((v for v in values.flat if isinstance(v, int) and not -(2**63) <= v < 2**64), first)
-        return f"{beyond} does not fit {'64 bits' if dtype is None else dtype.name}"
+    if values.dtype.kind == "O":
+        odd = {type(v).__name__: None for v in values.flat if not isinstance(v, int | float | np.number)}
+        if "NoneType" in odd:
+            return f"the tensor holds {holds}, and an array of them has no place for None; use NaN, or htype='list'"
+        if odd:
+            return f"the tensor holds {holds}, not {next(iter(odd))}"
+        first = next((value for value in values.flat if isinstance(value, int)), None)
+        if first is not None:
+            beyond = next((v for v in values.flat if isinstance(v, int) and not -(2**63) <= v < 2**64), first)
+            return f"{beyond} does not fit {'64 bits' if dtype is None else dtype.name}"
     return f"values of dtype {values.dtype} can not be stored in an array tensor"
 
 
@@ -185,7 +201,7 @@ def as_sample(
     TensorDtypeMismatchError, TensorInvalidSampleShapeError
         If it is no array of numbers, or does not fit the dtype.
     """
-    if isinstance(value, str | bytes | bytearray | memoryview | dict | set | frozenset):
+    if isinstance(value, str | bytes | bytearray | memoryview | dict | set | frozenset | PathLike):
         if of_files:
             raise TensorDtypeMismatchError(
                 f"Cannot serialize sample of type {type(value)}. To append data from a file, pass lakebed.read(path)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,8 +119,35 @@ def htype_named(name: str | None) -> Htype:
     """
     htype = HTYPES.get(name or "generic")
     if htype is None:
-        raise TensorMetaInvalidHtype(f"Htype {name!r} does not exist. Available htypes: {list(HTYPES)}")
+        raise TensorMetaInvalidHtype(
+            f"Htype {name!r} does not exist{_meant(name)} Available htypes: {list(HTYPES)}"
+        )
     return htype
+
+
+_BY_OTHER_NAMES = {
+    "str": "text", "string": "text", "label": "class_label", "classlabel": "class_label", "category": "class_label",
+    "img": "image", "picture": "image", "photo": "image", "box": "bbox", "boxes": "bbox", "vector": "embedding",
+    "mask": "binary_mask", "segmentation": "segment_mask", "dict": "json", "pointcloud": "point_cloud",
+    "array": "generic", "tensor": "generic", "ndarray": "generic", "number": "generic", "scalar": "generic",
+}  # fmt: skip
+"""What people call htypes, in small letters -> the htype."""
+
+
+def _meant(name: str | None) -> str:
+    """Return the end of a sentence about a name that is no htype: what was meant."""
+    from difflib import get_close_matches
+
+    import numpy as np
+
+    word = str(name).lower()[:100]
+    if word in ("date", "datetime", "time", "timestamp"):
+        return ": dates and times need none, the first that is appended tells."
+    if word not in _BY_OTHER_NAMES:
+        with contextlib.suppress(TypeError):
+            return f": numbers need none, but dtype={np.dtype(word).name!r}."
+    near = [word] if word in _BY_OTHER_NAMES else get_close_matches(word, [*HTYPES, *_BY_OTHER_NAMES], n=1)
+    return f"; did you mean {_BY_OTHER_NAMES.get(near[0], near[0])!r}?" if near else "."
 
 
 class HtypeName(NamedTuple):

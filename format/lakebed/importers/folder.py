@@ -4,7 +4,8 @@
     photos/train/cat/1.txt              text of the same row
     photos/val/dog/small/2.png          labels "dog/small"
 
-Rows are in the order of the splits, and within them of the names.
+Rows are in the order of the splits, and within them of the names. Texts and JSON files that have no other file of their
+stem, such as ``README.txt``, are rows of their own where they are as many as the other rows, as in a folder of texts.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ _OF_SUFFIX = {
     ".json": "json",
     ".npy": "array",
 }
+
+
+# What may be said of the rows, or of all of them, and what may be the rows.
+_ABOUT = ("text", "json")
 
 
 # Rows that are made together, but no more than read so many bytes of texts and arrays.
@@ -119,6 +124,7 @@ def plan(
     link: bool = False,
     creds_key: str | None = None,
     compression: str | None = None,
+    notes: Literal["auto", "rows", "skip"] = "auto",
 ) -> Plan:
     """Plan a row for each stem.
 
@@ -136,12 +142,28 @@ def plan(
         Name of the credentials that the links need.
     compression
         Kind of image that is stored; left out, that of the files, and PNG where they differ.
+    notes
+        Whether texts and JSON files without another file of their stem are rows, or passed over; auto passes them over
+        where they are fewer than the other rows.
     """
     htypes = _htypes(source) if source.is_folder else {}
     found = _told(htypes)
     if found is None:
         raise IngestionError(f"{source.shown} is no folder with files of a known kind")
-    by_split, problems = _rows_of(source, htypes, splits=splits)
+    problems = [
+        Problem(name, "a file of an unknown kind is not imported", 0)
+        for name in source.files
+        if name not in htypes
+    ]
+    alone = _notes(htypes, notes)
+    told = [Problem(name, f"{_ALONE[htypes.pop(name)]} is not imported ({_HOW})", 0) for name in alone]
+    if notes == "auto":
+        problems += told
+    elif alone:
+        found = (
+            f"{found}; {len(alone):,} texts and JSON files beside no other file of their name are passed over"
+        )
+    by_split = _rows_of(htypes, splits=splits)
     named = [row for rows in by_split.values() for row in rows]
     has_labels = labels == "folders" and any(label for _, label in named)
     classes = sorted({label for _, label in named if label}) if has_labels else []
@@ -214,17 +236,33 @@ def describe(plan: Plan) -> dict[str, Any]:
     return {"classes": {name: len(names) for name, names in plan.classes.items()}}
 
 
-def _rows_of(
-    source: Source, htypes: Mapping[str, str], *, splits: bool
-) -> tuple[dict[str, list[tuple[list[str], str]]], list[Problem]]:
+_ALONE = {
+    "text": "a text file beside no other file of its name",
+    "json": "a JSON file beside no other file of its name",
+}
+_HOW = "--notes rows, or notes='rows', makes a row of it; skip says that this is meant"
+
+
+def _notes(htypes: Mapping[str, str], notes: Literal["auto", "rows", "skip"]) -> list[str]:
+    """Return the texts and JSON files that are not imported."""
+    if notes == "rows":
+        return []
+    held = {_stem(name) for name, htype in htypes.items() if htype not in _ABOUT}
+    alone = [name for name, htype in htypes.items() if htype in _ABOUT and _stem(name) not in held]
+    if notes == "auto" and len({_stem(name) for name in alone}) >= len(held):
+        return []
+    return alone
+
+
+def _stem(name: str) -> str:
+    return name[: -len(suffix_of(name))]
+
+
+def _rows_of(htypes: Mapping[str, str], *, splits: bool) -> dict[str, list[tuple[list[str], str]]]:
     """Return the rows of each split: the files, and the class."""
     grouped: dict[str, list[str]] = {}
-    problems = []
-    for name in source.files:
-        if name in htypes:
-            grouped.setdefault(name[: -len(suffix_of(name))], []).append(name)
-        else:
-            problems.append(Problem(name, "a file of an unknown kind is not imported", 0))
+    for name in htypes:
+        grouped.setdefault(_stem(name), []).append(name)
     found: dict[str, list[tuple[list[str], str]]] = {}
     for stem, files in grouped.items():
         first, slash, rest = stem.partition("/")
@@ -232,7 +270,7 @@ def _rows_of(
         label = (rest if split else stem).rpartition("/")[0]
         for together in _apart(files, htypes):
             found.setdefault(split, []).append((together, label))
-    return dict(in_order(found)), problems
+    return dict(in_order(found))
 
 
 def _apart(files: list[str], htypes: Mapping[str, str]) -> Iterator[list[str]]:

@@ -157,6 +157,13 @@ def _images(source: Source) -> list[_Image]:
             f"{', '.join(apart[:_SHOWN])}",
             stacklevel=3,
         )
+    others = [name for name in source.files if suffix_of(name) not in IMAGE_KINDS]
+    if others:
+        warnings.warn(
+            f"{len(others):,} files of {source.shown} are no images of a known kind, and are left out: "
+            f"{', '.join(others[:_SHOWN])}{', ...' if len(others) > _SHOWN else ''}",
+            stacklevel=3,
+        )
     inside = [name for name in names if "/" in name]
     has_sets = all(name.count("/") > 1 for name in inside)
     items = []

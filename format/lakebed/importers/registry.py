@@ -181,6 +181,8 @@ def importer_of(name: str) -> Importer:
     if name not in known:
         near = get_close_matches(name, known, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "; auto finds out the format."
+        if set("./") & set(name):  # the name of a file
+            hint = "; the format comes before the source, and auto finds it out."
         raise IngestionError(f"no importer for {name!r}{hint} There are: {', '.join(sorted(known))}")
     return known[name]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import lakebed
     from lakebed.transforms.report import TransformReport
 
-# Rows left out that the dataset remembers; all of them are in the report's file.
+# Rows left out that the dataset remembers; where there are more, all of them are in the report's file.
 _REMEMBERED = 100
 _SHOWN = 10
 
@@ -53,7 +53,8 @@ class ImportReport:
     left_out
         The first 100 of them: {"where": ..., "reason": ...}.
     file
-        JSON lines of all of them; None if none was left out, or if there is no folder for temporary files.
+        JSON lines of all that this run left out, in the folder for temporary files, if they are more than the 10 that
+        are printed; else None.
     no_file
         Why there is no such file although it was needed.
     resumed
@@ -218,6 +219,8 @@ class ImportReport:
         lines += [f"    {entry['where']}: {entry['reason']}" for entry in self.left_out[:_SHOWN]]
         if self.file is not None:
             lines.append(f"  all of them: {self.file}")
+        elif len(self.left_out) > _SHOWN:  # an earlier run left some out
+            lines.append(f"    and {len(self.left_out) - _SHOWN:,} more, in ds.info['imports']")
         if self.no_file is not None:
             lines.append(f"  there is no list of all of them: {self.no_file}")
         return lines + _problem_lines([problem for problem in self.problems if not problem.rows])

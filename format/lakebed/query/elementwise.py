@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
+from lakebed.query import integers
 from lakebed.query.columns import (
     Column,
     Constant,
@@ -93,14 +94,29 @@ def wide(function: np.ufunc) -> Operation:
     return operation
 
 
+def _exact(function: np.ufunc) -> Operation:
+    """Return a sum, difference or product of numbers; of integers it is exact, or an error."""
+
+    def operation(a: Any, b: Any) -> Any:
+        a, b = _number(a), _number(b)
+        if a.dtype.kind in "biu" and b.dtype.kind in "biu":
+            return integers.computed(function, a, b)
+        return function(a, b, dtype=np.result_type(a.dtype, b.dtype))
+
+    return operation
+
+
 def _divide(a: Any, b: Any) -> Any:
     return np.true_divide(np.asarray(a, np.float64), np.asarray(b, np.float64))
 
 
 def _modulo(a: Any, b: Any) -> Any:
-    if _number(a).dtype.kind in "biu" and _number(b).dtype.kind in "biu" and np.any(np.equal(b, 0)):
+    a, b = _number(a), _number(b)
+    if a.dtype.kind not in "biu" or b.dtype.kind not in "biu":
+        return wide(np.mod)(a, b)
+    if np.any(np.equal(b, 0)):
         raise QueryError("division of an integer by zero with %", kind="runtime")
-    return wide(np.mod)(a, b)
+    return integers.remainder(a, b)
 
 
 def _power(a: Any, b: Any) -> Any:
@@ -108,9 +124,9 @@ def _power(a: Any, b: Any) -> Any:
 
 
 _ARITHMETIC: dict[str, Operation] = {
-    "+": wide(np.add),
-    "-": wide(np.subtract),
-    "*": wide(np.multiply),
+    "+": _exact(np.add),
+    "-": _exact(np.subtract),
+    "*": _exact(np.multiply),
     "/": _divide,
     "%": _modulo,
     "^": _power,
@@ -120,21 +136,21 @@ _ARITHMETIC: dict[str, Operation] = {
 def _number(value: Any) -> NDArray[Any]:
     array = np.asarray(value)
     if array.dtype.kind not in "biufc":
+        if array.dtype == object and array.size and all(isinstance(item, int) for item in array.flat):
+            raise QueryError("a number has more than 64 bits", kind="type")
         raise QueryError("arithmetic needs numbers", kind="type")
     return array
 
 
 def negative(column: Column) -> Column:
-    """Compute ``-column``; unsigned integers become signed ones that hold the result."""
+    """Compute ``-column``; integers become int64."""
     return mapped(column, _negated, "-")
 
 
 def _negated(values: NDArray[Any]) -> NDArray[Any]:
     values = _number(values)
-    if values.dtype.kind in "bu":
-        if values.dtype.itemsize == 8 and values.size and int(values.max()) > np.iinfo(np.int64).max:
-            raise QueryError("the negative of a number has more than 64 bits", kind="runtime")
-        values = values.astype({1: np.int16, 2: np.int32}.get(values.dtype.itemsize, np.int64))
+    if values.dtype.kind in "biu":
+        return integers.negated(values)
     return np.asarray(np.negative(values))
 
 
@@ -330,7 +346,18 @@ def _even(left: Column, right: Column, operation: Operation) -> Column | None:
     except ValueError:
         return None
     missing = either(left.missing, right.missing)
-    return Numbers(np.asarray(operation(first, second)), missing)
+    try:
+        return Numbers(np.asarray(operation(first, second)), missing)
+    except QueryError:
+        if missing is None:
+            raise
+    # What stands where values are missing may have no result.
+    kept = np.flatnonzero(~missing)
+    sides = [side[kept] if isinstance(of, Numbers) else side for side, of in ((first, left), (second, right))]
+    found = np.asarray(operation(*sides))
+    values = np.zeros((len(missing), *found.shape[1:]), found.dtype)
+    values[kept] = found
+    return Numbers(values, missing)
 
 
 def _aligned(left: Column, right: Column) -> tuple[Any, Any]:

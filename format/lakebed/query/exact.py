@@ -160,7 +160,12 @@ def joint(arrays: Sequence[NDArray[Any]]) -> np.dtype[Any]:
         return np.dtype(np.int64)
     if all(array.dtype.kind != "i" or not array.size or int(array.min()) >= 0 for array in arrays):
         return np.dtype(np.uint64)
-    raise QueryError(
+    raise no_column()
+
+
+def no_column() -> QueryError:
+    """Return the error for integers that have no type in common."""
+    return QueryError(
         "negative integers and such beyond 2**63 - 1 make no column of 64-bit integers: CAST(x AS float64), or AS text",
         kind="type",
     )

@@ -259,10 +259,11 @@ class Execution:
                     raise query_error(self.work.text, given.at, error.kind, error.message) from error
             made = Grouped(relation, *groups(joined(numbers)))
             self.work.watch.hold(made.members.nbytes)
-        names = Names(
+        entries = (
             Entry(entry.table, entry.column, entry.name, entry.info.grouped(), entry.is_behind)
             for entry in source.names.entries
         )
+        names = Names(entries, source.names.stored)
         found = From(made, names)
         if node.having is not None and not self.work.is_dry:
             inner = self.binder(found, tables, is_grouped=True)

@@ -160,7 +160,7 @@ def _both(left: From, right: From, lefts: Rows, rights: Rows) -> From:
             columns[name] = (side, entry.name)
             entries.append(Entry(entry.table, entry.column, name, entry.info, entry.is_behind))
     relation = Combined([(left.relation, lefts), (right.relation, rights)], columns)
-    return From(relation, Names(entries))
+    return From(relation, Names(entries, left.names.stored + right.names.stored))
 
 
 def _side_by_side(left: From, right: From) -> From:
@@ -273,4 +273,4 @@ def _merged(found: From, left: From, using: tuple[str, ...], kind: str) -> From:
             name = f"{entry.column}="
             outputs[name] = merged
             entries.append(Entry(None, entry.column, name, merged.info))
-    return From(Projected(found.relation, outputs), Names(entries))
+    return From(Projected(found.relation, outputs), Names(entries, found.names.stored))

@@ -36,7 +36,7 @@ _NAME = re.compile(r"[^\W\d_]\w*")
 _NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _VERSION = re.compile(r"[A-Za-z0-9_~^./+-]+")
 _OPERATOR = re.compile("|".join(map(re.escape, OPERATORS)))
-_LARGEST = 2**63
+_LARGEST = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)

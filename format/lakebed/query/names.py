@@ -33,15 +33,22 @@ class Entry:
 
 
 class Names:
-    """The columns that a query may name."""
+    """The columns that a query may name.
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    Parameters
+    ----------
+    stored
+        The relations that they come from, to be asked for hidden tensors.
+    """
+
+    def __init__(self, entries: Iterable[Entry], stored: Iterable[Relation] = ()) -> None:
         self.entries = list(entries)
+        self.stored = tuple(stored)
 
     @classmethod
     def of(cls, relation: Relation, table: str | None = None) -> Names:
         """Return the columns of a relation, all of one table."""
-        return cls(Entry(table, name, name, relation.infos) for name in relation.names)
+        return cls((Entry(table, name, name, relation.infos) for name in relation.names), [relation])
 
     @property
     def tables(self) -> list[str]:
@@ -71,6 +78,14 @@ class Names:
             if self.find(None, table):
                 hint = f"; {table} is a column: a part of a JSON value is {table}['{column}']"
             raise query_error(text, at, "unknown_column", f"there is no table {table!r}{hint}")
+        if any(column in relation.hidden() for relation in self.stored):
+            raise query_error(
+                text,
+                at,
+                "unknown_column",
+                f"{column!r} is a hidden tensor, which is no column; a view that names it has it as one: "
+                f"ds[[{column!r}, ...]].query(...)",
+            )
         known = [e.column for e in self.all_of(table)]
         hint = near(column, known)
         if not hint.startswith("; did"):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
+from lakebed.query import integers
 from lakebed.query.by_size import by_size
 from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts, by_row
 
@@ -96,12 +97,18 @@ def _filled(function: Reduce, empty: Any) -> Reduce:
 
 
 def _total(values: NDArray[Any], axis: Any = None) -> Any:
-    """Sum in the dtype of the values, as the language does; booleans and small integers in 64 bits."""
-    return np.sum(_countable(values), axis=axis if isinstance(axis, tuple) else _axes(values, axis))
+    """Sum in the dtype of the values, as the language does; booleans and integers in 64 bits, exact or an error."""
+    axis = axis if isinstance(axis, tuple) else _axes(values, axis)
+    if _countable(values).dtype.kind in "iu":
+        return integers.total(values, axis)
+    return np.sum(values, axis=axis)
 
 
 def _product(values: NDArray[Any], axis: Any = None) -> Any:
-    return np.prod(_countable(values), axis=axis if isinstance(axis, tuple) else _axes(values, axis))
+    axis = axis if isinstance(axis, tuple) else _axes(values, axis)
+    if _countable(values).dtype.kind in "iu":
+        return integers.product(values, axis)
+    return np.prod(values, axis=axis)
 
 
 def _countable(values: NDArray[Any]) -> NDArray[Any]:
@@ -221,10 +228,16 @@ def _of_uneven(name: str, column: Ragged) -> NDArray[Any] | None:
         flat = _countable(column.flat)
         if name in ("SUM", "PROD"):
             dtype = np.sum(np.empty(0, flat.dtype)).dtype
-            flat = flat.astype(dtype, copy=False)
-        values = np.full(len(sizes), empty, flat.dtype)
-        if held.any():
-            values[held] = function.reduceat(flat, offsets[:-1][held])
+            flat = flat if flat.dtype.kind in "iu" else flat.astype(dtype, copy=False)
+        else:
+            dtype = flat.dtype
+        if not held.any():
+            return np.full(len(sizes), empty, dtype)
+        starts = offsets[:-1][held]
+        of_integers = _OF_INTEGERS.get(name) if flat.dtype.kind in "iu" else None
+        found = function.reduceat(flat, starts) if of_integers is None else of_integers(flat, starts)
+        values = np.full(len(sizes), empty, found.dtype)
+        values[held] = found
         return values
     if name in ("AVG", "L1_NORM", "L2_NORM", "LINF_NORM"):
         return _derived(name, column.flat, offsets, held, sizes)
@@ -248,6 +261,9 @@ _REDUCEAT: dict[str, tuple[np.ufunc, int]] = {
     "AMIN": (np.minimum, 0),
     "AMAX": (np.maximum, 0),
 }
+
+
+_OF_INTEGERS: dict[str, Reduce] = {"SUM": integers.totals, "PROD": integers.products}
 
 
 def _derived(

@@ -65,6 +65,10 @@ class Relation(ABC):
         """The columns in order."""
         return list(self.infos)
 
+    def hidden(self) -> Sequence[str]:
+        """Return the names of hidden tensors of the dataset, which are no columns."""
+        return ()
+
     def shapes(self, name: str, places: Rows) -> Column:
         """Return the shapes of some samples of a column."""
         return shape_of(self.read(name, places))
@@ -130,6 +134,12 @@ class Stored(Relation):
 
     def __len__(self) -> int:
         return len(self.places)
+
+    def hidden(self) -> Sequence[str]:
+        """Return the names of hidden tensors of the dataset, but of those that the table names."""
+        snapshot = self.table.session.schema()
+        shown = {*snapshot.names(), *self.table.names}
+        return [name for name in snapshot.names(hidden=True) if name not in shown]
 
     def column(self, name: str) -> StoredColumn:
         """Return what reads a tensor."""

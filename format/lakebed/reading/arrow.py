@@ -73,7 +73,8 @@ def _item_type(reader: SampleReader) -> pa.DataType:
         return pa.list_(pa.list_(pa.list_(value)))
     if len(meta.max_shape) == 0 or reader.is_scalar:
         logical = logical_type(reader.state.info.get("logical_type"))
-        return logical if logical is not None and logical.bit_width == dtype.itemsize * 8 else value
+        holds = logical is not None and dtype.kind in "iu" and logical.bit_width == dtype.itemsize * 8
+        return logical if holds else value
     fixed = reader.is_fixed and reader.came_as_list != "list"
     for extent in reversed(meta.max_shape):
         value = pa.list_(value, int(extent)) if fixed else pa.list_(value)
@@ -177,10 +178,16 @@ def _validity(mask: NDArray[np.bool_] | None) -> pa.Buffer | None:
 
 
 def number_array(values: NDArray[Any], kind: pa.DataType, mask: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return numbers as an Arrow array over the same memory; True in `mask` is a null."""
+    """Return numbers as an Arrow array, over the same memory but for booleans and days; True in `mask` is a null."""
     if values.dtype == np.bool_:
         bits = pa.py_buffer(np.packbits(values, bitorder="little"))
         return pa.Array.from_buffers(pa.bool_(), len(values), [_validity(mask), bits])
+    if (
+        values.dtype.kind == "M" and kind.bit_width < values.dtype.itemsize * 8
+    ):  # days, which Arrow counts in 32 bits
+        gone = np.isnat(values)
+        mask = gone if mask is None else mask | gone
+        values = values.view(np.int64).astype(np.int32)
     return pa.Array.from_buffers(kind, len(values), [_validity(mask), pa.py_buffer(values)])
 
 

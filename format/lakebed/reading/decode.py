@@ -101,7 +101,8 @@ class Decoder:
     def empty_tensor(self) -> EmptyTensorError:
         """Return the error for reading a tensor of which neither dtype nor rank is known."""
         return EmptyTensorError(
-            f"tensor {self.name!r} has only empty samples so far: it has neither dtype nor rank to read them with"
+            f"tensor {self.name!r} has only empty samples so far, which tell no shape to read them with; leave it out "
+            "until it has another, as in batches(..., tensors=[...])"
         )
 
     def shape_of(self, shape: Shape | None) -> Shape:

@@ -184,14 +184,14 @@ def columns_of(samples: Mapping[str, Any]) -> dict[str, Any]:
     SampleExtendError
         If one is no column.
     """
-    columns = {name: _column(values) for name, values in samples.items()}
+    columns = {name: _column(values, name) for name, values in samples.items()}
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"Incoming samples are not of equal lengths. Incoming sample sizes: {lengths}")
     return columns
 
 
-def _column(values: Any) -> Any:
+def _column(values: Any, name: str) -> Any:
     """Return a column that has a length and can be sliced."""
     if type(values) in (np.ndarray, list):
         return values
@@ -207,9 +207,10 @@ def _column(values: Any) -> Any:
         if isinstance(values, pa.Array | pa.ChunkedArray):
             return values
         return pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values)
-    if isinstance(values, str | bytes | Mapping):
+    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
         raise SampleExtendError(
-            f"a column of samples must be an array or a list, not one {type(values).__name__}"
+            f"column {name!r}: a column of samples must be an array or a list, not one {type(values).__name__}; "
+            "append takes one row"
         )
     return list(values)
 

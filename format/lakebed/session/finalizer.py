@@ -11,8 +11,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 from lakebed import process_hooks
+from lakebed.errors import LakebedError
+
+if TYPE_CHECKING:
+    from lakebed.session.session import Session
+    from lakebed.versions.state import Snapshot
 
 Close = Callable[[], None]
 
@@ -100,6 +106,42 @@ def close_finally(close: Close) -> None:
     """Close something that nothing refers to any more: now, or in a thread if the garbage collector has found it."""
     if not _closer.close_later(close):
         close()
+
+
+def close_session(session: Session) -> None:
+    """Close a session that nobody holds any more; what can not be stored is one line of the log: no caller is there.
+
+    A fault of the library itself is raised, and shown with its traceback.
+    """
+    waiting = ""
+    try:
+        with session.mutex:
+            if session.has_unpublished:
+                waiting = _added(session.snapshot, session.schema())
+            session.close()
+    except LakebedError as error:
+        import logging
+
+        logging.getLogger(__name__).error(  # noqa: TRY400 - users need no traceback of an error that says it all
+            "%s of %s, branch %r, could not be stored: %s",
+            waiting or "changes",
+            session.storage.url,
+            session.branch,
+            error,
+        )
+
+
+def _added(before: Snapshot, after: Snapshot) -> str:
+    """Say what a version has that an earlier one has not."""
+    lengths = {name: after.tensor(name).length for name in after.names()}
+    known = {name: state.length for name in lengths if (state := before.find(name)) is not None}
+    new = [name for name in lengths if name not in known]
+    rows = max((length - known.get(name, 0) for name, length in lengths.items()), default=0)
+    told = [f"{rows:,} new row{'s' if rows > 1 else ''}"] if rows > 0 else []
+    if new:
+        listed = ", ".join(map(repr, new[:5])) + (f" and {len(new) - 5:,} more" if len(new) > 5 else "")
+        told.append(f"new tensor{'s' if len(new) > 1 else ''} {listed}")
+    return " and ".join(told) or "changes"
 
 
 # Called with the phase and a dictionary that is not empty, which means: to the end.

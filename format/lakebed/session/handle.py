@@ -5,10 +5,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakebed.dataclass import dataclass, field
-from lakebed.session.finalizer import close_finally
+from lakebed.session.finalizer import close_finally, close_session
 from lakebed.session.session import Session
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Handle:
         self._last_left = -1  # the epoch in which another version was checked out last
         self._left: dict[int, str] = {}  # commits that were left by a checkout, by epoch
         self._older: weakref.WeakValueDictionary[str, Handle] = weakref.WeakValueDictionary()
-        weakref.finalize(self, close_finally, session.close)
+        weakref.finalize(self, close_finally, partial(close_session, session))
 
     def leave(self, epoch: int, commit: str | None) -> None:
         """Note that another version was checked out in this epoch; ``commit`` is what was there, if it was one."""

@@ -56,7 +56,7 @@ def drop_deleted(storage: Storage) -> None:
         if session.has_unpublished:
             session.drop_unpublished()
             warnings.warn(
-                f"the dataset {storage.url} was deleted by another program while it was written here; what was not "
+                f"the dataset {storage.url} was deleted while it was written here; what was not "
                 "published of it is dropped, as a new dataset is made in its place",
                 stacklevel=2,
             )

@@ -13,6 +13,8 @@ from lakebed.transforms.work import Failure, LeftOut
 # Items that are told in full; all of them are in the file.
 SHOWN_FAILURES = 1000
 
+_PRINTED = 10
+
 
 @dataclass(frozen=True, slots=True)
 class SkippedItem:
@@ -45,7 +47,8 @@ class TransformReport:
     errors
         The first 1,000 of both.
     file
-        JSON lines of all of them; None if none was left out, or if there is no folder for temporary files.
+        JSON lines of all of them, in the folder for temporary files, if they are more than the 10 that are printed;
+        else None.
     no_file
         Why there is no such file although it was needed.
     seconds
@@ -70,12 +73,12 @@ class TransformReport:
             f"No. of samples successfully processed: {done} ({round(share, 2)}%)",
             f"No. of samples skipped: {self.skipped} ({round(100 - share, 2)}%)",
         ]
-        for entry in self.errors[:10]:
+        for entry in self.errors[:_PRINTED]:
             what = "" if entry.item is None else f" ({entry.item})"
             lines.append(f"  sample {entry.index}{what}: {entry.cause}")
         if self.skipped_rows:
             lines.insert(2, f"No. of rows skipped: {self.skipped_rows}")
-        more = self.skipped + self.skipped_rows - sum(entry.rows for entry in self.errors[:10])
+        more = self.skipped + self.skipped_rows - sum(entry.rows for entry in self.errors[:_PRINTED])
         if more:
             lines.append(f"  and {more} more")
         if self.file is not None:
@@ -111,10 +114,16 @@ class SkippedLog:
             self._file.flush()
 
     def _add(self, found: SkippedItem) -> None:
-        if len(self._report.errors) < SHOWN_FAILURES:
-            self._report.errors.append(found)
-        if self._file is None and self._report.no_file is None:
+        earlier = self._report.errors
+        if self._file is None and self._report.no_file is None and len(earlier) >= _PRINTED:
             self._open()
+            for one in earlier:
+                self._write(one)
+        self._write(found)
+        if len(earlier) < SHOWN_FAILURES:
+            earlier.append(found)
+
+    def _write(self, found: SkippedItem) -> None:
         if self._file is not None:
             told = {"index": found.index, "item": found.item, "cause": found.cause, "rows": found.rows}
             self._file.write(json.dumps(told) + "\n")

@@ -574,7 +574,9 @@ def test_a_dataset_is_made_anew_where_its_folder_was_deleted_before_all_of_it_wa
     for value in range(5):
         old.x.append(value)
     shutil.rmtree(tmp_path / "ds")
-    with pytest.warns(UserWarning, match=r"deleted by another program.*not published of it is dropped"):
+    with pytest.warns(
+        UserWarning, match=r"deleted while it was written here.*not published of it is dropped"
+    ):
         new = lakebed.empty(tmp_path / "ds")
     new.create_tensor("x", dtype="int64").extend([7, 8])
     del old

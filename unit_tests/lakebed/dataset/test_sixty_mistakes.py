@@ -72,7 +72,7 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda ds: ds.n.append([1, "x"]), "the tensor holds int32, not text"),
     (lambda ds: ds.n.append(np.zeros((2, 2), "i4")), "expected to be 1, actual length is 2: (2, 2)"),
     (lambda ds: ds.n.extend([4, 2**40]), "1099511627776 does not fit int32"),
-    (lambda ds: ds.n.extend(5), "'int' object is not iterable"),
+    (lambda ds: ds.n.extend(5), "a column of samples must be an array or a list, not one int"),
     (lambda ds: ds.f.append(1e300), "1e+300 does not fit float32"),
     (lambda ds: ds.lab.append(1.5), "1.5 does not fit uint32"),
     (lambda ds: ds.lab.append(-1), "-1 does not fit uint32"),
@@ -119,7 +119,10 @@ MISTAKES: list[tuple[Call, str]] = [
     # options
     (lambda ds: ds.create_tensor("x", htype="image"), "Available compressors: ['bmp'"),
     (lambda ds: ds.create_tensor("x", htype="video"), "Available compressors: ['avi', 'mkv', 'mp4']"),
-    (lambda ds: ds.create_tensor("x", htype="picture"), "Htype 'picture' does not exist. Available htypes:"),
+    (
+        lambda ds: ds.create_tensor("x", htype="picture"),
+        "Htype 'picture' does not exist; did you mean 'image'? Available htypes:",
+    ),
     (lambda ds: ds.create_tensor("x", dtype="int33"), "Invalid value 'int33' for tensor meta key 'dtype'"),
     (
         lambda ds: ds.create_tensor("x", htype="image", sample_compression="jpg2"),

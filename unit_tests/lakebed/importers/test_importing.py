@@ -55,12 +55,40 @@ def test_what_is_left_out_is_counted_and_remembered(photos: Path, tmp_path: Path
     assert sum(report.reasons.values()) == 1
     assert report.left_out[0]["where"] == "train/dog/broken.jpg"
     assert "no known kind of file" in report.left_out[0]["reason"]
-    assert report.file is not None
-    assert json.loads(Path(report.file).read_text())["item"] == "train/dog/broken.jpg"
+    assert report.file is None  # the report says it all
     (remembered,) = lakebed.load(tmp_path / "lake").info[INFO]
     assert remembered["state"] == "done"
     assert remembered["skipped"] == 1
     assert remembered["source"] == str(photos)
+
+
+@pytest.mark.parametrize("count", [10, 11])
+def test_a_file_of_what_is_left_out_is_kept_where_the_report_is_too_short_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Clean imports, and those that leave out little, put nothing into the folder for temporary files."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "photos").mkdir()
+    for number in range(count):
+        (tmp_path / f"photos/{number:02}.jpg").write_bytes(b"no photo")
+    Image.new("RGB", (8, 6)).save(tmp_path / "photos/99.jpg")
+    report = lakebed.import_from("folder", tmp_path / "photos", "mem://", progressbar=False)
+    assert (report.written, report.skipped) == (1, count)
+    shown = str(report)
+    if count == 10:
+        assert report.file is None
+        assert not list((tmp_path / "temporary").iterdir())
+        assert all(f"{number:02}.jpg: " in shown for number in range(count))
+    else:
+        lines = Path(str(report.file)).read_text().splitlines()
+        assert [json.loads(line)["item"] for line in lines] == [f"{number:02}.jpg" for number in range(count)]
+        assert f"all of them: {report.file}" in shown
+
+
+def test_a_source_where_the_format_belongs_is_told(photos: Path) -> None:
+    with pytest.raises(IngestionError, match=r"no importer for 't\.csv'; the format comes before the source"):
+        lakebed.import_from("t.csv", photos, "mem://")
 
 
 def test_strict_fails_at_the_first_and_names_it(photos: Path, tmp_path: Path) -> None:
@@ -232,8 +260,10 @@ def test_without_a_folder_for_temporary_files_what_is_left_out_is_told_all_the_s
     photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a container whose file system is read-only; the first hundred are in the dataset."""
+    for number in range(10):
+        (photos / f"train/dog/broken{number}.jpg").write_bytes(b"no photo")
     monkeypatch.setattr(tempfile, "tempdir", str(photos / "nowhere"))
     report = lakebed.import_from("folder", photos, "mem://", progressbar=False)
-    assert (report.written, report.skipped, report.file) == (6, 1, None)
+    assert (report.written, report.skipped, report.file) == (6, 11, None)
     assert "there is no list of all of them" in str(report)
-    assert len(report.dataset.info["imports"][0]["left_out"]) == 1
+    assert len(report.dataset.info["imports"][0]["left_out"]) == 11

@@ -91,12 +91,15 @@ def test_what_is_no_image_is_told(pets: Path, tmp_path: Path) -> None:
     """A damaged file, one without a class, and a second kind of file are warned of."""
     (pets / "cat" / "9.png").write_bytes(b"no image")
     picture(pets / "alone.png")
+    (pets / "README.txt").write_text("read me")
     with pytest.warns(UserWarning, match="left out") as told:
         ds = lakebed.ingest_classification(pets, tmp_path / "d", summary=False, progressbar=False)
     assert len(ds) == 6
     text = " ".join(str(one.message) for one in told)
     assert "alone.png" in text
     assert "9.png" in text
+    assert "1 files of" in text
+    assert "README.txt" in text
 
 
 def test_refusals(pets: Path, tmp_path: Path) -> None:

@@ -61,6 +61,44 @@ def test_a_folder_as_systems_and_people_leave_it(tmp_path: Path) -> None:
     ]
 
 
+def test_a_readme_among_images_is_no_row(tmp_path: Path) -> None:
+    """It is told instead, and never lost in silence; captions beside their images stay in their rows."""
+    for name in ("cat/1.jpg", "cat/2.jpg", "dog/3.jpg"):
+        jpeg(tmp_path / name)
+    (tmp_path / "dog/3.txt").write_text("a dog")
+    (tmp_path / "README.txt").write_text("read me")
+    (tmp_path / "cat/meta.json").write_text("{}")
+    report = brought("folder", tmp_path)
+    assert [(p.where, p.rows, "--notes rows" in p.reason) for p in report.problems] == [
+        ("README.txt", 0, True),
+        ("cat/meta.json", 0, True),
+    ]
+    assert "README.txt" in str(report)
+    assert report.written == 3
+    assert set(report.dataset.tensors) == {"images", "text", "labels", "file"}
+    assert report.dataset.text.data()["value"] == ["", "", "a dog"]
+    with pytest.raises(IngestionError, match=r"README\.txt.*skip says that this is meant"):
+        brought("folder", tmp_path, strict=True)
+    report = brought("folder", tmp_path, strict=True, notes="skip")
+    assert report.written == 3
+    assert "2 texts and JSON files" in report.found
+    report = brought("folder", tmp_path, notes="rows")
+    assert (report.written, report.problems) == (5, [])
+    assert "read me" in report.dataset.text.data()["value"]
+
+
+def test_a_folder_of_texts_with_a_logo_is_one_of_texts(tmp_path: Path) -> None:
+    """Texts that are as many as what is beside them are rows."""
+    for name in ("good/1", "good/2", "bad/3"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.txt").write_text(name)
+    jpeg(tmp_path / "logo.jpg")
+    report = brought("folder", tmp_path)
+    assert (report.written, report.problems) == (4, [])
+    (tmp_path / "logo.jpg").unlink()
+    assert brought("folder", tmp_path).dataset.text.data()["value"] == ["bad/3", "good/1", "good/2"]
+
+
 def test_a_dataset_inside_of_the_source_is_no_part_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

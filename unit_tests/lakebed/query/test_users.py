@@ -221,3 +221,24 @@ def test_mistakes_are_told_with_what_to_do(text: str, message: str) -> None:
     with pytest.raises(QueryError, match=message) as caught:
         ds.query(text)
     assert caught.value.line == 1
+
+
+def test_a_hidden_tensor_is_told_with_what_to_do() -> None:
+    """Where it is named, in joins, groups and filters too; what the error advises works."""
+    ds = lakebed.empty("mem://hidden")
+    ds.create_tensor("a", dtype="int64").extend([1, 2, 3])
+    ds.create_tensor("secret", dtype="int64", hidden=True).extend([7, 8, 9])
+    other = 'FROM "mem://hidden" AS p JOIN "mem://hidden" AS q USING (a)'
+    for text in ("secret > 7", "sum(secret) > 7 GROUP BY a"):
+        with pytest.raises(QueryError, match=r"'secret' is a hidden tensor.*ds\[\['secret', \.\.\.\]\]"):
+            ds.query(f"SELECT * WHERE {text}")
+    with pytest.raises(QueryError, match="is a hidden tensor"):
+        ds.query("SELECT count(*) AS n GROUP BY secret")
+    with pytest.raises(QueryError, match="is a hidden tensor"):
+        lakebed.query(f"SELECT p.secret {other}")
+    with pytest.raises(QueryError, match="is a hidden tensor"):
+        ds.filter("secret == 7")
+    with pytest.raises(QueryError, match="there is no column 'secre'; there are a"):
+        ds.query("SELECT secre")
+    found = ds[["a", "secret"]].query("SELECT a, secret + 1 AS more WHERE secret > 7")
+    assert found.to_pandas().to_dict("list") == {"a": [2, 3], "more": [9, 10]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -155,3 +156,48 @@ for name in ("found", "kept"):
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
     assert [len(lakebed.load(tmp_path / name).x) for name in ("found", "kept")] == [2, 2]
+
+
+UNSTORED = """
+import gc, logging, shutil, sys, lakebed
+ds = lakebed.empty(sys.argv[1])
+ds.create_tensor("x").extend([1, 2])
+ds.flush()
+ds.x.extend([3, 4, 5])
+ds.create_tensor("y")
+shutil.rmtree(sys.argv[1])
+if sys.argv[2] == "dropped":
+    del ds
+elif sys.argv[2] == "collected":
+    ring = [ds]
+    ring.append(ring)
+    del ds, ring
+    gc.collect()
+"""
+
+
+@pytest.mark.parametrize("how", ["open", "dropped", "collected"])
+def test_a_deleted_dataset_is_one_line_at_the_end(tmp_path: Path, how: str) -> None:
+    """What could not be stored, where, and why: no traceback, however the dataset ends."""
+    program = [sys.executable, "-c", UNSTORED, str(tmp_path / "ds"), how]
+    done = subprocess.run(program, check=True, timeout=PATIENCE, capture_output=True, text=True)
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"3 new rows and new tensor 'y' of {tmp_path / 'ds'}, branch 'main'")
+    assert "could not be stored: " in line
+    assert "was deleted" in line
+    assert "Traceback" not in done.stderr
+
+
+def test_a_deleted_dataset_is_logged_and_nothing_is_raised(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Changes without new rows are named as such."""
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor("x").extend([1, 2])
+    ds.flush()
+    ds.x[0] = 7
+    shutil.rmtree(tmp_path / "ds")
+    del ds
+    [record] = caplog.records
+    assert record.levelname == "ERROR"
+    assert record.getMessage().startswith(f"changes of {tmp_path / 'ds'}, branch 'main', could not be stored")

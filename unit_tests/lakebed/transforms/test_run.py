@@ -338,9 +338,7 @@ def test_items_that_fail_can_be_left_out(
     assert [a for a, _ in rows(ds)] == [i for i in range(100) if i != 40]
     assert (report.items, report.rows, report.skipped) == (100, 99, 1)
     assert (report.errors[0].index, report.errors[0].item) == (40, "40")
-    lines = Path(report.file).read_text().splitlines()
-    assert len(lines) == 1
-    assert '"index": 40' in lines[0]
+    assert report.file is None  # the report says it all
     assert "No. of samples skipped: 1 (1.0%)" in capsys.readouterr().out
 
 

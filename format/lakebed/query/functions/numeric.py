@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query import keys
+from lakebed.query import integers, keys
 from lakebed.query.bound import FLAG, NUMBER, Given, Info, merged
 from lakebed.query.by_size import by_size, count_different
 from lakebed.query.columns import (
@@ -99,6 +99,8 @@ def _float(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _absolute(values: Any) -> Any:
     values = np.asarray(values)
+    if values.dtype.kind == "i":
+        return integers.absolute(values)
     return values if values.dtype.kind in "bu" else np.abs(values)
 
 

@@ -141,30 +141,60 @@ def _encode_bytes(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Enco
 
 
 def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Any:
-    """Convert dates and times to the unit that the tensor's numbers have.
+    """Convert dates and times to the unit that the tensor's numbers have, or to one that fills its dtype.
 
     Raises
     ------
     TensorDtypeMismatchError
-        If the tensor holds plain numbers, other kinds of moments, or a unit that would lose digits.
+        If the tensor holds plain numbers, other kinds of moments, or a unit that would lose digits; if its dtype can
+        hold none.
     """
     import pyarrow as pa
 
     from lakebed.reading.arrow import logical_type
 
-    known = info.get("logical_type")
-    if not pa.types.is_temporal(array.type) or known == str(array.type) or not (known or meta.length):
+    if not pa.types.is_temporal(array.type):
         return array
+    known = info.get("logical_type")
+    if known == str(array.type):
+        return array
+    if not (known or meta.length):
+        if meta.dtype is None or _bits_of_moments(meta.dtype, array.type) == array.type.bit_width:
+            return array
+        return array.cast(pa.date64() if pa.types.is_date(array.type) else pa.time64("us"))
     kind = logical_type(known)
     zoned = [getattr(k, "tz", None) is not None for k in (kind, array.type)]
     try:
         if kind is None or zoned[0] != zoned[1]:
             raise pa.ArrowInvalid("they do not mean the same")
-        return array.cast(kind)
+        found = array.cast(kind)
+        is_cut = pa.types.is_timestamp(array.type) and not pa.types.is_timestamp(kind)
+        # Arrow drops the time of day without a word, or the day.
+        if is_cut and not (pa.types.is_date(kind) and found.cast(array.type).equals(array)):
+            raise pa.ArrowInvalid("a part of them would be lost")
     except pa.ArrowException as error:
         raise TensorDtypeMismatchError(
             f"the tensor holds {known or 'plain numbers'}, the values are {array.type}: {error}"
         ) from error
+    return found
+
+
+def _bits_of_moments(name: str, kind: Any) -> int:
+    """Return the bits that a tensor has for each date or time.
+
+    Raises
+    ------
+    TensorDtypeMismatchError
+        If it holds no integers, or too narrow ones.
+    """
+    dtype = np.dtype(name)
+    bits = dtype.itemsize * 8
+    if dtype.kind not in "iu" or bits < kind.bit_width:
+        raise TensorDtypeMismatchError(
+            f"{kind} is stored as an integer of {kind.bit_width} bits, and the tensor holds {name}: create it with "
+            "dtype='int64', or without a dtype"
+        )
+    return bits
 
 
 def files(array: pa.Array) -> list[Sample | None]:

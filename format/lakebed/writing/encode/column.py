@@ -41,6 +41,8 @@ from lakebed.writing.encode.missing_values import (
 from lakebed.writing.encode.rows import encode_rows, infer_htype
 from lakebed.writing.encode.sequences import flattened
 
+_OF_TIMES = ("s", "ms", "us", "ns")
+_OF_DATES = ("Y", "M", "W", "D")
 _MOMENTS = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
@@ -111,7 +113,7 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
     elif is_arrow(values) and not meta.is_sequence:
         values = arrow_links(values)
         linking = None if linking is None else linking.of_others()
-    if isinstance(values, str | bytes | Mapping):
+    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
         raise InvalidKeyTypeError(
             f"a column of samples must be an array or a list, not one {type(values).__name__}"
         )
@@ -122,7 +124,7 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
     if _are_moments(rows, kinds, meta):
         import pyarrow as pa
 
-        return Column(list(encode_arrow_rows(pa.array(rows), meta, info)))
+        return Column(list(encode_arrow_rows(pa.array(_in_arrow_units(rows)), meta, info)))
     items = None
     if meta.is_sequence:
         rows, items = flattened(rows)
@@ -137,9 +139,33 @@ def _are_moments(rows: Samples, kinds: set[type] | None, meta: TensorMeta) -> bo
     """Whether samples are dates, times or durations of Python or NumPy: they are stored as Arrow has them."""
     if meta.is_sequence or meta.is_link or htype_named(meta.htype).name != "generic":
         return False
+    if meta.dtype is not None and np.dtype(meta.dtype).kind in "mM":  # it counts as NumPy does
+        return False
     if kinds is None:
         return isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype.kind in "mM"
     return any(issubclass(kind, _MOMENTS) for kind in kinds)
+
+
+def _in_arrow_units(rows: Samples) -> Samples:
+    """Return moments of NumPy in the units that Arrow has: days, which are dates, and seconds and their parts."""
+    if isinstance(rows, np.ndarray) and rows.dtype.kind in "mM":
+        unit = np.datetime_data(rows.dtype)[0]
+        is_date = rows.dtype.kind == "M" and unit in _OF_DATES
+        return rows if unit in _OF_TIMES else rows.astype("M8[D]" if is_date else f"{rows.dtype.kind}8[s]")
+    return [_in_arrow_unit(value) if isinstance(value, np.generic) else value for value in rows]
+
+
+def _in_arrow_unit(value: Any) -> Any:
+    if not isinstance(value, np.datetime64 | np.timedelta64):
+        return value
+    if np.isnat(value):
+        return None
+    unit = np.datetime_data(value.dtype)[0]
+    if unit in _OF_TIMES:
+        return value
+    if value.dtype.kind == "M" and unit in _OF_DATES:
+        return value.astype("M8[D]").item()
+    return value.astype(f"{value.dtype.kind}8[s]")
 
 
 __all__ = ["encode_column", "encode_one", "is_arrow", "ranked"]
