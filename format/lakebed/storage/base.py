@@ -41,6 +41,33 @@ class Summed(tuple["bytes | memoryview", ...]):  # noqa: SLOT001 - what is of va
         return found
 
 
+class Shown(Summed):
+    """Content whose checksums its writer takes while a storage writes it.
+
+    A storage that has copied some of it, on the way to a file, may show the copy, which the processor still has in its
+    cache: in order, from the first byte to the last, each once, before it writes it. Who shows nothing does no wrong.
+
+    Parameters
+    ----------
+    pieces, is_same
+        As of `Summed`; asked only after it was written.
+    see
+        Takes the place in the content, and the bytes from there on. From 0 on it begins anew.
+    """
+
+    see: Callable[[int, memoryview], None]
+
+    def __new__(
+        cls,
+        pieces: Iterable[bytes | memoryview],
+        is_same: Callable[[Buffer], bool],
+        see: Callable[[int, memoryview], None] = lambda _, __: None,
+    ) -> Self:
+        found = super().__new__(cls, pieces, is_same)
+        found.see = see
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Stat:
     """Size in bytes and identity of one stored object; the etag differs whenever the object was replaced."""

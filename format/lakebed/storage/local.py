@@ -29,7 +29,7 @@ from lakebed.errors import (
     TruncatedReadError,
     UnsafePathError,
 )
-from lakebed.storage.base import Stat, StorageTraits, Tail, check_spans, pieces
+from lakebed.storage.base import Shown, Stat, StorageTraits, Tail, check_spans, pieces
 from lakebed.storage.disk import (
     OpenFiles,
     clone,
@@ -266,7 +266,11 @@ class LocalStorage:
                             renames.append((temporary, path))
                             return fd
 
-                        write(opened.open(create), content)
+                        fd, data = opened.open(create), group[0][1]
+                        if write is write_file and isinstance(data, Shown) and len(group) == 1:
+                            write_file(fd, content, data.see)
+                        else:
+                            write(fd, content)
                         if not durable:
                             opened.close_last()
                     if not durable:
