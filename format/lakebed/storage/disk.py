@@ -454,8 +454,6 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
     LockedException
         If another process holds it for longer than `wait` seconds.
     """
-    from lakebed.jitter import JITTER
-
     began = time.monotonic()
     file = None
     try:
@@ -466,6 +464,8 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
                     f"{path} has been locked for {wait:.0f} s by another process that is publishing;"
                     " end that process if it hangs, then try again"
                 )
+            from lakebed.jitter import JITTER
+
             # With jitter, so that no process always comes too late; one that has waited for long looks more often.
             time.sleep(JITTER.random() * _PAUSE / (1 + 4 * waited))
         yield

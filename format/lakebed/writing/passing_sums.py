@@ -1,8 +1,8 @@
 """Checksums of a chunk file, taken from its bytes while they are on their way to the storage. Pure.
 
-Of large samples most of the time goes into fetching bytes from memory: once for the checksums of samples, once for those
-of the file's blocks, once for the copy. A storage that copies a file step by step anyway shows each step, which the
-processor then has in its cache, and all three cost what one of them does.
+Of large samples most of the time goes into fetching bytes from memory: once for the checksums of samples, once for
+those of the file's blocks, once for the copy. A storage that copies a file step by step anyway shows each step, which
+the processor then has in its cache, and all three cost what one of them does.
 """
 
 from __future__ import annotations
