@@ -28,7 +28,7 @@ from lakebed.errors import LimitError
 from lakebed.native import chunks as native
 
 # A variable-length sample costs a position row too; counting it keeps headers of short texts small.
-_POSITION_ROW = 12
+POSITION_ROW = 12
 _NO_POSITIONS = struct.pack("<i", 0)
 
 
@@ -91,7 +91,7 @@ def _groups(blocks: Sequence[Block], limit: int) -> Iterator[list[Block]]:
             piece = block.cut(start, stop, offsets)
             group.append(piece)
             held += weight * piece.count
-            used += piece.nbytes + (0 if offsets is None else _POSITION_ROW * piece.count)
+            used += piece.nbytes + (0 if offsets is None else POSITION_ROW * piece.count)
             start = stop
     if group:
         yield group
@@ -110,7 +110,7 @@ def _fit(block: Block, start: int, room: int, offsets: np.ndarray | None) -> int
     if offsets is None:
         size = block.sizes if isinstance(block.sizes, int) else 0
         return block.count if size == 0 else min(block.count, start + max(room, 0) // size)
-    costs = offsets + _POSITION_ROW * np.arange(block.count + 1, dtype=np.int64)
+    costs = offsets + POSITION_ROW * np.arange(block.count + 1, dtype=np.int64)
     return max(start, int(np.searchsorted(costs, costs[start] + room, side="right")) - 1)
 
 
@@ -199,7 +199,7 @@ def pack_tile(shape: tuple[int, ...], data: bytes | memoryview) -> PackedChunk:
 
 def even_header(ndim: int) -> int:
     """Return the bytes that a chunk begins with if its samples, of so many axes, are all alike and not compressed."""
-    return len(PREFIX) + 4 * (2 + ndim + 1) + 4 + _POSITION_ROW
+    return len(PREFIX) + 4 * (2 + ndim + 1) + 4 + POSITION_ROW
 
 
 def _shape_table(shapes: Shapes, count: int) -> bytes:

@@ -29,7 +29,7 @@ from lakebed.errors import (
     TruncatedReadError,
     UnsafePathError,
 )
-from lakebed.storage.base import Shown, Stat, StorageTraits, Tail, check_spans, pieces
+from lakebed.storage.base import Early, Shown, Stat, StorageTraits, Tail, check_spans, pieces
 from lakebed.storage.disk import (
     OpenFiles,
     clone,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakebed.storage.base import Data
+    from lakebed.storage.early_files import EarlyFile
 
     _Write = Callable[[int, Sequence[memoryview]], None]
 
@@ -57,6 +58,10 @@ PRIVATE_FOLDER = ".lakebed"
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _ATTEMPTS = 100
+
+
+def _new_file(path: str) -> int:
+    return os.open(path, _CREATE, 0o666)
 
 
 class LocalStorage:
@@ -83,6 +88,7 @@ class LocalStorage:
             reader_leases=True,
             mappable=True,
             uncached_writes=True,
+            early_files=True,
         )
 
     @property
@@ -266,11 +272,13 @@ class LocalStorage:
                             renames.append((temporary, path))
                             return fd
 
-                        fd, data = opened.open(create), group[0][1]
-                        if write is write_file and isinstance(data, Shown) and len(group) == 1:
-                            write_file(fd, content, data.see)
+                        data = group[0][1] if len(group) == 1 else None
+                        if isinstance(data, Early) and self._named(data, path, fresh, opened, renames):
+                            pass
+                        elif isinstance(data, Shown) and write is write_file:
+                            write_file(opened.open(create), content, data.see)
                         else:
-                            write(fd, content)
+                            write(opened.open(create), content)
                         if not durable:
                             opened.close_last()
                     if not durable:
@@ -300,6 +308,35 @@ class LocalStorage:
         if is_whole and self._folders.note_forced(folders, before):
             folders = {path[: path.rindex("/")] for temporary, path in renames if temporary != path}
         self._folders.flush(folders)
+
+    def early_file(self, size: int) -> EarlyFile | None:
+        """Make a file for about so many bytes, which `put_many` takes as `Early` content; None if that cannot be."""
+        from lakebed.storage.early_files import early_file
+
+        return early_file(self._root, size) if config.OS_CACHE else None
+
+    def _named(
+        self, data: Early, path: str, fresh: set[str], opened: OpenFiles, renames: list[tuple[str, str]]
+    ) -> bool:
+        """Give the file that holds some content its name, as if it had been written; tell whether that could be done."""
+        from lakebed.storage.early_files import NO_LINK
+
+        file = data.file
+        if file is None:
+            return False
+
+        def create() -> int:
+            fd, temporary = self._create(path, fresh, file.link)
+            renames.append((temporary, path))
+            return fd
+
+        try:
+            opened.open(create)
+        except OSError as error:
+            if error.errno not in NO_LINK:
+                raise
+            return False
+        return True
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
         """Let a new object hold what another holds: its blocks where the file system can share them."""
@@ -474,10 +511,12 @@ class LocalStorage:
         except OSError as error:
             raise storage_error(error, "read", self._path(key)) from error
 
-    def _create(self, path: str, fresh: set[str] | None = None) -> tuple[int, str]:
+    def _create(
+        self, path: str, fresh: set[str] | None = None, create: Callable[[str], int] = _new_file
+    ) -> tuple[int, str]:
         """Open a temporary file in the folder of `path`, or that path itself if nothing is there yet.
 
-        The latter only in a folder of `fresh`, to which folders are added that this makes.
+        The latter only in a folder of `fresh`, to which folders are added that this makes. `create` makes the file.
         """
         folder = path[: path.rindex("/")]
         if fresh and folder not in fresh and folder[: folder.rindex("/")] in fresh:
@@ -489,7 +528,7 @@ class LocalStorage:
         for _ in range(_ATTEMPTS):
             place = path if new else temporary_in(folder)
             try:
-                return os.open(place, _CREATE, 0o666), place
+                return create(place), place
             except FileNotFoundError:
                 self._folders.make(folder, fresh)
                 new = fresh is not None and folder in fresh

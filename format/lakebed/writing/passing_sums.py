@@ -19,7 +19,7 @@ from lakebed.documents.manifest import BLOCK, block_sums
 Buffer = bytes | bytearray | memoryview
 
 
-class _Cuts:
+class Cuts:
     """The xxh3-64 of runs of bytes of given sizes, which come in parts of any other sizes."""
 
     __slots__ = ("_room", "_sizes", "_state", "_used", "sums")
@@ -84,8 +84,8 @@ class PassingSums:
 
     def _begin(self) -> None:
         self._at = 0
-        self._blocks = _Cuts(repeat(BLOCK))
-        self._samples = _Cuts(chain((self._header,), self._sizes) if self._sizes else ())
+        self._blocks = Cuts(repeat(BLOCK))
+        self._samples = Cuts(chain((self._header,), self._sizes) if self._sizes else ())
 
     def see(self, start: int, part: Buffer) -> None:
         """Take in bytes of the file that begin at a place: in order, each once; from 0 on it begins anew."""

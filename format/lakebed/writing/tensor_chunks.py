@@ -21,8 +21,9 @@ from lakebed.documents.manifest import LARGE, block_sums, has_sums
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
-from lakebed.storage.base import Shown, Summed
+from lakebed.storage.base import Early, Shown, Summed
 from lakebed.versions.state import NewChunk, TensorState, folder_of
+from lakebed.writing.early_chunks import EarlyChunk
 from lakebed.writing.passing_sums import PassingSums
 from lakebed.writing.replace_samples import Allocate, fresh
 
@@ -168,6 +169,9 @@ class TensorChunks:
 
         def files() -> Iterator[tuple[str, Pieces]]:
             for run in runs:
+                if is_early(run):
+                    yield from self._written_early(run, chunks)
+                    continue
                 if self._codec is None and _are_large(run):
                     yield from self._summed_on_its_way(run, chunks)
                     continue
@@ -177,6 +181,19 @@ class TensorChunks:
 
         self._spill(files(), is_rewrite=False)
         return chunks
+
+    def _written_early(self, run: Sequence[Block], chunks: list[NewChunk]) -> Iterator[tuple[str, Pieces]]:
+        """Give the file of a chunk that only lacks its header and its name."""
+        (block,), shaped = run, partial(tells_shape, self._state.meta)
+        packed, early = pack(run, None, shaped, sums_follow=True), block.early[0]
+        sums = early.finish(packed.pieces[0]) if isinstance(early, EarlyChunk) else None
+        if sums is None or not isinstance(early, EarlyChunk):
+            yield from self._summed_on_its_way(run, chunks)
+            return
+        layout = layout_of(run, shaped, early.sums) if packed.nbytes > LARGE else NO_WORDS
+        new = NewChunk(_number(), packed.count, packed.nbytes, sums, layout)
+        chunks.append(new)
+        yield self.chunk_key(new.id), Early(packed.pieces, partial(has_sums, sums), early.file)
 
     def _summed_on_its_way(
         self, run: Sequence[Block], chunks: list[NewChunk]
@@ -223,6 +240,11 @@ def _numbered(chunk: PackedChunk) -> tuple[NewChunk, Pieces]:
 def _number() -> int:
     """Return a number for a chunk that no other one has."""
     return int.from_bytes(os.urandom(8)) or 1
+
+
+def is_early(run: Sequence[Block]) -> bool:
+    """Whether a run of samples is in its chunk file already."""
+    return len(run) == 1 and len(run[0].early) == 1 and run[0].early[0].count == run[0].count
 
 
 def _are_large(run: Sequence[Block]) -> bool:

@@ -36,7 +36,7 @@ from lakebed.writing.encode.encoded import Encoded, Tiled
 from lakebed.writing.repack import Plan, compacted, replan
 from lakebed.writing.replace_samples import Allocate, SampleNumbers, fresh, placed, without
 from lakebed.writing.rewriting import Walk, by_chunk, replacing
-from lakebed.writing.tensor_chunks import Read, Spill, TensorChunks
+from lakebed.writing.tensor_chunks import Read, Spill, TensorChunks, is_early
 
 # A small last chunk is merged into the next one when that at least halves the number of bytes still to be merged, so
 # each byte is rewritten a logarithmic number of times and a tensor keeps few small chunks.
@@ -133,7 +133,7 @@ class TensorDraft(TensorChunks):
             self._append_tiled(before, block, part.tiled)
             return
         nbytes = cost(block)
-        if self.pending.nbytes + nbytes < self.chunk_limit:
+        if self.pending.nbytes + nbytes < self.chunk_limit and not block.early:
             self._add_pending(block if part.owned else _own(block, self._allocate), nbytes)
             return
         self._add_pending(block, nbytes)
@@ -595,6 +595,8 @@ class TensorDraft(TensorChunks):
     def _spill_full(self) -> None:
         """Write pending samples that fill chunks; what would become a last one with room left stays, as do edits."""
         *runs, rest = self._runs()
+        if is_early(rest):
+            runs, rest = [*runs, rest], []
         self.spill()
         self._follow_pending(self._spilled(runs), rest)
 
