@@ -202,6 +202,20 @@ def even_header(ndim: int) -> int:
     return len(PREFIX) + 4 * (2 + ndim + 1) + 4 + POSITION_ROW
 
 
+def header_of(shape: tuple[int, ...], size: int, count: int) -> bytes:
+    """Return what a chunk begins with that holds samples of one shape and size, not compressed.
+
+    Raises
+    ------
+    LimitError
+        If there are too many bytes for one chunk.
+    """
+    try:
+        return PREFIX + _shape_table(shape, count) + _position_table(size, count)
+    except (OverflowError, struct.error) as error:
+        raise LimitError(f"{count} samples do not fit into one chunk: {error}") from error
+
+
 def _shape_table(shapes: Shapes, count: int) -> bytes:
     if shapes is None:
         return struct.pack("<ii", 0, 2)

@@ -19,7 +19,7 @@ from lakebed.storage.disk import storage_error
 
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
 # What is said of a file that cannot get a name here: it had one, it lies on another disk, or links are not allowed.
-NO_LINK = frozenset((errno.EXDEV, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS))
+NO_LINK = frozenset((errno.EEXIST, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS))
 
 
 class EarlyFile:
@@ -57,11 +57,12 @@ class EarlyFile:
             If the operating system fails.
         """
         try:
-            while view:
+            done = os.pwrite(self._fd, view, at)
+            while done < view.nbytes:
+                at, view = at + done, view[done:]
                 done = os.pwrite(self._fd, view, at)
                 if not done:
                     raise OSError(errno.EIO, "nothing was written")
-                at, view = at + done, view[done:]
         except OSError as error:
             raise storage_error(error, "write", self._folder) from error
 
@@ -86,19 +87,6 @@ class EarlyFile:
         except OSError as error:
             raise storage_error(error, "read", self._folder) from error
         return found
-
-    def end(self, length: int) -> None:
-        """Let it have so many bytes, and give back what was reserved beyond them.
-
-        Raises
-        ------
-        StorageError
-            If the operating system fails.
-        """
-        try:
-            os.ftruncate(self._fd, length)
-        except OSError as error:
-            raise storage_error(error, "write", self._folder) from error
 
     def map(self, length: int) -> memoryview:
         """Return its first bytes, to be read where they lie in the cache of the operating system.

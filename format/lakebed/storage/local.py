@@ -60,10 +60,6 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _ATTEMPTS = 100
 
 
-def _new_file(path: str) -> int:
-    return os.open(path, _CREATE, 0o666)
-
-
 class LocalStorage:
     """Files below one folder, which is created by the first put.
 
@@ -324,18 +320,16 @@ class LocalStorage:
         file = data.file
         if file is None:
             return False
-
-        def create() -> int:
-            fd, temporary = self._create(path, fresh, file.link)
-            renames.append((temporary, path))
-            return fd
-
         try:
-            opened.open(create)
+            opened.open(partial(file.link, path))
+        except FileNotFoundError:
+            self._folders.make(path[: path.rindex("/")], fresh)
+            return self._named(data, path, fresh, opened, renames)
         except OSError as error:
             if error.errno not in NO_LINK:
                 raise
             return False
+        renames.append((path, path))
         return True
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
@@ -511,12 +505,10 @@ class LocalStorage:
         except OSError as error:
             raise storage_error(error, "read", self._path(key)) from error
 
-    def _create(
-        self, path: str, fresh: set[str] | None = None, create: Callable[[str], int] = _new_file
-    ) -> tuple[int, str]:
+    def _create(self, path: str, fresh: set[str] | None = None) -> tuple[int, str]:
         """Open a temporary file in the folder of `path`, or that path itself if nothing is there yet.
 
-        The latter only in a folder of `fresh`, to which folders are added that this makes. `create` makes the file.
+        The latter only in a folder of `fresh`, to which folders are added that this makes.
         """
         folder = path[: path.rindex("/")]
         if fresh and folder not in fresh and folder[: folder.rindex("/")] in fresh:
@@ -528,7 +520,7 @@ class LocalStorage:
         for _ in range(_ATTEMPTS):
             place = path if new else temporary_in(folder)
             try:
-                return create(place), place
+                return os.open(place, _CREATE, 0o666), place
             except FileNotFoundError:
                 self._folders.make(folder, fresh)
                 new = fresh is not None and folder in fresh

@@ -3,7 +3,7 @@
 What `append` is given it has to copy, as its caller may change it. Eight megabytes of copies, those of a chunk, have
 left the processor's cache by the time they are packed. So the copies go into a buffer of one step; when that is full,
 the checksums of the file's blocks are taken, and it is written to a file without a name, at the place that the bytes
-have in the chunk. When the chunk is full its header is written, and the file gets its name. Nothing is read or written twice.
+have in the chunk. Once the chunk is full, its file needs no more than a name. Nothing is read or written twice.
 
 If anything else happens to the samples before that, they are read back, and go the way of all others.
 """
@@ -11,18 +11,16 @@ If anything else happens to the samples before that, they are read back, and go 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from lakebed.chunks.pack import POSITION_ROW, even_header
+from lakebed.chunks.pack import POSITION_ROW, even_header, header_of
 from lakebed.documents.manifest import BLOCK
 from lakebed.errors import StorageError
 from lakebed.native import gather as native
-from lakebed.writing.passing_sums import Cuts
 from lakebed.writing.replace_samples import fresh, placed
 
 if TYPE_CHECKING:
@@ -35,6 +33,8 @@ STEP = 1 << 20
 
 MOST = 8
 """Chunks that wait for their names, as it costs the same to encode the samples of one and of many."""
+
+xxh3 = xxhash.xxh3_64_intdigest
 
 Begin = Callable[[int], "EarlyFile | None"]
 """Makes a file without a name for about so many bytes; None where the storage has none."""
@@ -60,8 +60,8 @@ class EarlyChunk:
     file
         The file, of this chunk alone.
     buffer
-        The step that is being filled: uint8, shape (STEP,), beginning with a page. Others may use it once `settle` was
-        called.
+        The step that is being filled: uint8, shape (STEP,), beginning with a page. The next chunk may use it once this
+        one is settled.
     dtype, shape
         Those of every sample.
     capacity
@@ -72,9 +72,8 @@ class EarlyChunk:
         "_at",
         "_blocks",
         "_buffer",
-        "_finished",
+        "_header",
         "_is_whole",
-        "_place",
         "_size",
         "_written",
         "capacity",
@@ -96,16 +95,15 @@ class EarlyChunk:
         self.file, self.dtype, self.shape, self.capacity = file, dtype, shape, capacity
         self.count = 0
         self.sums: list[int] = []
-        self._buffer = buffer
         self._size = int(np.prod(shape)) * dtype.itemsize
-        self._place = even_header(len(shape))
-        self._at = self._place
+        self._header = header_of(shape, self._size, capacity)
+        self._buffer = buffer
+        self._at = len(self._header)
+        buffer[: self._at] = np.frombuffer(self._header, np.uint8)
         # Where the file ends; between this and `_at` the bytes lie in the buffer, as in a step of the file.
         self._written = 0
-        # The first block begins with the header, so its sum is taken last; this one is of what follows the header.
-        self._blocks = Cuts(chain((BLOCK - self._place,), repeat(BLOCK)))
+        self._blocks: list[int] = []
         self._is_whole = True
-        self._finished: list[int] | None = None
 
     @property
     def is_full(self) -> bool:
@@ -118,17 +116,17 @@ class EarlyChunk:
             return None
         self._is_whole = False  # whatever ends this halfway
         source, total, done = value.reshape(-1).view(np.uint8), xxhash.xxh3_64(), 0
-        at = self._at
-        while done < self._size:
+        at, size, buffer = self._at, self._size, self._buffer
+        while done < size:
             first = at % STEP
-            length = min(STEP - first, self._size - done)
-            copy = self._buffer[first : first + length]
+            length = min(STEP - first, size - done)
+            copy = buffer[first : first + length]
             native.copy_bytes(copy, source[done : done + length])
             total.update(copy)  # of the bytes that are kept, whatever becomes of the source meanwhile
             at, done = at + length, done + length
             if first + length == STEP:
                 try:
-                    self._write(at)
+                    self._write(STEP)
                 except StorageError:
                     return None  # the way of all others meets it again, and tells
         self.sums.append(total.intdigest())
@@ -136,13 +134,13 @@ class EarlyChunk:
         self._is_whole = True
         return EarlySample(self, self.count - 1)
 
-    def _write(self, end: int) -> None:
-        """Write what the buffer holds, up to a place of the file."""
-        start = max(self._written, self._place)
-        view = self._buffer[start % STEP : (end - 1) % STEP + 1].data
-        self._blocks.take(view)
-        self.file.write(start, view)
-        self._written = end
+    def _write(self, length: int) -> None:
+        """Write the step that begins where the file ends: the first bytes of the buffer."""
+        buffer = self._buffer
+        found = [xxh3(buffer[at : min(at + BLOCK, length)]) for at in range(0, length, BLOCK)]
+        self.file.write(self._written, buffer[:length].data)
+        self._blocks += found
+        self._written += length
 
     @property
     def is_settled(self) -> bool:
@@ -159,18 +157,18 @@ class EarlyChunk:
         )
 
     def settle(self) -> None:
-        """Write what is in the buffer; a child that was forked keeps it there, as nobody else uses its buffer.
+        """Write what is in the buffer of a chunk that is full.
 
         Raises
         ------
         StorageError
             If the storage fails.
         """
-        if self._written < self._at and self.file.is_mine and self._is_whole:
-            self._write(self._at)
+        if not self.is_settled:
+            self._write(self._at - self._written)
 
     def samples(self) -> list[NDArray[Any]]:
-        """Return all samples where they lie in the file.
+        """Return all samples where they lie in the file of a chunk that is full.
 
         Raises
         ------
@@ -178,9 +176,8 @@ class EarlyChunk:
             If the storage fails.
         """
         self.settle()
-        found = np.frombuffer(self.file.map(self._at), np.uint8)[self._place :]
-        rows = found.reshape(self.count, self._size).view(self.dtype)
-        return list(rows.reshape(self.count, *self.shape))
+        rows = np.frombuffer(self.file.map(self._at), np.uint8, offset=len(self._header))
+        return list(rows.view(self.dtype).reshape(self.count, *self.shape))
 
     def read(self, number: int) -> NDArray[Any]:
         """Return a copy of a sample.
@@ -190,39 +187,22 @@ class EarlyChunk:
         StorageError
             If the storage fails, or does not hold what was written.
         """
-        start = self._place + number * self._size
+        start = len(self._header) + number * self._size
         end = start + self._size
         cut = min(max(start, self._written), end)
         data = self.file.read(start, cut - start)
         if cut < end:
             data += self._buffer[cut % STEP : (end - 1) % STEP + 1].data
-        if xxhash.xxh3_64_intdigest(data) != self.sums[number]:
+        if xxh3(data) != self.sums[number]:
             raise StorageError(
                 "what was appended and waits to be published is not what was written: the disk failed, and it is lost;"
                 " discard what is unpublished and append it again, on a disk that works"
             )
         return np.frombuffer(data, np.uint8).view(self.dtype).reshape(self.shape)
 
-    def finish(self, header: bytes | memoryview) -> list[int] | None:
-        """Write the header, which makes a chunk of the file; return the xxh3-64 of each block.
-
-        None if the header is not as long as that for which there is room.
-
-        Raises
-        ------
-        StorageError
-            If the storage fails.
-        """
-        if len(header) != self._place:
-            return None
-        if self._finished is None:
-            self.settle()
-            self.file.write(0, memoryview(header))
-            self.file.end(self._at)
-            self._blocks.end()
-            first = xxhash.xxh3_64_intdigest(self.file.read(0, min(BLOCK, self._at)))
-            self._finished = [first, *self._blocks.sums[1:]]
-        return self._finished
+    def blocks(self, header: bytes | memoryview) -> list[int] | None:
+        """Return the xxh3-64 of each block of the file, once it is a chunk with that header; None if it is not."""
+        return self._blocks if self.is_full and self.is_settled and header == self._header else None
 
 
 class EarlySample:
@@ -276,8 +256,10 @@ class EarlyChunks:
 
     @property
     def is_full(self) -> bool:
-        """Whether the samples so far are worth to be encoded: they fill a chunk that began in memory, or many others."""
-        return self._left == 0 and self._shape is not None if self._chunk is None else self._full >= MOST
+        """Whether it is time to encode the samples: they fill a chunk that began in memory, or many others."""
+        return (
+            (self._full >= MOST) if self._chunk is not None else (self._left == 0 and self._shape is not None)
+        )
 
     def take(self, value: NDArray[Any], tensor: Target) -> EarlySample | None:
         """Take a contiguous array that fits a tensor; None if it has to wait in memory."""

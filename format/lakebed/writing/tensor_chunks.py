@@ -186,7 +186,7 @@ class TensorChunks:
         """Give the file of a chunk that only lacks its header and its name."""
         (block,), shaped = run, partial(tells_shape, self._state.meta)
         packed, early = pack(run, None, shaped, sums_follow=True), block.early[0]
-        sums = early.finish(packed.pieces[0]) if isinstance(early, EarlyChunk) else None
+        sums = early.blocks(packed.pieces[0]) if isinstance(early, EarlyChunk) else None
         if sums is None or not isinstance(early, EarlyChunk):
             yield from self._summed_on_its_way(run, chunks)
             return

@@ -225,7 +225,10 @@ class AppendBuffer:
         """Whether it is time to encode what waits."""
         if self._values >= _MOST_VALUES or self._nbytes >= _MOST_BYTES:
             return True
-        return any([early.is_full for early in self._early.values()])
+        for early in self._early.values():  # noqa: SIM110 - for every row
+            if early.is_full:
+                return True
+        return False
 
     def columns(self) -> dict[str, Waiting]:
         """Return the waiting values by tensor key.
