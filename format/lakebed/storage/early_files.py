@@ -19,7 +19,9 @@ from lakebed.storage.disk import storage_error
 
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
 # What is said of a file that cannot get a name here: it had one, it lies on another disk, or links are not allowed.
-NO_LINK = frozenset((errno.EEXIST, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS))
+NO_LINK = frozenset(
+    (errno.EEXIST, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+)
 
 
 class EarlyFile:

@@ -66,16 +66,25 @@ class EarlyChunk:
         Those of every sample.
     capacity
         Samples that the chunk is to hold.
+
+    Attributes
+    ----------
+    count
+        Samples that it holds.
+    sums
+        The xxh3-64 of each.
+    blocks
+        The xxh3-64 of each block of the file that is written.
     """
 
     __slots__ = (
         "_at",
-        "_blocks",
         "_buffer",
         "_header",
         "_is_whole",
         "_size",
         "_written",
+        "blocks",
         "capacity",
         "count",
         "dtype",
@@ -102,13 +111,23 @@ class EarlyChunk:
         buffer[: self._at] = np.frombuffer(self._header, np.uint8)
         # Where the file ends; between this and `_at` the bytes lie in the buffer, as in a step of the file.
         self._written = 0
-        self._blocks: list[int] = []
+        self.blocks: list[int] = []
         self._is_whole = True
 
     @property
     def is_full(self) -> bool:
         """Whether it holds as many samples as it is to hold."""
         return self.count == self.capacity
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the file, so far."""
+        return self._at
+
+    @property
+    def nbytes_of_sample(self) -> int:
+        """Bytes of each sample."""
+        return self._size
 
     def put(self, value: NDArray[Any]) -> EarlySample | None:
         """Copy a contiguous sample into the file; None if that fails: nothing is lost, but it takes no more."""
@@ -139,7 +158,7 @@ class EarlyChunk:
         buffer = self._buffer
         found = [xxh3(buffer[at : min(at + BLOCK, length)]) for at in range(0, length, BLOCK)]
         self.file.write(self._written, buffer[:length].data)
-        self._blocks += found
+        self.blocks += found
         self._written += length
 
     @property
@@ -200,9 +219,9 @@ class EarlyChunk:
             )
         return np.frombuffer(data, np.uint8).view(self.dtype).reshape(self.shape)
 
-    def blocks(self, header: bytes | memoryview) -> list[int] | None:
-        """Return the xxh3-64 of each block of the file, once it is a chunk with that header; None if it is not."""
-        return self._blocks if self.is_full and self.is_settled and header == self._header else None
+    def pieces(self) -> tuple[bytes | memoryview, ...]:
+        """Return the content of the file of a chunk that is full; errors as in `samples`."""
+        return (self.file.map(self.nbytes),)
 
 
 class EarlySample:

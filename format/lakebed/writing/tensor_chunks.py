@@ -16,7 +16,7 @@ from lakebed.codecs.block import Block
 from lakebed.codecs.registry import normalize
 from lakebed.codecs.traits import TRAITS, is_plain
 from lakebed.documents.chunk_ids import chunk_name
-from lakebed.documents.layouts import NO_WORDS
+from lakebed.documents.layouts import NO_WORDS, layout_words
 from lakebed.documents.manifest import LARGE, block_sums, has_sums
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.htypes.base import Storing
@@ -169,8 +169,9 @@ class TensorChunks:
 
         def files() -> Iterator[tuple[str, Pieces]]:
             for run in runs:
-                if is_early(run):
-                    yield from self._written_early(run, chunks)
+                early = early_chunk(run)
+                if early is not None:
+                    yield self._written_early(early, chunks)
                     continue
                 if self._codec is None and _are_large(run):
                     yield from self._summed_on_its_way(run, chunks)
@@ -182,18 +183,15 @@ class TensorChunks:
         self._spill(files(), is_rewrite=False)
         return chunks
 
-    def _written_early(self, run: Sequence[Block], chunks: list[NewChunk]) -> Iterator[tuple[str, Pieces]]:
-        """Give the file of a chunk that only lacks its header and its name."""
-        (block,), shaped = run, partial(tells_shape, self._state.meta)
-        packed, early = pack(run, None, shaped, sums_follow=True), block.early[0]
-        sums = early.blocks(packed.pieces[0]) if isinstance(early, EarlyChunk) else None
-        if sums is None or not isinstance(early, EarlyChunk):
-            yield from self._summed_on_its_way(run, chunks)
-            return
-        layout = layout_of(run, shaped, early.sums) if packed.nbytes > LARGE else NO_WORDS
-        new = NewChunk(_number(), packed.count, packed.nbytes, sums, layout)
+    def _written_early(self, early: EarlyChunk, chunks: list[NewChunk]) -> tuple[str, Pieces]:
+        """Return the file of a chunk that only lacks its name."""
+        shape = None if tells_shape(self._state.meta) else early.shape
+        layout = NO_WORDS
+        if early.nbytes > LARGE:
+            layout = layout_words(early.nbytes_of_sample, shape, early.count, lambda: early.sums)
+        new = NewChunk(_number(), early.count, early.nbytes, early.blocks, layout)
         chunks.append(new)
-        yield self.chunk_key(new.id), Early(packed.pieces, partial(has_sums, sums), early.file)
+        return self.chunk_key(new.id), Early(early.pieces(), partial(has_sums, early.blocks), early.file)
 
     def _summed_on_its_way(
         self, run: Sequence[Block], chunks: list[NewChunk]
@@ -242,9 +240,14 @@ def _number() -> int:
     return int.from_bytes(os.urandom(8)) or 1
 
 
-def is_early(run: Sequence[Block]) -> bool:
-    """Whether a run of samples is in its chunk file already."""
-    return len(run) == 1 and len(run[0].early) == 1 and run[0].early[0].count == run[0].count
+def early_chunk(run: Sequence[Block]) -> EarlyChunk | None:
+    """Return the chunk that a run of samples is in already, just as it would be packed; None if there is none."""
+    if len(run) != 1 or len(run[0].early) != 1:
+        return None
+    (block,) = run
+    (early,) = block.early
+    is_same = isinstance(early, EarlyChunk) and early.is_settled and early.count == block.count
+    return early if is_same and bool((block.shape_array(len(early.shape)) == early.shape).all()) else None
 
 
 def _are_large(run: Sequence[Block]) -> bool:

@@ -36,7 +36,7 @@ from lakebed.writing.encode.encoded import Encoded, Tiled
 from lakebed.writing.repack import Plan, compacted, replan
 from lakebed.writing.replace_samples import Allocate, SampleNumbers, fresh, placed, without
 from lakebed.writing.rewriting import Walk, by_chunk, replacing
-from lakebed.writing.tensor_chunks import Read, Spill, TensorChunks, is_early
+from lakebed.writing.tensor_chunks import Read, Spill, TensorChunks, early_chunk
 
 # A small last chunk is merged into the next one when that at least halves the number of bytes still to be merged, so
 # each byte is rewritten a logarithmic number of times and a tensor keeps few small chunks.
@@ -595,7 +595,7 @@ class TensorDraft(TensorChunks):
     def _spill_full(self) -> None:
         """Write pending samples that fill chunks; what would become a last one with room left stays, as do edits."""
         *runs, rest = self._runs()
-        if is_early(rest):
+        if early_chunk(rest) is not None:
             runs, rest = [*runs, rest], []
         self.spill()
         self._follow_pending(self._spilled(runs), rest)
