@@ -159,6 +159,24 @@ def fsync_all(const int[::1] descriptors, int[::1] errors):
                     break
 
 
+cdef class Descriptor:
+    """An open file that is closed with this object: by no code of Python, in which a Ctrl-C could be lost.
+
+    Parameters
+    ----------
+    number
+        Its descriptor.
+    """
+
+    cdef readonly int number
+
+    def __cinit__(self, int number):
+        self.number = number
+
+    def __dealloc__(self):
+        close(self.number)
+
+
 def reserve(int fd, long long size):
     """Tell the file system how long an empty file will be, where that makes writing it cheaper: on ext4 by a quarter.
 

@@ -42,6 +42,10 @@ class Summed(tuple["bytes | memoryview", ...]):  # noqa: SLOT001 - what is of va
         return found
 
 
+See: TypeAlias = "Callable[[int, memoryview], None]"
+"""Takes a place in some content, and the bytes from there on."""
+
+
 class Shown(Summed):
     """Content whose checksums its writer takes while a storage writes it.
 
@@ -53,16 +57,16 @@ class Shown(Summed):
     pieces, is_same
         As of `Summed`; asked only after it was written.
     see
-        Takes the place in the content, and the bytes from there on. From 0 on it begins anew.
+        From place 0 on it begins anew.
     """
 
-    see: Callable[[int, memoryview], None]
+    see: See
 
     def __new__(
         cls,
         pieces: Iterable[bytes | memoryview],
         is_same: Callable[[Buffer], bool],
-        see: Callable[[int, memoryview], None] = lambda _, __: None,
+        see: See = lambda _, __: None,
     ) -> Self:
         found = super().__new__(cls, pieces, is_same)
         found.see = see

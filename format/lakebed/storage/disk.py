@@ -32,6 +32,8 @@ from lakebed.storage.base import Stat
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
+    from lakebed.storage.base import See
+
 FILES_AT_ONCE = 256  # files kept open between write and fsync; the usual limit is 1024
 # Forced writes of several files share one commit of the journal; more threads than processors only spin on its lock.
 _THREADS = min(4, os.cpu_count() or 1)
@@ -113,9 +115,7 @@ def write_all(fd: int, views: Sequence[memoryview]) -> None:
                 group[0] = group[0][done:]
 
 
-def write_file(
-    fd: int, views: Sequence[memoryview], see: Callable[[int, memoryview], None] | None = None
-) -> None:
+def write_file(fd: int, views: Sequence[memoryview], see: See | None = None) -> None:
     """Write byte views back to back into an empty file, of which the file system hears the length before.
 
     Parameters
@@ -142,7 +142,7 @@ def write_file(
 def _write_in_steps(
     fd: int,
     views: Sequence[memoryview],
-    see: Callable[[int, memoryview], None] | None = None,
+    see: See | None = None,
     *,
     is_slow: bool,
 ) -> None:

@@ -4,10 +4,9 @@ They lie on the disk of their folder (`O_TMPFILE`, Linux), and are gone with the
 """
 
 # Paths are strings: pathlib costs more than the calls of the operating system themselves.
-# ruff: noqa: PTH110, PTH120
+# ruff: noqa: PTH120
 from __future__ import annotations
 
-import contextlib
 import errno
 import mmap
 import os
@@ -30,20 +29,16 @@ class EarlyFile:
     Parameters
     ----------
     fd
-        Descriptor of the empty file, which is closed with this object.
+        Descriptor of the empty file, which is closed with this object: without a name it is gone then.
     folder
         Where it will be, for errors.
     """
 
-    __slots__ = ("_fd", "_folder", "_pid")
+    __slots__ = ("_fd", "_folder", "_owned", "_pid")
 
     def __init__(self, fd: int, folder: str) -> None:
+        self._owned = native.Descriptor(fd)
         self._fd, self._folder, self._pid = fd, folder, os.getpid()
-
-    def __del__(self) -> None:
-        """Close it: without a name it is gone."""
-        with contextlib.suppress(OSError):  # nobody has a use for it any more
-            os.close(self._fd)
 
     @property
     def is_mine(self) -> bool:
@@ -60,13 +55,14 @@ class EarlyFile:
         """
         try:
             done = os.pwrite(self._fd, view, at)
-            while done < view.nbytes:
+            while 0 < done < view.nbytes:
                 at, view = at + done, view[done:]
                 done = os.pwrite(self._fd, view, at)
-                if not done:
-                    raise OSError(errno.EIO, "nothing was written")
         except OSError as error:
             raise storage_error(error, "write", self._folder) from error
+        if not done:
+            nothing = OSError(errno.EIO, "nothing was written")
+            raise storage_error(nothing, "write", self._folder)
 
     def read(self, at: int, length: int) -> bytearray:
         """Read exactly so many bytes from a place.
@@ -124,7 +120,7 @@ class EarlyFile:
             os.link(f"/proc/self/fd/{fd}", path, src_dir_fd=fd, follow_symlinks=True)
         except FileNotFoundError as error:
             os.close(fd)
-            if os.path.isdir(os.path.dirname(path)):
+            if os.path.lexists(os.path.dirname(path)):
                 raise OSError(errno.EXDEV, "the file cannot get a name") from error
             raise
         except BaseException:
@@ -150,4 +146,4 @@ def early_file(folder: str, size: int) -> EarlyFile | None:
 @cache
 def _has_early_files() -> bool:
     """Whether this system knows such files, and how to name them."""
-    return hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd")
+    return hasattr(os, "O_TMPFILE") and os.path.lexists("/proc/self/fd")

@@ -29,7 +29,7 @@ from lakebed.errors import (
     TruncatedReadError,
     UnsafePathError,
 )
-from lakebed.storage.base import Early, Shown, Stat, StorageTraits, Tail, check_spans, pieces
+from lakebed.storage.base import Early, Stat, StorageTraits, Tail, check_spans, pieces
 from lakebed.storage.disk import (
     OpenFiles,
     clone,
@@ -47,10 +47,10 @@ from lakebed.storage.unsynced import Unsynced
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lakebed.storage.base import Data
+    from lakebed.storage.base import Data, See
     from lakebed.storage.early_files import EarlyFile
 
-    _Write = Callable[[int, Sequence[memoryview]], None]
+    _Write = Callable[[int, Sequence[memoryview], See | None], None]
 
 PRIVATE_FOLDER = ".lakebed"
 
@@ -269,12 +269,8 @@ class LocalStorage:
                             return fd
 
                         data = group[0][1] if len(group) == 1 else None
-                        if isinstance(data, Early) and self._named(data, path, fresh, opened, renames):
-                            pass
-                        elif isinstance(data, Shown) and write is write_file:
-                            write_file(opened.open(create), content, data.see)
-                        else:
-                            write(opened.open(create), content)
+                        if not self._named(data, path, fresh, opened, renames):
+                            write(opened.open(create), content, getattr(data, "see", None))
                         if not durable:
                             opened.close_last()
                     if not durable:
@@ -312,14 +308,14 @@ class LocalStorage:
         return early_file(self._root, size) if config.OS_CACHE else None
 
     def _named(
-        self, data: Early, path: str, fresh: set[str], opened: OpenFiles, renames: list[tuple[str, str]]
+        self, data: Data | None, path: str, fresh: set[str], opened: OpenFiles, renames: list[tuple[str, str]]
     ) -> bool:
-        """Give the file that holds some content its name, as if it had been written; tell whether that could be done."""
-        from lakebed.storage.early_files import NO_LINK
-
-        file = data.file
+        """Give the file that holds some content its name; tell whether it is there now, as if it had been written."""
+        file = data.file if isinstance(data, Early) else None
         if file is None:
             return False
+        from lakebed.storage.early_files import NO_LINK
+
         try:
             opened.open(partial(file.link, path))
         except FileNotFoundError:

@@ -11,6 +11,7 @@ If anything else happens to the samples before that, they are read back, and go 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from lakebed.chunks.pack import POSITION_ROW, even_header, header_of
 from lakebed.documents.manifest import BLOCK
 from lakebed.errors import StorageError
 from lakebed.native import gather as native
+from lakebed.writing.passing_sums import Cuts
 from lakebed.writing.replace_samples import fresh, placed
 
 if TYPE_CHECKING:
@@ -73,18 +75,16 @@ class EarlyChunk:
         Samples that it holds.
     sums
         The xxh3-64 of each.
-    blocks
-        The xxh3-64 of each block of the file that is written.
     """
 
     __slots__ = (
         "_at",
         "_buffer",
+        "_cuts",
         "_header",
         "_is_whole",
         "_size",
         "_written",
-        "blocks",
         "capacity",
         "count",
         "dtype",
@@ -111,7 +111,7 @@ class EarlyChunk:
         buffer[: self._at] = np.frombuffer(self._header, np.uint8)
         # Where the file ends; between this and `_at` the bytes lie in the buffer, as in a step of the file.
         self._written = 0
-        self.blocks: list[int] = []
+        self._cuts = Cuts(repeat(BLOCK))
         self._is_whole = True
 
     @property
@@ -123,6 +123,12 @@ class EarlyChunk:
     def nbytes(self) -> int:
         """Bytes of the file, so far."""
         return self._at
+
+    @property
+    def blocks(self) -> list[int]:
+        """The xxh3-64 of each block of the file of a chunk that is full and settled."""
+        self._cuts.end()
+        return self._cuts.sums
 
     @property
     def nbytes_of_sample(self) -> int:
@@ -155,10 +161,9 @@ class EarlyChunk:
 
     def _write(self, length: int) -> None:
         """Write the step that begins where the file ends: the first bytes of the buffer."""
-        buffer = self._buffer
-        found = [xxh3(buffer[at : min(at + BLOCK, length)]) for at in range(0, length, BLOCK)]
-        self.file.write(self._written, buffer[:length].data)
-        self.blocks += found
+        step = self._buffer[:length].data
+        self.file.write(self._written, step)
+        self._cuts.take(step)
         self._written += length
 
     @property
@@ -273,12 +278,18 @@ class EarlyChunks:
         self._full = 0  # chunks that wait for their names
         self._left = 0  # samples that are to wait in memory; negative: no matter how many
 
-    @property
-    def is_full(self) -> bool:
-        """Whether it is time to encode the samples: they fill a chunk that began in memory, or many others."""
-        return (
-            (self._full >= MOST) if self._chunk is not None else (self._left == 0 and self._shape is not None)
-        )
+    def is_due(self, *, soon: bool) -> bool:
+        """Whether it is time to encode the samples: they fill a chunk that began in memory, or many others.
+
+        Parameters
+        ----------
+        soon
+            Something else will make it time before many chunks are full: better after one than in the middle of one.
+        """
+        chunk = self._chunk
+        if chunk is None:
+            return self._left == 0 and self._shape is not None
+        return self._full >= MOST or (soon and chunk.is_full)
 
     def take(self, value: NDArray[Any], tensor: Target) -> EarlySample | None:
         """Take a contiguous array that fits a tensor; None if it has to wait in memory."""
@@ -291,6 +302,9 @@ class EarlyChunks:
             self._left -= 1
             return None
         if chunk.is_full:
+            if not chunk.is_settled:  # a Ctrl-C came between
+                self._leave()
+                return None
             chunk = self._chunk = self._new(value, chunk.capacity)
             if chunk is None:
                 self._left = -1
@@ -312,6 +326,8 @@ class EarlyChunks:
         low, high = tensor.meta.min_shape, tensor.meta.max_shape
         if self._missed or tuple(low) != value.shape or tuple(high) != value.shape:
             return  # of many shapes: their headers differ in length
+        if even_header(value.ndim) > STEP:
+            return
         limit, waiting = tensor.chunk_limit, tensor.pending.nbytes
         cost = value.nbytes + POSITION_ROW  # as chunks are cut
         rest, whole = (limit - waiting) // cost, limit // cost

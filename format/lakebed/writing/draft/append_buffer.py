@@ -225,10 +225,8 @@ class AppendBuffer:
         """Whether it is time to encode what waits."""
         if self._values >= _MOST_VALUES or self._nbytes >= _MOST_BYTES:
             return True
-        for early in self._early.values():  # noqa: SIM110 - for every row
-            if early.is_full:
-                return True
-        return False
+        soon = 2 * self._values >= _MOST_VALUES or 2 * self._nbytes >= _MOST_BYTES
+        return any(early.is_due(soon=soon) for early in self._early.values())
 
     def columns(self) -> dict[str, Waiting]:
         """Return the waiting values by tensor key.
