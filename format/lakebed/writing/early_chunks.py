@@ -326,14 +326,12 @@ class EarlyChunks:
         low, high = tensor.meta.min_shape, tensor.meta.max_shape
         if self._missed or tuple(low) != value.shape or tuple(high) != value.shape:
             return  # of many shapes: their headers differ in length
-        if even_header(value.ndim) > STEP:
-            return
         limit, waiting = tensor.chunk_limit, tensor.pending.nbytes
         cost = value.nbytes + POSITION_ROW  # as chunks are cut
         rest, whole = (limit - waiting) // cost, limit // cost
         if waiting and rest > 0:
             self._left = rest
-        elif whole > 1:
+        elif whole > 1 and whole * value.nbytes >= STEP >= even_header(value.ndim):
             self._chunk = self._new(value, whole)
 
     def _new(self, value: NDArray[Any], capacity: int) -> EarlyChunk | None:
