@@ -45,7 +45,7 @@ from lakebed.storage.folders import TEMPORARY, Folders, check_apart, temporary_i
 from lakebed.storage.unsynced import Unsynced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 
     from lakebed.storage.base import Data, See
     from lakebed.storage.early_files import EarlyFile
@@ -308,7 +308,12 @@ class LocalStorage:
         return early_file(self._root, size) if config.OS_CACHE else None
 
     def _named(
-        self, data: Data | None, path: str, fresh: set[str], opened: OpenFiles, renames: list[tuple[str, str]]
+        self,
+        data: Data | None,
+        path: str,
+        fresh: set[str],
+        opened: OpenFiles,
+        renames: MutableSequence[tuple[str, str]],
     ) -> bool:
         """Give the file that holds some content its name; tell whether it is there now, as if it had been written."""
         file = data.file if isinstance(data, Early) else None

@@ -147,7 +147,7 @@ class EarlyChunk:
             length = min(STEP - first, size - done)
             copy = buffer[first : first + length]
             native.copy_bytes(copy, source[done : done + length])
-            total.update(copy)  # of the bytes that are kept, whatever becomes of the source meanwhile
+            total.update(copy.data)  # of the bytes that are kept, whatever becomes of the source meanwhile
             at, done = at + length, done + length
             if first + length == STEP:
                 try:

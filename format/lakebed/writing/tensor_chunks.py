@@ -246,8 +246,9 @@ def early_chunk(run: Sequence[Block]) -> EarlyChunk | None:
         return None
     (block,) = run
     (early,) = block.early
-    is_same = isinstance(early, EarlyChunk) and early.is_settled and early.count == block.count
-    return early if is_same and bool((block.shape_array(len(early.shape)) == early.shape).all()) else None
+    if not isinstance(early, EarlyChunk) or early.count != block.count or not early.is_settled:
+        return None
+    return early if bool((block.shape_array(len(early.shape)) == early.shape).all()) else None
 
 
 def _are_large(run: Sequence[Block]) -> bool:
