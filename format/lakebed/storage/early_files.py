@@ -34,11 +34,12 @@ class EarlyFile:
         Where it will be, for errors.
     """
 
-    __slots__ = ("_fd", "_folder", "_owned", "_pid")
+    __slots__ = ("_fd", "_folder", "_is_named", "_owned", "_pid")
 
     def __init__(self, fd: int, folder: str) -> None:
         self._owned = native.Descriptor(fd)
         self._fd, self._folder, self._pid = fd, folder, os.getpid()
+        self._is_named = False
 
     @property
     def is_mine(self) -> bool:
@@ -101,7 +102,7 @@ class EarlyFile:
             raise storage_error(failed, "map", self._folder) from error
 
     def link(self, path: str) -> int:
-        """Give it a name, and return a descriptor of its own for the caller.
+        """Give it a name, its only one ever, and return a descriptor of its own for the caller.
 
         Raises
         ------
@@ -112,8 +113,8 @@ class EarlyFile:
         OSError
             With a number of `NO_LINK` if it cannot be named there; with others if the operating system fails.
         """
-        if not self.is_mine:
-            raise OSError(errno.EXDEV, "the file is that of another process")
+        if self._is_named or not self.is_mine:
+            raise OSError(errno.EXDEV, "the file has had a name, or is that of another process")
         fd = os.dup(self._fd)
         try:
             # The folder given only makes Python take linkat(2), which follows the link of /proc.
@@ -126,6 +127,7 @@ class EarlyFile:
         except BaseException:
             os.close(fd)
             raise
+        self._is_named = True
         return fd
 
 

@@ -189,7 +189,9 @@ class EarlyChunk:
             If the storage fails.
         """
         if not self.is_settled:
+            self._is_whole = False  # an error or a Ctrl-C may come before or after the sums
             self._write(self._at - self._written)
+            self._is_whole = True
 
     def samples(self) -> list[NDArray[Any]]:
         """Return all samples where they lie in the file of a chunk that is full.

@@ -23,7 +23,7 @@ from lakebed.errors import StorageError, StorageFullError
 from lakebed.storage import early_files, new_files
 from lakebed.storage.early_files import EarlyFile
 from lakebed.storage.local import LocalStorage
-from lakebed.writing import early_chunks
+from lakebed.writing import early_chunks, passing_sums
 from lakebed.writing.draft import append_buffer
 from lakebed.writing.encode import arrays
 from unit_tests.effort import examples
@@ -455,6 +455,34 @@ def test_ctrl_c_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
                 expected.append(array(n))
         assert len(expected) == 39
         check(folder, expected)
+
+
+@pytest.mark.parametrize("at", range(12))
+def test_ctrl_c_behind_the_checksums_of_a_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Nothing is summed twice: no checksum is of other bytes than its block."""
+    real, calls = passing_sums.Cuts.take, iter(range(10_000))
+
+    def take(cuts: passing_sums.Cuts, view: memoryview) -> None:
+        real(cuts, view)
+        if next(calls) == 8 + at:
+            raise KeyboardInterrupt
+
+    expected: list[NDArray[np.uint8]] = []
+    with new(tmp_path / "a") as ds:
+        monkeypatch.setattr(passing_sums.Cuts, "take", take)
+        stopped = 0
+        for n in range(40):
+            try:
+                ds.append({"x": array(n)})
+            except KeyboardInterrupt:
+                stopped += 1
+                if len(ds) == len(expected):
+                    continue
+            expected.append(array(n))
+    assert stopped == 1
+    check(tmp_path / "a", expected)
 
 
 _LOOP = """
