@@ -21,6 +21,7 @@ import lakebed
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import StorageError, StorageFullError
 from lakebed.storage import early_files, new_files
+from lakebed.storage.base import Early
 from lakebed.storage.early_files import EarlyFile
 from lakebed.storage.local import LocalStorage
 from lakebed.writing import early_chunks, passing_sums
@@ -172,6 +173,28 @@ def test_other_types_and_ranks(tmp_path: Path, named: Named, dtype: str, shape: 
             ds.append({"x": row})
     assert named.names
     check(tmp_path / "a", rows)
+
+
+def test_sizes_whose_place_in_the_header_counts(tmp_path: Path, named: Named) -> None:
+    """Five such samples have as many bytes as a chunk; with what each costs beside them, four fit."""
+    rows = [array(number, (10, 16)) for number in range(40)]
+    with new(tmp_path / "a") as ds:
+        for row in rows:
+            ds.append({"x": row})
+    assert len(named.names) == 9
+    check(tmp_path / "a", rows)
+
+
+def test_a_chunk_that_is_encoded_alone_is_not_written_again(
+    tmp_path: Path, named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not wait for the next one, nor for the publish."""
+    monkeypatch.setattr(early_chunks, "MOST", 1)
+    with new(tmp_path / "a") as ds:
+        for number in range(20):
+            ds.append({"x": array(number)})
+        assert len(named.names) == 3
+    check(tmp_path / "a", [array(number) for number in range(20)])
 
 
 def test_arrays_of_many_shapes_wait_in_memory(tmp_path: Path, named: Named) -> None:
@@ -483,6 +506,75 @@ def test_ctrl_c_behind_the_checksums_of_a_step(
             expected.append(array(n))
     assert stopped == 1
     check(tmp_path / "a", expected)
+
+
+def test_ctrl_c_before_the_end_of_a_chunk_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its samples stay in the buffer, which no other chunk gets."""
+    real, calls = early_chunks.EarlyChunk.settle, iter(range(10_000))
+
+    def settle(chunk: early_chunks.EarlyChunk) -> None:
+        if next(calls) == 1:
+            raise KeyboardInterrupt
+        real(chunk)
+
+    monkeypatch.setattr(early_chunks.EarlyChunk, "settle", settle)
+    monkeypatch.setattr(early_chunks, "MOST", 6)
+    expected = []
+    with new(tmp_path / "a") as ds:
+        for n in range(40):
+            try:
+                ds.append({"x": array(n)})
+            except KeyboardInterrupt:
+                continue
+            expected.append(array(n))
+    assert len(expected) == 39
+    check(tmp_path / "a", expected)
+
+
+def test_an_end_that_was_interrupted_is_no_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its checksums may be those of more than its bytes; what it holds is read all the same."""
+    file = LocalStorage(tmp_path).early_file(2_000)
+    assert file is not None
+    chunk = early_chunks.EarlyChunk(file, np.empty(256, np.uint8), np.dtype("uint8"), SHAPE, 5)
+    samples = [chunk.put(array(number)) for number in range(5)]
+    assert chunk.is_chunk(samples)
+    assert not chunk.is_chunk(samples[::-1])
+    assert not chunk.is_chunk(samples[1:])
+    real = passing_sums.Cuts.take
+
+    def take(cuts: passing_sums.Cuts, view: memoryview) -> None:
+        real(cuts, view)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(passing_sums.Cuts, "take", take)
+        with pytest.raises(KeyboardInterrupt):
+            chunk.settle()
+    assert not chunk.is_chunk(samples)
+    assert all(np.array_equal(chunk.read(number), array(number)) for number in range(5))
+
+
+def test_a_file_gets_one_name(tmp_path: Path) -> None:
+    """Of its process: no object is another name of a file that a writer of 3.x may change in place."""
+    storage = LocalStorage(tmp_path)
+    file = storage.early_file(100)
+    assert file is not None
+    file.write(0, memoryview(b"content"))
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            file.link(str(tmp_path / "child"))
+        except OSError as error:
+            code = int(error.errno != errno.EXDEV)
+        finally:
+            os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
+    for name in ("a/one", "two"):
+        storage.put_many([(name, Early((b"content",), b"content".__eq__, file))])
+    assert storage.get("a/one") == storage.get("two") == b"content"
+    assert not os.path.samefile(tmp_path / "a/one", tmp_path / "two")  # noqa: PTH121
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "two"}
 
 
 _LOOP = """
