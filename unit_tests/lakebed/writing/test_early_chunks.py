@@ -22,8 +22,10 @@ from lakebed.dataset.dataset import Dataset
 from lakebed.errors import StorageError, StorageFullError
 from lakebed.storage import early_files, new_files
 from lakebed.storage.base import Early
+from lakebed.storage.below import Below
 from lakebed.storage.early_files import EarlyFile
 from lakebed.storage.local import LocalStorage
+from lakebed.testing import FaultyStorage
 from lakebed.writing import early_chunks, passing_sums
 from lakebed.writing.draft import append_buffer
 from lakebed.writing.encode import arrays
@@ -429,6 +431,18 @@ def test_naming_that_fails_can_be_repeated(tmp_path: Path, monkeypatch: pytest.M
     assert refused == 1
     check(tmp_path / "a", [array(n) for n in range(40)])
     assert not [path for path in (tmp_path / "a").rglob(".lb-*") if path.is_file()]
+
+
+def test_storages_that_pass_on_less_than_a_folder_can_do(tmp_path: Path, named: Named) -> None:
+    """Wrappers of a folder, and folders within it, have no such files, and rows wait in memory."""
+    for storage in (FaultyStorage(LocalStorage(tmp_path / "a")), Below(LocalStorage(tmp_path), "b")):
+        ds = create_on(storage)
+        ds.create_tensor("x", dtype="uint8", max_chunk_size=CHUNK)
+        with ds:
+            for n in range(30):
+                ds.append({"x": array(n)})
+        assert all(map(np.array_equal, ds.x.numpy(aslist=True), map(array, range(30))))
+    assert not named.begun
 
 
 def test_the_folder_has_no_such_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: Named) -> None:
