@@ -103,6 +103,24 @@ def test_a_first_read_loads_no_more(tmp_path: Path) -> None:
     assert found["compiled"] == []
 
 
+def test_a_first_write_loads_little_more(tmp_path: Path) -> None:
+    """Neither what logs, nor what servers, threads and buckets need."""
+    written = f"""
+    with lakebed.empty({str(tmp_path / "ds")!r}) as ds:
+        ds.create_tensor("x", dtype="uint8")
+        ds.append({{"x": numpy.zeros((300, 300), numpy.uint8)}})
+        ds.extend({{"x": numpy.zeros((3, 300, 300), numpy.uint8)}})
+    """
+
+    found = recorded(written)
+
+    assert [
+        name for name in found["modules"] if name.startswith(("lakebed.reading.remote", "lakebed.query"))
+    ] == []
+    assert found["heavy"] == ["uuid"]  # the number of this machine is in lock files
+    assert found["compiled"] == []
+
+
 @pytest.mark.parametrize("name", sorted(lakebed._LATER))
 def test_names_that_are_loaded_later_are_there(name: str) -> None:
     """Also the second time, when they are as any other name."""

@@ -6,6 +6,7 @@ into one buffer, or making a hundred in new folders, saves the memory, and the s
 take by itself.
 """
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.errno cimport EINTR, EIO, EINVAL, ENOSPC, ENOSYS, EDQUOT, EPERM, errno
 from libc.stdlib cimport calloc, free, malloc
@@ -157,6 +158,25 @@ def fsync_all(const int[::1] descriptors, int[::1] errors):
                 if errno != EINTR:
                     errors[i] = errno
                     break
+
+
+@cython.auto_pickle(False)
+cdef class Descriptor:
+    """An open file that is closed with this object: by no code of Python, in which a Ctrl-C could be lost.
+
+    Parameters
+    ----------
+    number
+        Its descriptor.
+    """
+
+    cdef readonly int number
+
+    def __cinit__(self, int number):
+        self.number = number
+
+    def __dealloc__(self):
+        close(self.number)
 
 
 def reserve(int fd, long long size):

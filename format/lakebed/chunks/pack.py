@@ -28,7 +28,7 @@ from lakebed.errors import LimitError
 from lakebed.native import chunks as native
 
 # A variable-length sample costs a position row too; counting it keeps headers of short texts small.
-_POSITION_ROW = 12
+POSITION_ROW = 12
 _NO_POSITIONS = struct.pack("<i", 0)
 
 
@@ -91,7 +91,7 @@ def _groups(blocks: Sequence[Block], limit: int) -> Iterator[list[Block]]:
             piece = block.cut(start, stop, offsets)
             group.append(piece)
             held += weight * piece.count
-            used += piece.nbytes + (0 if offsets is None else _POSITION_ROW * piece.count)
+            used += piece.nbytes + (0 if offsets is None else POSITION_ROW * piece.count)
             start = stop
     if group:
         yield group
@@ -110,12 +110,16 @@ def _fit(block: Block, start: int, room: int, offsets: np.ndarray | None) -> int
     if offsets is None:
         size = block.sizes if isinstance(block.sizes, int) else 0
         return block.count if size == 0 else min(block.count, start + max(room, 0) // size)
-    costs = offsets + _POSITION_ROW * np.arange(block.count + 1, dtype=np.int64)
+    costs = offsets + POSITION_ROW * np.arange(block.count + 1, dtype=np.int64)
     return max(start, int(np.searchsorted(costs, costs[start] + room, side="right")) - 1)
 
 
 def pack(
-    group: Sequence[Block], codec: ChunkCodec | None = None, tells_shape: Callable[[], bool] = lambda: False
+    group: Sequence[Block],
+    codec: ChunkCodec | None = None,
+    tells_shape: Callable[[], bool] = lambda: False,
+    *,
+    sums_follow: bool = False,
 ) -> PackedChunk:
     """Pack samples into one chunk.
 
@@ -125,6 +129,8 @@ def pack(
         The chunk compression.
     tells_shape
         Tells whether samples tell their shapes themselves, as text and images do.
+    sums_follow
+        Leave out the layout: the checksums of the samples are not known yet. See :func:`layout_of`.
 
     Raises
     ------
@@ -155,10 +161,16 @@ def pack(
         data = [codec.encode(data[0] if len(data) == 1 else b"".join(data))] if data else []
     pieces = (header, *data)
     nbytes = sum(map(len, pieces))
-    if codec is not None or nbytes <= LARGE:
+    if sums_follow or codec is not None or nbytes <= LARGE:
         return PackedChunk(pieces, count, nbytes, NO_WORDS)
     layout = layout_words(sizes, None if tells_shape() else shapes, count, lambda: _samples(group))
     return PackedChunk(pieces, count, nbytes, layout)
+
+
+def layout_of(group: Sequence[Block], tells_shape: Callable[[], bool], sums: Sequence[int]) -> Words:
+    """Return where the samples of a large chunk that is not compressed lie, given the xxh3-64 of each."""
+    count = sum(block.count for block in group)
+    return layout_words(sizes_of(group), None if tells_shape() else shapes_of(group), count, lambda: sums)
 
 
 def _samples(group: Sequence[Block]) -> Iterator[bytes | memoryview | int]:
@@ -187,7 +199,21 @@ def pack_tile(shape: tuple[int, ...], data: bytes | memoryview) -> PackedChunk:
 
 def even_header(ndim: int) -> int:
     """Return the bytes that a chunk begins with if its samples, of so many axes, are all alike and not compressed."""
-    return len(PREFIX) + 4 * (2 + ndim + 1) + 4 + _POSITION_ROW
+    return len(PREFIX) + 4 * (2 + ndim + 1) + 4 + POSITION_ROW
+
+
+def header_of(shape: tuple[int, ...], size: int, count: int) -> bytes:
+    """Return what a chunk begins with that holds samples of one shape and size, not compressed.
+
+    Raises
+    ------
+    LimitError
+        If there are too many bytes for one chunk.
+    """
+    try:
+        return PREFIX + _shape_table(shape, count) + _position_table(size, count)
+    except (OverflowError, struct.error) as error:
+        raise LimitError(f"{count} samples do not fit into one chunk: {error}") from error
 
 
 def _shape_table(shapes: Shapes, count: int) -> bytes:

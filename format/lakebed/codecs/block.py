@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,16 @@ from numpy.typing import NDArray
 from lakebed.dataclass import dataclass
 
 Buffer = bytes | memoryview
+
+
+class EarlyFile(Protocol):
+    """A chunk file that was written before its samples were packed."""
+
+    @property
+    def count(self) -> int:
+        """How many samples it holds."""
+
+
 Shapes = tuple[int, ...] | NDArray[np.uint32] | None
 
 
@@ -31,6 +42,8 @@ class Block:
         written from where they lie. None when ``data`` holds them all.
     sums
         The xxh3-64 of each sample, taken when it was copied: uint64, shape (count,); None where nobody took them.
+    early
+        The chunk files that the first samples are in already, one after the other (`lakebed.writing.early_chunks`).
     """
 
     data: memoryview
@@ -39,6 +52,7 @@ class Block:
     shapes: Shapes
     buffers: Sequence[Buffer] | None = None
     sums: NDArray[np.uint64] | None = None
+    early: Sequence[EarlyFile] = ()
 
     @classmethod
     def of_buffers(cls, buffers: Sequence[bytes | bytearray | memoryview], shapes: Shapes) -> Block:
@@ -115,8 +129,18 @@ class Block:
         )
         sums = None if self.sums is None else self.sums[start:stop]
         if self.buffers is not None:
-            return Block(self.data, stop - start, sizes, shapes, self.buffers[start:stop], sums)
+            early = self._early(start, stop) if self.early else ()
+            return Block(self.data, stop - start, sizes, shapes, self.buffers[start:stop], sums, early)
         return Block(self.data[first:last], stop - start, sizes, shapes, None, sums)
+
+    def _early(self, start: int, stop: int) -> Sequence[EarlyFile]:
+        """Return the chunk file that just these samples are in, if there is one."""
+        at = 0
+        for file in self.early:
+            if at == start and at + file.count == stop:
+                return (file,)
+            at += file.count
+        return ()
 
     def shape_bounds(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
         """Smallest and largest extent per axis over all samples; None when no sample has a shape."""

@@ -1,4 +1,5 @@
 from array import array
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,11 @@ def write_new_files(
     counts: array[int],
     descriptors: array[int],
 ) -> tuple[int, int]: ...
+
+class Descriptor:
+    number: Final[int]
+    def __new__(cls, number: int) -> Self: ...
+
 def reserve(fd: int, size: int) -> int: ...
 def slow_bytes(pieces: list[memoryview]) -> int: ...
 def fill(buffer: memoryview, pieces: list[memoryview]) -> int: ...

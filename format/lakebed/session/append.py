@@ -14,7 +14,6 @@ from lakebed.errors import (
     TensorDoesNotExistError,
     TensorInvalidSampleShapeError,
 )
-from lakebed.session.columns import ascending
 from lakebed.session.inputs import after, encode_sample, encode_samples, joined_rows, progress
 from lakebed.session.new_classes import NewClasses
 from lakebed.session.stored_samples import StoredSamples
@@ -160,6 +159,8 @@ def _encoded(values: Any, state: TensorState, linking: Linking) -> Column:
 
 def pop_many(table: Table, rows: Any) -> None:
     """Remove many rows from all tensors that have them: see ``Dataset.pop_rows``."""
+    from lakebed.session.columns import ascending
+
     pop_rows(table, ascending(rows))
 
 

@@ -7,7 +7,6 @@ Rows that were appended are published together, at the next flush, commit or clo
 from __future__ import annotations
 
 import heapq
-import logging
 import math
 import threading
 import weakref
@@ -27,8 +26,6 @@ _INSTANT = 0.5
 
 # Seconds until the next attempt after one that failed, and between looks where a `with` block has the rows.
 _PAUSE = 1.0
-
-_log = logging.getLogger(__name__)
 
 
 class _Watch:
@@ -111,10 +108,16 @@ class _Watch:
         try:
             session.flush_waiting()
         except LakebedError as error:
-            _log.warning("rows of %s wait to be published: %s", session.storage.url, error)
+            import logging
+
+            logging.getLogger(__name__).warning(
+                "rows of %s wait to be published: %s", session.storage.url, error
+            )
             pause = max(_PAUSE, config.MAX_UNPUBLISHED_SECONDS)
-        except Exception:  # noqa: BLE001 - no caller could catch it
-            _log.exception("rows of %s wait to be published", session.storage.url)
+        except Exception:
+            import logging
+
+            logging.getLogger(__name__).exception("rows of %s wait to be published", session.storage.url)
             pause = max(_PAUSE, config.MAX_UNPUBLISHED_SECONDS)
         if session.has_unpublished:
             self.add(session, pause)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from lakebed.dataclass import dataclass, field
 from lakebed.reading.index import Index, Rows
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.scan import ColumnScan
 from lakebed.session.session import Session
 from lakebed.versions.state import TensorState
 from lakebed.writing.names import companion, companion_key
 
 if TYPE_CHECKING:
+    from lakebed.reading.scan import ColumnScan
     from lakebed.session.pickling import Address
 
 
@@ -153,6 +153,8 @@ class Table:
         keep
             Put chunks into the cache.
         """
+        from lakebed.reading.scan import ColumnScan
+
         return ColumnScan(self.reader(name), self.companion(name, "null"), keep=keep)
 
     def scans(self, *, keep: bool = False) -> dict[str, ColumnScan]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakebed.storage.credentials import Creds
+    from lakebed.storage.early_files import EarlyFile
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
 Data: TypeAlias = "Buffer | Sequence[Buffer]"
@@ -38,6 +39,63 @@ class Summed(tuple["bytes | memoryview", ...]):  # noqa: SLOT001 - what is of va
     def __new__(cls, pieces: Iterable[bytes | memoryview], is_same: Callable[[Buffer], bool]) -> Self:
         found = super().__new__(cls, pieces)
         found.is_same = is_same
+        return found
+
+
+See: TypeAlias = "Callable[[int, memoryview], None]"
+"""Takes a place in some content, and the bytes from there on."""
+
+
+class Shown(Summed):
+    """Content whose checksums its writer takes while a storage writes it.
+
+    A storage that has copied some of it, on the way to a file, may show the copy, which the processor still has in its
+    cache: in order, from the first byte to the last, each once, before it writes it. Who shows nothing does no wrong.
+
+    Parameters
+    ----------
+    pieces, is_same
+        As of `Summed`; asked only after it was written.
+    see
+        From place 0 on it begins anew.
+    """
+
+    see: See
+
+    def __new__(
+        cls,
+        pieces: Iterable[bytes | memoryview],
+        is_same: Callable[[Buffer], bool],
+        see: See = lambda _, __: None,
+    ) -> Self:
+        found = super().__new__(cls, pieces, is_same)
+        found.see = see
+        return found
+
+
+class Early(Summed):
+    """Content that a storage has already, all of it, in a file without a name: see `EarlyStorage`.
+
+    Its pieces are the same bytes once more, for storages that do not take the file.
+
+    Parameters
+    ----------
+    pieces, is_same
+        As of `Summed`.
+    file
+        Holds the content.
+    """
+
+    file: EarlyFile | None
+
+    def __new__(
+        cls,
+        pieces: Iterable[bytes | memoryview],
+        is_same: Callable[[Buffer], bool],
+        file: EarlyFile | None = None,
+    ) -> Self:
+        found = super().__new__(cls, pieces, is_same)
+        found.file = file
         return found
 
 
@@ -83,9 +141,9 @@ class StorageTraits:
         ``conditional``.
     read_only
         Objects cannot be written.
-    mappable, bulk_delete, uncached_writes, views, cache, bucket
-        It is a :class:`MappableStorage`, :class:`BulkStorage`, :class:`UncachedStorage`, :class:`ViewedStorage`,
-        :class:`CachingStorage`, :class:`BucketStorage`.
+    mappable, bulk_delete, uncached_writes, early_files, views, cache, bucket
+        It is a :class:`MappableStorage`, :class:`BulkStorage`, :class:`UncachedStorage`, :class:`EarlyStorage`,
+        :class:`ViewedStorage`, :class:`CachingStorage`, :class:`BucketStorage`.
     """
 
     local: bool = False
@@ -97,6 +155,7 @@ class StorageTraits:
     mappable: bool = False
     bulk_delete: bool = False
     uncached_writes: bool = False
+    early_files: bool = False
     views: bool = False
     cache: bool = False
     bucket: bool = False
@@ -223,6 +282,14 @@ class UncachedStorage(Storage, Protocol):
 
 
 @runtime_checkable
+class EarlyStorage(Storage, Protocol):
+    """A storage that takes content before it is known under which key it goes."""
+
+    def early_file(self, size: int) -> EarlyFile | None:
+        """Make a file for about so many bytes, which `put_many` takes as `Early` content; None if that cannot be."""
+
+
+@runtime_checkable
 class MappableStorage(Storage, Protocol):
     """A storage whose objects can be read without a copy."""
 
@@ -319,6 +386,7 @@ def _inferred(storage: Storage) -> StorageTraits:
         mappable=isinstance(storage, MappableStorage),
         bulk_delete=isinstance(storage, BulkStorage),
         uncached_writes=isinstance(storage, UncachedStorage),
+        early_files=isinstance(storage, EarlyStorage),
         views=isinstance(storage, ViewedStorage),
         cache=isinstance(storage, CachingStorage),
         bucket=isinstance(storage, BucketStorage),
@@ -344,6 +412,11 @@ def is_bulk(storage: Storage) -> TypeGuard[BulkStorage]:
 def is_uncached(storage: Storage) -> TypeGuard[UncachedStorage]:
     """Whether writes can go past the cache of the operating system."""
     return traits_of(storage).uncached_writes
+
+
+def is_early(storage: Storage) -> TypeGuard[EarlyStorage]:
+    """Whether content can be written before it has a key."""
+    return traits_of(storage).early_files
 
 
 def is_viewed(storage: Storage) -> TypeGuard[ViewedStorage]:

@@ -57,6 +57,7 @@ class Below:
             mappable=False,
             bulk_delete=False,
             uncached_writes=False,
+            early_files=False,
             views=False,
             cache=False,
             bucket=False,

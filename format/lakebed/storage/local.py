@@ -29,7 +29,7 @@ from lakebed.errors import (
     TruncatedReadError,
     UnsafePathError,
 )
-from lakebed.storage.base import Stat, StorageTraits, Tail, check_spans, pieces
+from lakebed.storage.base import Early, Stat, StorageTraits, Tail, check_spans, pieces
 from lakebed.storage.disk import (
     OpenFiles,
     clone,
@@ -45,11 +45,12 @@ from lakebed.storage.folders import TEMPORARY, Folders, check_apart, temporary_i
 from lakebed.storage.unsynced import Unsynced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 
-    from lakebed.storage.base import Data
+    from lakebed.storage.base import Data, See
+    from lakebed.storage.early_files import EarlyFile
 
-    _Write = Callable[[int, Sequence[memoryview]], None]
+    _Write = Callable[[int, Sequence[memoryview], See | None], None]
 
 PRIVATE_FOLDER = ".lakebed"
 
@@ -83,6 +84,7 @@ class LocalStorage:
             reader_leases=True,
             mappable=True,
             uncached_writes=True,
+            early_files=True,
         )
 
     @property
@@ -266,7 +268,9 @@ class LocalStorage:
                             renames.append((temporary, path))
                             return fd
 
-                        write(opened.open(create), content)
+                        data = group[0][1] if len(group) == 1 else None
+                        if not self._named(data, path, fresh, opened, renames):
+                            write(opened.open(create), content, getattr(data, "see", None))
                         if not durable:
                             opened.close_last()
                     if not durable:
@@ -296,6 +300,38 @@ class LocalStorage:
         if is_whole and self._folders.note_forced(folders, before):
             folders = {path[: path.rindex("/")] for temporary, path in renames if temporary != path}
         self._folders.flush(folders)
+
+    def early_file(self, size: int) -> EarlyFile | None:
+        """Make a file for about so many bytes, which `put_many` takes as `Early` content; None if that cannot be."""
+        from lakebed.storage.early_files import early_file
+
+        return early_file(self._root, size) if config.OS_CACHE else None
+
+    def _named(
+        self,
+        data: Data | None,
+        path: str,
+        fresh: set[str],
+        opened: OpenFiles,
+        renames: MutableSequence[tuple[str, str]],
+    ) -> bool:
+        """Give the file that holds some content its name; tell whether it is there now, as if it had been written."""
+        file = data.file if isinstance(data, Early) else None
+        if file is None:
+            return False
+        from lakebed.storage.early_files import NO_LINK
+
+        try:
+            opened.open(partial(file.link, path))
+        except FileNotFoundError:
+            self._folders.make(path[: path.rindex("/")], fresh)
+            return self._named(data, path, fresh, opened, renames)
+        except OSError as error:
+            if error.errno not in NO_LINK:
+                raise
+            return False
+        renames.append((path, path))
+        return True
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
         """Let a new object hold what another holds: its blocks where the file system can share them."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import threading
 import uuid
 import weakref
@@ -60,7 +59,7 @@ class Owner:
     @classmethod
     def me(cls) -> Owner:
         """Return this process, from now on."""
-        return cls(os.getpid(), socket.gethostname(), clock.now(), uuid.getnode(), boot_id().hex())
+        return cls(os.getpid(), os.uname().nodename, clock.now(), uuid.getnode(), boot_id().hex())
 
     def to_bytes(self) -> bytes:
         """Write it as the lock file has it."""
@@ -68,7 +67,7 @@ class Owner:
         return json.dumps({**fields, "boot": self.boot}).encode()
 
     def __str__(self) -> str:
-        if self.pid == os.getpid() and self.host == socket.gethostname():
+        if self.pid == os.getpid() and self.host == os.uname().nodename:
             who = "this process"
         else:
             who = f"process {self.pid} on {self.host}"
@@ -217,7 +216,7 @@ class WriterLock:
             owner = self._try()
             if self.held:
                 return
-            if owner is None or (owner.pid == os.getpid() and owner.host == socket.gethostname()):
+            if owner is None or (owner.pid == os.getpid() and owner.host == os.uname().nodename):
                 raise self._refusal(owner)
             if not is_stale(owner):
                 raise self._refusal(owner)

@@ -89,6 +89,7 @@ class FaultyStorage:
             traits_of(self.inner),
             bulk_delete=False,
             uncached_writes=False,
+            early_files=False,
             views=False,
             cache=False,
             bucket=False,

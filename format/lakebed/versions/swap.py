@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import sys
 
 from lakebed import clock
 from lakebed.documents.version_tree import VersionTree
@@ -23,7 +23,6 @@ from lakebed.versions.updates import FenceIs, Updates, apply, changed_branches, 
 
 __all__ = ["TreeAt", "node_files", "read_tree_at", "swap"]
 
-_log = logging.getLogger(__name__)
 
 # So many other writers may be faster, one after the other, before this one gives up.
 _ATTEMPTS = 50
@@ -52,9 +51,17 @@ def swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> T
     CommitStateUnknown
         If neither the put nor the reading afterwards was answered, or the disk fails to keep what is there.
     """
-    _log.debug("%s: %s", storage.url, _Line(updates))
+    _note("%s: %s", storage.url, updates)
     with reported(updates):
         return _swap(storage, at, updates, tree)
+
+
+def _note(text: str, url: str, updates: Updates) -> None:
+    """Log what is done, if the program logs at all: the module takes as long to load as three files to write."""
+    if "logging" in sys.modules:
+        import logging
+
+        logging.getLogger(__name__).debug(text, url, _Line(updates))
 
 
 class _Line:
@@ -79,7 +86,7 @@ def _swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> 
                 return ensure_durable(storage, now)  # an earlier attempt, whose answer was lost
             _check_requirements(storage, at.tree, tree, now.tree, error)
             # Another branch was published: the same updates on top of that are still right.
-            _log.debug("%s: applied again, as another branch was published: %s", storage.url, _Line(updates))
+            _note("%s: applied again, as another branch was published: %s", storage.url, updates)
             tree = with_tombstones(now.tree, apply(now.tree, updates), clock.now())
             storage.put_many(node_files(now.tree, tree), durable=True)
             at = now

@@ -97,7 +97,7 @@ def test_traits_of_a_storage_without_any_are_inferred(tmp_path: Path) -> None:
 def test_a_wrapper_promises_what_it_passes_on(tmp_path: Path) -> None:
     """Files are files below it too, but what it does not count it does not offer."""
     local = LocalStorage(tmp_path)
-    assert FaultyStorage(local).traits == replace(local.traits, uncached_writes=False)
+    assert FaultyStorage(local).traits == replace(local.traits, uncached_writes=False, early_files=False)
 
 
 class TestFaulty(StorageConformance):

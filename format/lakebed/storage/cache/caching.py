@@ -107,6 +107,7 @@ class CachedStorage:
             mappable=False,
             bulk_delete=True,
             uncached_writes=False,
+            early_files=False,
             views=False,
             cache=True,
             bucket=False,

@@ -8,7 +8,6 @@ may still live raises the branch's fence in the version tree, so that the former
 
 from __future__ import annotations
 
-import logging
 import threading
 
 from lakebed import clock, config, process_hooks
@@ -28,8 +27,6 @@ _PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 # So many heads in a row may be replaced while their lock is being taken.
 _ATTEMPTS = 20
-
-_log = logging.getLogger(__name__)
 
 
 class _Overtaken(LockedException):
@@ -232,7 +229,9 @@ class Lease:
                     self._note(self._lock_files.renew())
                     self._written = clock.monotonic()
             except StorageError as error:
-                _log.warning(
+                import logging
+
+                logging.getLogger(__name__).warning(
                     "the lease of %s of %s was not renewed: %s", self._branch, self._storage.url, error
                 )
 

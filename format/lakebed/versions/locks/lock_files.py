@@ -8,7 +8,6 @@ as a marker that 3.9.52 has not been there (``lakebed.versions.locks.marker``).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from functools import partial
 from typing import Protocol
@@ -20,8 +19,6 @@ from lakebed.errors import KeyNotFound, LockedException, PreconditionFailed, Sto
 from lakebed.storage.base import Storage, is_conditional, traits_of
 from lakebed.storage.concurrently import concurrently
 from lakebed.versions.locks.marker import LockFile, is_own, lock_file, lock_key, named, own_lock, read_lock
-
-_log = logging.getLogger(__name__)
 
 CONFIRM_SECONDS = 0.5
 """How long a writer waits, as 3.9.52 does, to read its lock file again on a store that enforces no conditions."""
@@ -131,7 +128,9 @@ class _PlainLockFiles:
             try:
                 self._storage.delete(lock_key(version))
             except StorageError as error:  # it runs out by itself
-                _log.warning("a lock file of %s stays: %s", self._storage.url, error)
+                import logging
+
+                logging.getLogger(__name__).warning("a lock file of %s stays: %s", self._storage.url, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +232,9 @@ class _ConditionalLockFiles:
         except PreconditionFailed:
             pass  # another writer has taken over, and has a lock of its own
         except StorageError as error:  # it runs out by itself
-            _log.warning("a lock file of %s stays: %s", self._storage.url, error)
+            import logging
+
+            logging.getLogger(__name__).warning("a lock file of %s stays: %s", self._storage.url, error)
 
     def forget(self) -> None:
         self._written, self._next = {}, {}

@@ -8,7 +8,7 @@ stored as the files they are. All else goes the long way, where errors are found
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -33,6 +33,7 @@ from lakebed.native import gather as native
 from lakebed.native import headers
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.tensor import TensorDraft
+from lakebed.writing.early_chunks import Begin, EarlyChunk, EarlyChunks, EarlySample
 from lakebed.writing.encode.spec import TensorSpec
 from lakebed.writing.replace_samples import PAGE, Allocate, fresh, into_page
 
@@ -44,8 +45,11 @@ _LARGEST = 65_536
 _LARGEST_ARRAY = 4_000_000
 _OBJECT = 64
 
-Check = Callable[[Any], Any]
-"""Returns what to keep of a value (a copy of what the caller may change), or None if it needs the long way."""
+Check = Callable[[Any, TensorDraft], Any]
+"""Returns what to keep of a value (a copy of what the caller may change), or None if it needs the long way.
+
+It is given the tensor that the value is for.
+"""
 
 
 class _None:
@@ -74,10 +78,13 @@ class Waiting:
         The values.
     sums
         The xxh3-64 of the bytes of each: uint64, shape (values,); None unless all are arrays of which it is known.
+    early
+        The chunk files that the first of them are in, one after the other.
     """
 
     values: list[Any]
     sums: NDArray[np.uint64] | None
+    early: Sequence[EarlyChunk] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +147,11 @@ class AppendBuffer:
     """
 
     room: Room = field(default_factory=lambda: Room(fresh))
+    begin: Begin | None = None
     rows: list[Row] = field(default_factory=list)
     _checks: Mapping[str, _FastCheck] = field(default_factory=dict)
     _names: Mapping[tuple[str, frozenset[str]], Mapping[str, str]] = field(default_factory=dict)
+    _early: Mapping[str, EarlyChunks] = field(default_factory=dict)
     _values: int = 0
     _nbytes: int = 0
     _even: tuple[tuple[str, ...], int] = ((), 0)
@@ -150,7 +159,15 @@ class AppendBuffer:
     def fork(self) -> AppendBuffer:
         """Return a copy that goes its own way."""
         return AppendBuffer(
-            self.room, self.rows.copy(), self._checks, self._names, self._values, self._nbytes, self._even
+            self.room,
+            self.begin,
+            self.rows.copy(),
+            self._checks,
+            self._names,
+            self._early,
+            self._values,
+            self._nbytes,
+            self._even,
         )
 
     def prepare(self, state: TensorState, *, takes_none: bool) -> None:
@@ -162,7 +179,11 @@ class AppendBuffer:
             or check.takes_none != takes_none
             or check.meta.max_shape <= (1,) < state.meta.max_shape
         ):
-            made = _FastCheck(_check_for(state, self.room), state.meta, state.info, takes_none)
+            early = None if self.begin is None else EarlyChunks(self.begin)
+            found = _check_for(state, self.room, early)
+            if early is not None and type(found) is _Numbers:
+                self._early = {**self._early, state.key: early}
+            made = _FastCheck(found, state.meta, state.info, takes_none)
             self._checks = {**self._checks, state.key: made}
 
     def prepare_rows(self, group: str, keys: Mapping[str, str]) -> None:
@@ -212,7 +233,7 @@ class AppendBuffer:
             return None
         if value is None:
             return _NONE if check.takes_none else None
-        return check.check(value)
+        return check.check(value, tensor)
 
     def _put(self, keys: tuple[str, ...], values: tuple[Any, ...]) -> None:
         # Counted first: too much is counted where it ends here, and that does no harm.
@@ -223,10 +244,19 @@ class AppendBuffer:
     @property
     def is_full(self) -> bool:
         """Whether it is time to encode what waits."""
-        return self._values >= _MOST_VALUES or self._nbytes >= _MOST_BYTES
+        if self._values >= _MOST_VALUES or self._nbytes >= _MOST_BYTES:
+            return True
+        soon = 2 * self._values >= _MOST_VALUES or 2 * self._nbytes >= _MOST_BYTES
+        return any(early.is_due(soon=soon) for early in self._early.values())
 
     def columns(self) -> dict[str, Waiting]:
-        """Return the waiting values by tensor key."""
+        """Return the waiting values by tensor key.
+
+        Raises
+        ------
+        StorageError
+            If some wait in a file, and the storage fails.
+        """
         found: dict[str, list[Any]] = {}
         for keys, run in groupby(self.rows, itemgetter(0)):
             for key, *values in zip(keys, *map(itemgetter(1), run), strict=True):
@@ -236,6 +266,8 @@ class AppendBuffer:
     def clear(self) -> None:
         """Drop what waits."""
         self.rows, self._values, self._nbytes, self._even = [], 0, 0, ((), 0)
+        for early in self._early.values():
+            early.clear()
 
 
 def _held(value: Any) -> int:
@@ -254,13 +286,40 @@ def _waiting(kept: list[Any]) -> Waiting:
     kinds = set(map(type, kept))
     if _None in kinds:
         kept = [None if value is _NONE else value for value in kept]
+    if EarlySample in kinds:
+        return _waiting_early(kept)
     if _Copied not in kinds:
         return Waiting(kept, None)
     sums = np.array([value.sum for value in kept], np.uint64) if len(kinds) == 1 else None
     return Waiting([value.array if type(value) is _Copied else value for value in kept], sums)
 
 
-def _check_for(state: TensorState, room: Room) -> Check | None:
+def _waiting_early(kept: list[Any]) -> Waiting:
+    """Do the same for values of which some wait in files: whole chunks stay there, all else is read back."""
+    chunks: list[EarlyChunk] = []
+    values: list[Any] = []
+    sums: list[int] = []
+    while len(values) < len(kept) and type(kept[len(values)]) is EarlySample:
+        chunk = kept[len(values)].chunk
+        if not chunk.is_chunk(kept[len(values) : len(values) + chunk.capacity]):
+            break
+        chunks.append(chunk)
+        values += chunk.samples()
+        sums += chunk.sums
+    rest = [
+        _Copied(value.read(), value.sum) if type(value) is EarlySample else value
+        for value in kept[len(values) :]
+    ]
+    found = _waiting(rest)
+    if found.sums is None and rest:
+        return Waiting(values + found.values, None)
+    known = np.array(sums, np.uint64)
+    return Waiting(
+        values + found.values, known if found.sums is None else np.concatenate([known, found.sums]), chunks
+    )
+
+
+def _check_for(state: TensorState, room: Room, early: EarlyChunks | None) -> Check | None:
     """Return the check for values of a tensor; None if each needs the long way."""
     meta = state.meta
     if meta.htype is None or meta.is_sequence or meta.is_link:
@@ -291,7 +350,8 @@ def _check_for(state: TensorState, room: Room) -> Check | None:
     names = list(state.info.get("class_names") or ()) if htype.name == "class_label" else []
     if state.info.get(STRICT) and not names:
         return None
-    return _Numbers(dtype, len(meta.max_shape), names, room, is_box=htype.name == "bbox", spec=spec)
+    early = early if meta.sample_compression is None and meta.chunk_compression is None else None
+    return _Numbers(dtype, len(meta.max_shape), names, room, early, is_box=htype.name == "bbox", spec=spec)
 
 
 def _check_for_files(meta: TensorMeta) -> Check | None:
@@ -312,7 +372,7 @@ def _check_for_files(meta: TensorMeta) -> Check | None:
     return partial(_checked_file, name, scan)
 
 
-def _checked_file(name: str, scan: HeaderScan, value: Any) -> Any:
+def _checked_file(name: str, scan: HeaderScan, value: Any, _: TensorDraft) -> Any:
     """Keep a file of a kind whose header leaves nothing open, read now: what it holds now is what is appended."""
     if type(value) is not Sample or not value.is_lazy:
         return None
@@ -328,7 +388,7 @@ def _checked_file(name: str, scan: HeaderScan, value: Any) -> Any:
     return value.copy()
 
 
-def _checked_text(value: Any) -> Any:
+def _checked_text(value: Any, _: TensorDraft) -> Any:
     if type(value) is not str or len(value) > _LARGEST:
         return None
     if not value.isascii():
@@ -339,7 +399,7 @@ def _checked_text(value: Any) -> Any:
     return value
 
 
-def _checked_document(htype: str, dtype: str | None, value: Any) -> Any:
+def _checked_document(htype: str, dtype: str | None, value: Any, _: TensorDraft) -> Any:
     """Keep the text of a document: the caller may change what it is made of."""
     if type(value) not in (dict, list, str, int, float, bool):
         return None
@@ -361,6 +421,7 @@ class _Numbers:
         "_by_value",
         "_classes",
         "_dtype",
+        "_early",
         "_fewest",
         "_high",
         "_is_box",
@@ -374,8 +435,17 @@ class _Numbers:
     )
 
     def __init__(
-        self, dtype: np.dtype[Any], ndim: int, names: list[str], room: Room, *, is_box: bool, spec: TensorSpec
+        self,
+        dtype: np.dtype[Any],
+        ndim: int,
+        names: list[str],
+        room: Room,
+        early: EarlyChunks | None,
+        *,
+        is_box: bool,
+        spec: TensorSpec,
     ) -> None:
+        self._early = early
         self._dtype, self._ndim = dtype, ndim
         self._names = {name: number for number, name in enumerate(names)}
         self._classes, self._is_box = len(names), is_box
@@ -396,7 +466,7 @@ class _Numbers:
         elif dtype.kind == "f":
             self._low, self._high = float(np.finfo(dtype).min), float(np.finfo(dtype).max)
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: Any, tensor: TensorDraft) -> Any:
         kind = type(value)
         if kind is np.ndarray:
             if self._pads and value.ndim == 2:
@@ -407,7 +477,7 @@ class _Numbers:
                 fits = not value.size or int(value.max()) < self._classes
             if fits and self._is_box:
                 fits = value.shape[-1] in (0, 4)
-            return self._copied(value) if fits else self._converted(value)
+            return self._copied(value, tensor) if fits else self._converted(value)
         if kind is list:
             return self._labels(value) if self._classes else self._converted(value) if value else None
         if self._ndim != 1:
@@ -444,9 +514,13 @@ class _Numbers:
             return None
         return found.copy() if type(value) is np.ndarray and value.dtype == self._dtype else found
 
-    def _copied(self, value: NDArray[Any]) -> NDArray[Any] | _Copied:
+    def _copied(self, value: NDArray[Any], tensor: TensorDraft) -> NDArray[Any] | _Copied | EarlySample:
         if value.nbytes <= _LARGEST:
             return value.copy()
+        if self._early is not None and value.flags.c_contiguous:
+            kept = self._early.take(value, tensor)
+            if kept is not None:
+                return kept
         own = self._room.take(value.nbytes, self._place)
         copy: NDArray[Any] = own.view(self._dtype).reshape(value.shape)
         if value.flags.c_contiguous and value.nbytes > 240:  # of fewer bytes the sum is another function

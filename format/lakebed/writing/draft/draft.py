@@ -10,12 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from lakebed.storage.base import Storage
+from lakebed.storage.base import Storage, is_early
 from lakebed.versions.state import Origin, Snapshot, TensorState
-from lakebed.writing.draft.append_buffer import AppendBuffer, Room
+from lakebed.writing.draft.append_buffer import AppendBuffer, Room, Waiting
 from lakebed.writing.draft.companions import DraftCompanions
 from lakebed.writing.draft.rows import DraftRows
 from lakebed.writing.draft.schema import DraftSchema
@@ -61,7 +58,7 @@ class Draft:
         self._origin = base.origin
         self._structure: Snapshot | None = None
         self.tensors = Tensors(base.tensors, version_id, storage, read, guard, allocate)
-        self.buffer = AppendBuffer(Room(allocate))
+        self.buffer = AppendBuffer(Room(allocate), storage.early_file if is_early(storage) else None)
         self._enter(DraftSchema(base, self.tensors, self.buffer))
 
     def _enter(self, schema: DraftSchema) -> None:
@@ -102,7 +99,7 @@ class Draft:
                 column = encode_column(waiting.values, state.meta, state.info, state.meta.name or key)
                 # The buffer has copied what its callers may change.
                 parts = [replace(part, owned=True) for part in column.parts]
-                columns[key] = replace(column, parts=_with_sums(parts, waiting.sums))
+                columns[key] = replace(column, parts=_with_sums(parts, waiting))
             self.buffer.clear()
             self.rows.extend(columns)
 
@@ -160,8 +157,14 @@ class Draft:
         )
 
 
-def _with_sums(parts: list[Encoded], sums: NDArray[np.uint64] | None) -> list[Encoded]:
-    """Let the samples of a part carry their checksums, if it is of all samples and holds their bytes as they came."""
-    if sums is None or len(parts) != 1 or parts[0].block.buffers is None or parts[0].block.count != len(sums):
+def _with_sums(parts: list[Encoded], waiting: Waiting) -> list[Encoded]:
+    """Let the samples of a part carry their checksums, if it is of all samples and holds their bytes as they came.
+
+    And the chunk files that they are in, if they are.
+    """
+    if waiting.sums is None or len(parts) != 1:
         return parts
-    return [replace(parts[0], block=replace(parts[0].block, sums=sums))]
+    block = parts[0].block
+    if block.buffers is None or block.count != len(waiting.sums):
+        return parts
+    return [replace(parts[0], block=replace(block, sums=waiting.sums, early=waiting.early))]

@@ -16,7 +16,7 @@ from lakebed.writing.blocks import Blocks
 from lakebed.writing.draft.pending_edits import PendingEdits, Splice
 from lakebed.writing.repack import compacted, replan
 from lakebed.writing.replace_samples import Allocate, fresh
-from lakebed.writing.tensor_chunks import Read, Spill, TensorChunks
+from lakebed.writing.tensor_chunks import Read, Spill, TensorChunks, early_chunk
 
 # A small last chunk is merged into the next one when that at least halves the number of bytes still to be merged, so
 # each byte is rewritten a logarithmic number of times and a tensor keeps few small chunks.
@@ -105,6 +105,8 @@ class PendingSamples(TensorChunks):
     def _spill_full(self) -> None:
         """Write pending samples that fill chunks; what would become a last one with room left stays, as do edits."""
         *runs, rest = self._runs()
+        if early_chunk(rest) is not None:
+            runs, rest = [*runs, rest], []
         self.spill()
         self._follow_pending(self._spilled(runs), rest)
 

@@ -71,7 +71,7 @@ class TensorDraft(PendingSamples):
             self._append_tiled(before, block, part.tiled)
             return
         nbytes = cost(block)
-        if self.pending.nbytes + nbytes < self.chunk_limit:
+        if self.pending.nbytes + nbytes < self.chunk_limit and not block.early:
             self._add_pending(block if part.owned else _own(block, self._allocate), nbytes)
             return
         self._add_pending(block, nbytes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 
@@ -12,8 +11,6 @@ from lakebed.versions.state import TensorState
 from lakebed.writing.draft.tensor import TensorDraft
 from lakebed.writing.replace_samples import Allocate, fresh
 from lakebed.writing.tensor_chunks import Pieces, Read
-
-_log = logging.getLogger(__name__)
 
 # Pending samples of all tensors together; beyond this they are written out.
 SPILL_BYTES = 64_000_000
@@ -55,7 +52,11 @@ class _Spill:
             try:
                 self._storage.delete(key)
             except StorageError as error:
-                _log.warning("a chunk of %s that nothing refers to stays: %s", self._storage.url, error)
+                import logging
+
+                logging.getLogger(__name__).warning(
+                    "a chunk of %s that nothing refers to stays: %s", self._storage.url, error
+                )
 
 
 class Tensors(MutableMapping[str, TensorDraft]):

@@ -24,7 +24,6 @@ from lakebed.htypes.base import Storing
 from lakebed.htypes.images import padded_shape
 from lakebed.htypes.registry import htype_named
 from lakebed.links.link import LinkedSample, LinkedTiledSample, encode_paths, encode_tiled
-from lakebed.links.policy import remember
 from lakebed.storage.address import shown
 from lakebed.writing.encode.encoded import Encoded, Tiled
 from lakebed.writing.encode.spec import TensorSpec, with_dtype
@@ -156,6 +155,8 @@ def _links(run: LinkRun, kinds: set[type], spec: TensorSpec, linking: Linking) -
 
 def _remember(paths: Sequence[str], linking: Linking) -> None:
     """Let the user of this process read what he links, here and, in a dataset of this machine, in later processes."""
+    from lakebed.links.policy import remember
+
     remember(paths)
     if linking.dataset is not None and config.REMEMBER_LINKS:
         from lakebed.links import kept

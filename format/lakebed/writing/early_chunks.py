@@ -1,0 +1,360 @@
+"""Large arrays that come one at a time, written before their chunk is packed: they wait in its file, not in memory.
+
+What `append` is given it has to copy, as its caller may change it. Eight megabytes of copies, those of a chunk, have
+left the processor's cache by the time they are packed. So the copies go into a buffer of one step; when that is full,
+the checksums of the file's blocks are taken, and it is written to a file without a name, at the place that the bytes
+have in the chunk. Once the chunk is full, its file needs no more than a name. Nothing is read or written twice.
+
+If anything else happens to the samples before that, they are read back, and go the way of all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from lakebed.chunks.pack import POSITION_ROW, even_header, header_of
+from lakebed.documents.manifest import BLOCK
+from lakebed.errors import StorageError
+from lakebed.native import gather as native
+from lakebed.writing.passing_sums import Cuts
+from lakebed.writing.replace_samples import fresh, placed
+
+if TYPE_CHECKING:
+    from lakebed.documents.tensor_meta import TensorMeta
+    from lakebed.storage.early_files import EarlyFile
+    from lakebed.writing.blocks import Blocks
+
+STEP = 1 << 20
+"""Bytes that are written by one call: as many as a processor has close by."""
+
+MOST = 8
+"""Chunks that wait for their names, as it costs the same to encode the samples of one and of many."""
+
+xxh3 = xxhash.xxh3_64_intdigest
+
+Begin = Callable[[int], "EarlyFile | None"]
+"""Makes a file without a name for about so many bytes; None where the storage has none."""
+
+
+class Target(Protocol):
+    """The tensor that samples are for."""
+
+    pending: Blocks
+
+    @property
+    def meta(self) -> TensorMeta: ...
+
+    @property
+    def chunk_limit(self) -> int: ...
+
+
+class EarlyChunk:
+    """A chunk in the making: samples of one shape, which lie in a file but for the last of them.
+
+    Parameters
+    ----------
+    file
+        The file, of this chunk alone.
+    buffer
+        The step that is being filled: uint8, shape (STEP,), beginning with a page. The next chunk may use it once this
+        one is settled.
+    dtype, shape
+        Those of every sample.
+    capacity
+        Samples that the chunk is to hold.
+
+    Attributes
+    ----------
+    count
+        Samples that it holds.
+    sums
+        The xxh3-64 of each.
+    """
+
+    __slots__ = (
+        "_at",
+        "_buffer",
+        "_cuts",
+        "_header",
+        "_is_whole",
+        "_size",
+        "_written",
+        "capacity",
+        "count",
+        "dtype",
+        "file",
+        "shape",
+        "sums",
+    )
+
+    def __init__(
+        self,
+        file: EarlyFile,
+        buffer: NDArray[np.uint8],
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        capacity: int,
+    ) -> None:
+        self.file, self.dtype, self.shape, self.capacity = file, dtype, shape, capacity
+        self.count = 0
+        self.sums: list[int] = []
+        self._size = int(np.prod(shape)) * dtype.itemsize
+        self._header = header_of(shape, self._size, capacity)
+        self._buffer = buffer
+        self._at = len(self._header)
+        buffer[: self._at] = np.frombuffer(self._header, np.uint8)
+        # Where the file ends; between this and `_at` the bytes lie in the buffer, as in a step of the file.
+        self._written = 0
+        self._cuts = Cuts(repeat(BLOCK))
+        self._is_whole = True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it holds as many samples as it is to hold."""
+        return self.count == self.capacity
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the file, so far."""
+        return self._at
+
+    @property
+    def blocks(self) -> list[int]:
+        """The xxh3-64 of each block of the file of a chunk that is full and settled."""
+        self._cuts.end()
+        return self._cuts.sums
+
+    @property
+    def nbytes_of_sample(self) -> int:
+        """Bytes of each sample."""
+        return self._size
+
+    def put(self, value: NDArray[Any]) -> EarlySample | None:
+        """Copy a contiguous sample into the file; None if that fails: nothing is lost, but it takes no more."""
+        if not self._is_whole:
+            return None
+        self._is_whole = False  # whatever ends this halfway
+        source, total, done = value.reshape(-1).view(np.uint8), xxhash.xxh3_64(), 0
+        at, size, buffer = self._at, self._size, self._buffer
+        while done < size:
+            first = at % STEP
+            length = min(STEP - first, size - done)
+            copy = buffer[first : first + length]
+            native.copy_bytes(copy, source[done : done + length])
+            total.update(copy.data)  # of the bytes that are kept, whatever becomes of the source meanwhile
+            at, done = at + length, done + length
+            if first + length == STEP:
+                try:
+                    self._write(STEP)
+                except StorageError:
+                    return None  # the way of all others meets it again, and tells
+        self.sums.append(total.intdigest())
+        self._at, self.count = at, self.count + 1
+        self._is_whole = True
+        return EarlySample(self, self.count - 1)
+
+    def _write(self, length: int) -> None:
+        """Write the step that begins where the file ends: the first bytes of the buffer."""
+        step = self._buffer[:length].data
+        self.file.write(self._written, step)
+        self._cuts.take(step)
+        self._written += length
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all of it is in the file."""
+        return self._written >= self._at
+
+    def is_chunk(self, samples: Sequence[object]) -> bool:
+        """Whether these are all samples that it is to hold, in their order, and all of it is there."""
+        if not (self._is_whole and self.is_full and self.file.is_mine and len(samples) == self.capacity):
+            return False
+        return all(
+            type(sample) is EarlySample and sample.chunk is self and sample.number == number
+            for number, sample in enumerate(samples)
+        )
+
+    def settle(self) -> None:
+        """Write what is in the buffer of a chunk that is full.
+
+        Raises
+        ------
+        StorageError
+            If the storage fails.
+        """
+        if not self.is_settled:
+            self._is_whole = False  # an error or a Ctrl-C may come before or after the sums
+            self._write(self._at - self._written)
+            self._is_whole = True
+
+    def samples(self) -> list[NDArray[Any]]:
+        """Return all samples where they lie in the file of a chunk that is full.
+
+        Raises
+        ------
+        StorageError
+            If the storage fails.
+        """
+        self.settle()
+        rows = np.frombuffer(self.file.map(self._at), np.uint8, offset=len(self._header))
+        return list(rows.view(self.dtype).reshape(self.count, *self.shape))
+
+    def read(self, number: int) -> NDArray[Any]:
+        """Return a copy of a sample.
+
+        Raises
+        ------
+        StorageError
+            If the storage fails, or does not hold what was written.
+        """
+        start = len(self._header) + number * self._size
+        end = start + self._size
+        cut = min(max(start, self._written), end)
+        data = self.file.read(start, cut - start)
+        if cut < end:
+            data += self._buffer[cut % STEP : (end - 1) % STEP + 1].data
+        if xxh3(data) != self.sums[number]:
+            raise StorageError(
+                "what was appended and waits to be published is not what was written: the disk failed, and it is lost;"
+                " discard what is unpublished and append it again, on a disk that works"
+            )
+        return np.frombuffer(data, np.uint8).view(self.dtype).reshape(self.shape)
+
+    def pieces(self) -> tuple[bytes | memoryview, ...]:
+        """Return the content of the file of a chunk that is full; errors as in `samples`."""
+        return (self.file.map(self.nbytes),)
+
+
+class EarlySample:
+    """A sample of such a chunk.
+
+    Parameters
+    ----------
+    chunk
+        The chunk.
+    number
+        Which of its samples.
+    """
+
+    __slots__ = ("chunk", "number")
+
+    def __init__(self, chunk: EarlyChunk, number: int) -> None:
+        self.chunk, self.number = chunk, number
+
+    @property
+    def sum(self) -> int:
+        """The xxh3-64 of its bytes."""
+        return self.chunk.sums[self.number]
+
+    def read(self) -> NDArray[Any]:
+        """Return a copy of it; errors as in `EarlyChunk.read`."""
+        return self.chunk.read(self.number)
+
+
+class EarlyChunks:
+    """The chunks that are made so of one tensor, one after the other.
+
+    They begin where a chunk begins: as long as encoded samples wait that are to share one with what comes, arrays wait
+    in memory, just so many as make it full.
+
+    Parameters
+    ----------
+    begin
+        Makes the files.
+    """
+
+    __slots__ = ("_begin", "_buffer", "_chunk", "_full", "_left", "_missed", "_shape")
+
+    def __init__(self, begin: Begin) -> None:
+        self._begin = begin
+        self._missed = False
+        self._buffer: NDArray[np.uint8] | None = None
+        self._chunk: EarlyChunk | None = None
+        self._shape: tuple[int, ...] | None = None
+        self._full = 0  # chunks that wait for their names
+        self._left = 0  # samples that are to wait in memory; negative: no matter how many
+
+    def is_due(self, *, soon: bool) -> bool:
+        """Whether it is time to encode the samples: they fill a chunk that began in memory, or many others.
+
+        Parameters
+        ----------
+        soon
+            Something else will make it time before many chunks are full: better after one than in the middle of one.
+        """
+        chunk = self._chunk
+        if chunk is None:
+            return self._left == 0 and self._shape is not None
+        return self._full >= MOST or (soon and chunk.is_full)
+
+    def take(self, value: NDArray[Any], tensor: Target) -> EarlySample | None:
+        """Take a contiguous array that fits a tensor; None if it has to wait in memory."""
+        if self._shape is None:
+            self._start(value, tensor)
+        if value.shape != self._shape:
+            self._leave()
+        chunk = self._chunk
+        if chunk is None:
+            self._left -= 1
+            return None
+        if chunk.is_full:
+            if not chunk.is_settled:  # a Ctrl-C came between
+                self._leave()
+                return None
+            chunk = self._chunk = self._new(value, chunk.capacity)
+            if chunk is None:
+                self._left = -1
+                return None
+        kept = chunk.put(value) if chunk.file.is_mine else None
+        if kept is None:
+            self._leave()
+        elif chunk.is_full:
+            self._full += 1
+            try:
+                chunk.settle()
+            except StorageError:  # what names it meets the same error, and tells
+                self._leave()
+        return kept
+
+    def _start(self, value: NDArray[Any], tensor: Target) -> None:
+        """Begin a chunk, or the rest of one, with a sample that comes."""
+        self._shape, self._left = value.shape, -1
+        low, high = tensor.meta.min_shape, tensor.meta.max_shape
+        if self._missed or tuple(low) != value.shape or tuple(high) != value.shape:
+            return  # of many shapes: their headers differ in length
+        limit, waiting = tensor.chunk_limit, tensor.pending.nbytes
+        cost = value.nbytes + POSITION_ROW  # as chunks are cut
+        rest, whole = (limit - waiting) // cost, limit // cost
+        if waiting and rest > 0:
+            self._left = rest
+        elif whole > 1 and whole * value.nbytes >= STEP >= even_header(value.ndim):
+            self._chunk = self._new(value, whole)
+
+    def _new(self, value: NDArray[Any], capacity: int) -> EarlyChunk | None:
+        """Begin a chunk for samples like one; None if the storage does not take it now."""
+        file = self._begin(even_header(value.ndim) + capacity * value.nbytes)
+        if file is None:
+            return None
+        if self._buffer is None:
+            self._buffer = placed(STEP, 0, fresh)  # not shared with a child that is forked: see `settle`
+        return EarlyChunk(file, self._buffer, value.dtype, value.shape, capacity)
+
+    def _leave(self) -> None:
+        """Go on in memory; samples of a chunk that was begun wait still, the last of them in the buffer."""
+        if self._chunk is not None and not (self._chunk.is_full and self._chunk.is_settled):
+            self._missed, self._buffer = True, None
+        self._chunk, self._left = None, -1
+
+    def clear(self) -> None:
+        """Begin anew, as what waited is encoded.
+
+        Where that came in the middle of a chunk, which was written in vain, no other is begun so.
+        """
+        self._leave()
+        self._shape, self._full, self._left = None, 0, 0
