@@ -449,9 +449,8 @@ class _Numbers:
         self._dtype, self._ndim = dtype, ndim
         self._names = {name: number for number, name in enumerate(names)}
         self._classes, self._is_box = len(names), is_box
-        # Of values that are converted: how; None where that is not all that they may need.
-        is_plain = not (names or spec.pads or spec.takes_files)
-        self._by_value, self._pads = spec.by_value if is_plain else None, spec.pads
+        # How values are converted; None: labels, whose numbers may have no name.
+        self._by_value, self._pads = None if names else spec.by_value, spec.pads
         # Among single numbers an empty sample stands for none, and among arrays for itself: see `keep_absent`.
         self._fewest = 1 if spec.meta.max_shape <= (1,) else 0
         # Bytes lie as behind the header of a chunk; what is wider, where its type may begin, a few bytes beyond that.
@@ -506,6 +505,8 @@ class _Numbers:
             found = as_sample(value, self._dtype, by_value=self._by_value)
         except (LakebedError, ValueError, TypeError, OverflowError):
             return None
+        if self._pads and found.ndim == 2:
+            found = found[..., np.newaxis]
         if found.ndim != self._ndim or found.dtype != self._dtype:
             return None
         if not self._fewest <= found.size or found.nbytes > _LARGEST:
