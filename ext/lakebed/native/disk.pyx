@@ -160,6 +160,9 @@ def fsync_all(const int[::1] descriptors, int[::1] errors):
                     break
 
 
+cdef Py_ssize_t _held = 0
+
+
 @cython.auto_pickle(False)
 cdef class Descriptor:
     """An open file that is closed with this object: by no code of Python, in which a Ctrl-C could be lost.
@@ -173,10 +176,19 @@ cdef class Descriptor:
     cdef readonly int number
 
     def __cinit__(self, int number):
+        global _held
         self.number = number
+        _held += 1
 
     def __dealloc__(self):
+        global _held
         close(self.number)
+        _held -= 1
+
+    @staticmethod
+    def held():
+        """Return how many there are in this process."""
+        return _held
 
 
 def reserve(int fd, long long size):

@@ -16,6 +16,9 @@ from lakebed.errors import TruncatedReadError
 from lakebed.native import disk as native
 from lakebed.storage.disk import storage_error
 
+MOST = 64
+"""Files of a process that wait for their names: the program needs descriptors, too, and has some 1,000."""
+
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
 # What is said of a file that cannot get a name here: it had one, it lies on another disk, or links are not allowed.
 NO_LINK = frozenset(
@@ -133,7 +136,7 @@ class EarlyFile:
 
 def early_file(folder: str, size: int) -> EarlyFile | None:
     """Make a file without a name in a folder, for about so many bytes; None where that cannot be done."""
-    if not _has_early_files():
+    if native.Descriptor.held() >= MOST or not _has_early_files():
         return None
     try:
         fd = os.open(folder, _FLAGS, 0o666)

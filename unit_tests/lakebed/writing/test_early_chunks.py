@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 import lakebed
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import StorageError, StorageFullError
+from lakebed.native import disk
 from lakebed.storage import early_files, new_files
 from lakebed.storage.base import Early
 from lakebed.storage.below import Below
@@ -669,3 +670,23 @@ def test_only_files_that_hold_samples_as_they_are_come_early(
     wanted = other.x.numpy(aslist=True)
     assert [w.shape for w in wanted] == [r.shape for r in ds.x.numpy(aslist=True)]
     check(tmp_path / "ds", wanted)
+
+
+def test_descriptors_are_left_to_the_program(tmp_path: Path, named: Named) -> None:
+    """Of many tensors with large arrays some wait in memory; all are stored."""
+    ds = lakebed.empty(str(tmp_path / "ds"))
+    names = [f"x{n}" for n in range(early_files.MOST + 10)]
+    for name in names:
+        ds.create_tensor(name, dtype="uint8", max_chunk_size=CHUNK)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    rows = [array(n) for n in range(23)]
+    most = 0
+    for row in rows:
+        ds.append(dict.fromkeys(names, row))
+        most = max(most, len(list(Path("/proc/self/fd").iterdir())))
+    ds.flush()
+    assert named.begun > early_files.MOST
+    assert before + early_files.MOST - 10 <= most <= before + early_files.MOST + 10
+    assert disk.Descriptor.held() == 0
+    for name in (names[0], names[-1]):
+        check(tmp_path / "ds", rows, name)
