@@ -4,7 +4,8 @@ The order makes it safe while others publish. First everything is listed: what c
 Then the locks of all heads are looked at, and the tree is read: a writer that was at work during the listing has
 published by now, or still has a lock. Versions that are too old to be wanted are ended, by removing the file that
 readers hold, so no reader begins with them. Only then is marked what the tree and all versions that are kept refer to,
-until the tree stands still; what is listed and not marked goes.
+until the tree stands still; what is listed and not marked goes. Kept are also versions that came into the tree after
+the listing and left it before it was read: they inherit chunks that are listed, and somebody may read them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from lakebed.storage.orphan_files import remove, remove_temporary, temporary_fil
 from lakebed.storage.reader_locks import claimed, is_shared
 from lakebed.versions.gc.mark import LiveChunks, mark, mark_outside, versions_of_views
 from lakebed.versions.gc.report import Report
-from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Tombstones
+from lakebed.versions.gc.tombstones import DIGITS, YOUNG_SECONDS, Tombstones
 from lakebed.versions.gc.view_data import left_of_views
 from lakebed.versions.locks.marker import is_being_written, read_lock
 from lakebed.versions.locks.reader_lease import reader_lease_key
@@ -117,6 +118,8 @@ class Sweep:
         yield from self._list()
         tree = self._stable_tree()
         dead, kept = self._judge(tree, self._pinned())
+        passing = self._passing(tree)
+        yield
         try:
             # At once: a fast writer may replace, and collect, a head while the rest takes its time.
             for head in tree.branches.values():
@@ -133,7 +136,7 @@ class Sweep:
                     dead.remove(version)
                     kept[version] = why
                 yield
-            yield from self._mark_outside(kept)
+            yield from self._mark_outside(kept, passing)
         except (FormatError, CorruptError) as error:
             self._give_up(error)
             return
@@ -192,6 +195,22 @@ class Sweep:
         (folder.files if split_chunk(version, key) is None else folder.chunks)[key] = stat
         folder.newest = max(folder.newest, self._changed(stat))
         self._oldest = min(self._oldest, self._changed(stat))
+
+    def _passing(self, tree: VersionTree) -> list[str]:
+        """Return the versions that came after the listing, and left the tree before it was read."""
+        known = {version[:DIGITS] for version in self._folders}
+        prefixes = [_MANIFESTS]
+        if self.recent:
+            prefixes = [_MANIFESTS + digits for digits in Tombstones.of(tree).times if digits not in known]
+        found = [key[len(_MANIFESTS) :] for prefix in prefixes for key, _ in self._storage.list(prefix)]
+        unknown = [
+            version for version in found if version not in tree.commits and version not in self._folders
+        ]
+        # A manifest may be all that is left of a version.
+        stats = together(
+            self._storage, [partial(self._storage.stat, reader_lease_key(version)) for version in unknown]
+        )
+        return [version for version, stat in zip(unknown, stats, strict=True) if stat is not None]
 
     def _changed(self, stat: Stat) -> float:
         """POSIX seconds of a file's last change, by our clock; where it is unknown, it might be now."""
@@ -301,9 +320,9 @@ class Sweep:
             )
             yield
 
-    def _mark_outside(self, kept: dict[str, str]) -> Iterator[None]:
+    def _mark_outside(self, kept: dict[str, str], passing: list[str]) -> Iterator[None]:
         """Mark what is outside of the tree, and what came into it meanwhile."""
-        pending = list(kept)
+        pending = [*kept, *passing]
         while pending:
             version = pending.pop()
             for other in mark_outside(self._storage, version, self._files(version), self._live):

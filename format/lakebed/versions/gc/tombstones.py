@@ -24,7 +24,8 @@ MOST = 256
 
 # Full sweeps for what is in no list, as crashed writers leave it, in seconds.
 _SWEEP_EVERY = 86_400.0
-_DIGITS = 12
+DIGITS = 12
+"""So many digits of an id name a version that left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +77,17 @@ class Tombstones:
 
     def left_at(self, version: str) -> float | None:
         """Return when a version that is not in the tree left it, at the latest; None if that is not known."""
-        return self.times.get(version[:_DIGITS], self.since)
+        return self.times.get(version[:DIGITS], self.since)
 
     def lists(self, version: str) -> bool:
         """Whether a version is known to have left, without a look at the tree."""
-        return version[:_DIGITS] in self.times
+        return version[:DIGITS] in self.times
 
     def rank(self, version: str) -> int | None:
         """Count the versions that left after this one; None if it is not listed."""
-        if version[:_DIGITS] not in self.times:
+        if version[:DIGITS] not in self.times:
             return None
-        return len(self.times) - 1 - list(self.times).index(version[:_DIGITS])
+        return len(self.times) - 1 - list(self.times).index(version[:DIGITS])
 
 
 def _are_numbers(values: Any) -> bool:
@@ -108,7 +109,7 @@ def with_tombstones(before: VersionTree, after: VersionTree, now: float) -> Vers
     known = Tombstones.of(after)
     if not gone and known.since is not None:
         return after
-    times = {**known.times, **dict.fromkeys((id_[:_DIGITS] for id_ in gone), now)}
+    times = {**known.times, **dict.fromkeys((id_[:DIGITS] for id_ in gone), now)}
     surplus = len(times) - MOST
     since = now if known.since is None else known.since
     for id_ in list(times)[: max(0, surplus)]:
@@ -125,7 +126,7 @@ def without_tombstones(tree: VersionTree, versions: Collection[str], *, swept: f
     known = Tombstones.of(tree)
     if known.since is None or not (versions or swept):
         return tree
-    short = {id_[:_DIGITS] for id_ in versions}
+    short = {id_[:DIGITS] for id_ in versions}
     times = {id_: time for id_, time in known.times.items() if id_ not in short}
     left = 0 if swept else max(0, known.left - len(short))
     sweep = swept + _SWEEP_EVERY if swept else known.sweep

@@ -14,10 +14,13 @@ import pytest
 
 import lakebed
 from lakebed import config
+from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import LakebedError, LockedException
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
 from lakebed.versions.gc import collect as collect_module
+from lakebed.versions.gc import sweep as sweep_module
+from lakebed.versions.gc.sweep import Sweep
 from unit_tests.effort import PATIENCE
 
 ROWS = 25
@@ -142,3 +145,39 @@ def test_a_writer_keeps_its_lock_while_others_collect(tmp_path: Path) -> None:
         with pytest.raises(LockedException):
             lakebed.load(tmp_path / "d", read_only=False).n.append(1)
     assert len(lakebed.load(tmp_path / "d", read_only=True).n) == 5
+
+
+@pytest.mark.parametrize("recent", [False, True])
+def test_a_version_that_comes_and_goes_while_a_sweep_looks_keeps_what_its_reader_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recent: bool
+) -> None:
+    """It is in no listing and no tree that the sweep reads; a chunk that it inherits lies with a version that goes."""
+    ds = lakebed.empty(tmp_path / "d")
+    for name in "ab":
+        ds.create_tensor(name, dtype="int64")
+    ds.commit("empty", allow_empty=True)
+    ds.a.extend(np.arange(9))
+    ds.flush()
+    ds.b.append(1)
+    ds.flush()
+    readers: list[lakebed.Dataset] = []
+    judged = Sweep._stable_tree
+
+    def publish_first(sweep: Sweep) -> VersionTree:
+        ds.b.append(2)
+        ds.flush()
+        readers.append(lakebed.load(tmp_path / "d", read_only=True))
+        ds.a.append(9)  # takes the rows of the small chunk into a new one
+        ds.flush()
+        return judged(sweep)
+
+    monkeypatch.setattr(Sweep, "_stable_tree", publish_first)
+    monkeypatch.setattr(sweep_module, "YOUNG_SECONDS", -1.0)
+    sweep = Sweep(LocalStorage(tmp_path / "d"), grace=0, keep=0, mine="main", recent=recent)
+    for _ in sweep.steps():
+        pass
+    assert sweep.ended
+    (reader,) = readers
+    assert reader.a.numpy().ravel().tolist() == list(range(9))
+    assert reader.b.numpy().ravel().tolist() == [1, 2]
+    assert ds.a.numpy().ravel().tolist() == list(range(10))
