@@ -116,17 +116,13 @@ class Sweep:
         """
         self._compare_clocks()
         yield from self._list()
-        tree = self._stable_tree()
-        dead, kept = self._judge(tree, self._pinned())
-        passing = self._passing(tree)
-        yield
         try:
-            # At once: a fast writer may replace, and collect, a head while the rest takes its time.
-            for head in tree.branches.values():
-                self._mark_one(tree, head)
+            tree = self._marked_heads()
         except (FormatError, CorruptError) as error:
             self._give_up(error)
             return
+        dead, kept = self._judge(tree, self._pinned())
+        passing = self._passing(tree)
         yield
         try:
             yield from self._mark_tree(tree)
@@ -305,6 +301,27 @@ class Sweep:
         return None
 
     # -- marking -----------------------------------------------------------------------------------------------
+
+    def _marked_heads(self) -> VersionTree:
+        """Return the tree once all its heads are marked: what comes later inherits from these, or is new.
+
+        At once, as a fast writer may replace, and collect, a head while the rest takes its time; then once more.
+
+        Raises
+        ------
+        FormatError
+            If the heads go faster than they can be read.
+        """
+        for _ in range(10):
+            tree = self._stable_tree()
+            heads = list(tree.branches.values())
+            for head in heads:
+                self._mark_one(tree, head)
+            keys = [reader_lease_key(head) for head in heads if head != FIRST]
+            stats = together(self._storage, [partial(self._storage.stat, key) for key in keys])
+            if None not in stats or set(heads) <= set(read_tree(self._storage).branches.values()):
+                return tree
+        raise FormatError("its heads are replaced faster than they can be read")
 
     def _mark_tree(self, tree: VersionTree) -> Iterator[None]:
         wanted = []
