@@ -114,7 +114,7 @@ class _Watch:
                 "rows of %s wait to be published: %s", session.storage.url, error
             )
             pause = max(_PAUSE, config.MAX_UNPUBLISHED_SECONDS)
-        except Exception:
+        except Exception:  # no caller could catch it
             import logging
 
             logging.getLogger(__name__).exception("rows of %s wait to be published", session.storage.url)
