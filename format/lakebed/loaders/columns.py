@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -155,10 +154,9 @@ class Resident(Column):
     def _load(self) -> Any:
         reader = self.reader
         found = ColumnScan(reader, None).column(0, reader.state.length)
-        masks = sys.modules.get("numpy.ma")  # takes long to import; a masked column has imported it
         # Single numbers, some absent: those are empty samples.
-        if masks is not None and isinstance(found, masks.MaskedArray):
-            present = ~masks.getmaskarray(found).reshape(-1)
+        if isinstance(found, np.ndarray) and type(found) is not np.ndarray:
+            present = ~np.ma.getmaskarray(found).reshape(-1)
             return [
                 row if there else row[:0] for row, there in zip(found.data, present.tolist(), strict=True)
             ]

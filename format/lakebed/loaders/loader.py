@@ -204,13 +204,13 @@ class Loader:
         self._memory_kind = BufferPool
         self._print: str | None = None
         self._stats = Stats()
-        self._ordered: tuple[Rows, int, SpanTable, Order] | None = None
         self._run: Run | None = None
         self._forget()
 
     def _forget(self) -> None:
         """Begin with no memory of batches, and no tensors in memory."""
         self._pid = os.getpid()
+        self._ordered: tuple[Rows, int, list[Column], SpanTable, Order] | None = None
         self._workers: Processes | None = None
         self._pool = (SharedPool if self._wants_processes else self._memory_kind)(64, 1 << 30)
         self._columns: tuple[list[SampleReader], list[Column]] | None = None
@@ -289,23 +289,24 @@ class Loader:
         Raises
         ------
         InvalidInputError
-            If that loader had other rows, or another order of them.
+            If that loader had other rows, or another order of them, or another version of the dataset; or if the state
+            is damaged.
         """
-        if state.get("version") != 1:
+        epoch, position = _checked_state(state)
+        if state["order"] != self._fingerprint() or state["seed"] != self.seed:
             raise InvalidInputError(
-                f"the state has version {state.get('version')!r}; this release knows version 1"
-            )
-        mine = self._fingerprint()
-        if state["order"] != mine or state["seed"] != self.seed:
-            raise InvalidInputError(
-                "the state is of a loader with other rows, another seed, another shuffle or another window; make the "
+                f"the state is of version {state.get('commit')!r} of the dataset, this loader reads {self.table.version!r}: "
+                "its rows have changed since, or the loader was made with another seed, shuffle or window. Make the "
                 "loader as it was made then (same commit, same view, same arguments), or begin the epoch anew"
             )
-        self._epoch, self._position = int(state["epoch"]), int(state["position"])
+        self._epoch, self._position = epoch, position
         self._is_resumed = True  # a pass that has nothing left is one, so that loops over epochs count right
 
     def _fingerprint(self) -> str:
-        """Return what the order depends on, beside seed and epoch, as a short text; worked out once for each pass."""
+        """Return what the order depends on, beside seed and epoch, as a short text; worked out once for each pass.
+
+        It names the chunks of the dataset, which are others after each change of its rows.
+        """
         if self._print is None:
             rows = self.table.rows()
             spans = self._spans(rows if isinstance(rows, range) or self.mode == "none" else np.sort(rows))
@@ -315,6 +316,8 @@ class Loader:
                 digest.update(np.ascontiguousarray(self.weights).data)
             digest.update(repr(rows).encode() if isinstance(rows, range) else np.ascontiguousarray(rows).data)
             digest.update(np.ascontiguousarray(spans.sizes.count).data)
+            for _, state in sorted(self.table.session.schema().tensors.items()):
+                digest.update(np.ascontiguousarray(state.table.ids.ids).data)
             self._print = digest.hexdigest()
         return self._print
 
@@ -323,8 +326,12 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         """Begin the next epoch, or go on with the one of a state that was loaded; an earlier iterator ends."""
         self._end()
-        self._print = None  # the dataset may have grown
-        self._fingerprint()
+        known, self._print = self._print, None  # the dataset may have changed
+        if self._fingerprint() != known and known is not None and self._is_resumed:
+            raise InvalidInputError(
+                "the dataset has changed since a state was loaded into this loader: open the version of the state "
+                f"(this one is {self.table.version!r}), or begin the epoch anew with set_epoch({self._epoch})"
+            )
         if (
             self._position and not self._is_resumed
         ):  # the last pass ended in the middle, or with its last batch
@@ -492,9 +499,10 @@ class Loader:
         """Return the spans and the order; of weighted rows they are other ones in each epoch."""
         rows = wanted = self.table.rows()
         number = epoch if self.weights is not None else 0
+        columns = self._made_columns()
         if self._ordered is not None:
-            known, of_epoch, spans, order = self._ordered
-            if of_epoch == number and _is_same(known, wanted):
+            known, of_epoch, made_of, spans, order = self._ordered
+            if of_epoch == number and made_of is columns and _is_same(known, wanted):
                 return spans, order
         mode: Mode = self.mode
         if self.weights is not None:
@@ -504,10 +512,10 @@ class Loader:
         elif mode != "none" and not isinstance(rows, range):
             rows = np.sort(rows)
         spans = self._spans(rows)
-        if mode != "none" and all(isinstance(column, Resident) for column in self._made_columns()):
+        if mode != "none" and all(isinstance(column, Resident) for column in columns):
             mode = "exact"  # it costs nothing
         order = Order(spans.sizes, mode=mode, seed=self.seed, window=self.window)
-        self._ordered = wanted, number, spans, order
+        self._ordered = wanted, number, columns, spans, order
         return spans, order
 
     def _spans(self, rows: Rows) -> SpanTable:
@@ -543,6 +551,21 @@ def _table(source: Any, tensors: Sequence[str] | None, transform: Transform | No
     if not table.names:
         raise InvalidOperationError("there are no tensors to load; create one, or name some in tensors=")
     return table
+
+
+def _checked_state(state: Mapping[str, Any]) -> tuple[int, int]:
+    """Return epoch and position of a state, if it is one."""
+    if not isinstance(state, Mapping) or state.get("version") != 1:
+        found = state.get("version") if isinstance(state, Mapping) else state
+        raise InvalidInputError(f"the state has version {found!r}; this release knows version 1")
+    for name in ("seed", "epoch", "position", "order"):
+        value = state.get(name)
+        is_right = isinstance(value, str) if name == "order" else type(value) is int and value >= 0
+        if not is_right and not (name == "seed" and type(value) is int):
+            raise InvalidInputError(
+                f"the state is damaged: {name!r} is {value!r}; load one that state_dict() returned, or begin anew"
+            )
+    return state["epoch"], state["position"]
 
 
 def _is_same(one: Rows, other: Rows) -> bool:

@@ -831,3 +831,80 @@ def test_of_an_uncommitted_dataset_no_more_is_read_than_the_spans_need(
     for batch in lakebed.Loader(lakebed.load(tmp_path / "uncommitted", read_only=True), 8, shuffle=True):
         assert all((value == row).all() for value, row in zip(batch["x"], batch.rows, strict=True))
     assert max(read) <= 4 * BLOCK
+
+
+# -- a dataset that changes between epochs -----------------------------------------------------------------------
+
+
+def _larger(ds: lakebed.Dataset) -> None:
+    with ds:
+        for row in range(0, ROWS, 3):
+            ds.image[row] = np.random.default_rng(row).integers(0, 255, (90, 80, 3), dtype=np.uint8)
+
+
+def _rotated(ds: lakebed.Dataset) -> None:
+    with ds:
+        for _ in range(20):
+            ds.pop(0)
+        for row in range(20):
+            ds.append({"image": pixels(row), "label": 0, "vector": np.zeros(5, np.float32), "text": "new"})
+
+
+@pytest.mark.parametrize(
+    "change", [_larger, lambda ds: ds.rechunk(), _rotated], ids=["update", "rechunk", "pop"]
+)
+@pytest.mark.usefixtures("small_spans")
+def test_a_state_after_a_change_between_epochs_leaves_no_row_out(change: Any) -> None:
+    ds = lakebed.empty("mem://changing-epochs", overwrite=True)
+    fill(ds)
+    settings = {"shuffle": True, "window": 200_000, "seed": 3}
+    loader = lakebed.Loader(ds, 16, **settings)
+    assert sum(len(batch.rows) for batch in loader) == ROWS
+    change(ds)
+    ds.commit()
+    epoch = iter(loader)
+    seen = [row for batch in islice(epoch, 5) for row in batch.rows.tolist()]
+    other = lakebed.Loader(ds, 16, **settings)
+    other.load_state_dict(loader.state_dict())
+    seen += [row for batch in other for row in batch.rows.tolist()]
+    assert Counter(seen) == Counter(range(ROWS))
+
+
+@pytest.mark.usefixtures("small_spans")
+def test_a_state_is_of_one_version_of_the_rows() -> None:
+    ds = lakebed.empty("mem://versions-of-state", overwrite=True)
+    fill(ds, 40)
+    state = lakebed.Loader(ds, 8).state_dict()
+    ds.commit("the same rows")
+    lakebed.Loader(ds, 8).load_state_dict(state)
+    loaded = lakebed.Loader(ds, 8)
+    loaded.load_state_dict(state | {"position": 8})
+    ds.pop(0)
+    ds.append({"image": pixels(0), "label": 0, "vector": np.zeros(5, np.float32), "text": "new"})
+    ds.commit("as many others")
+    with pytest.raises(InvalidInputError, match="rows have changed"):
+        lakebed.Loader(ds, 8).load_state_dict(state)
+    with pytest.raises(InvalidInputError, match="has changed since a state was loaded"):
+        next(iter(loaded))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"position": -1},
+        {"position": 1.5},
+        {"position": True},
+        {"epoch": "1"},
+        {"order": None},
+        {"seed": None},
+        None,
+    ],
+    ids=str,
+)
+def test_a_damaged_state_is_said_to_be_one(ds: lakebed.Dataset, damage: Any) -> None:
+    loader = lakebed.Loader(ds, 8)
+    state = {"version": 1} if damage is None else loader.state_dict() | damage
+    with pytest.raises(InvalidInputError, match="damaged"):
+        loader.load_state_dict(state)
+    with pytest.raises(InvalidInputError, match="version"):
+        loader.load_state_dict([])  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import Bounds, TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_prefix import FORMAT_VERSION
+from lakebed.errors import TensorDtypeMismatchError
 from lakebed.native import chunks as native
 from lakebed.native import gather
 from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table
@@ -86,6 +87,8 @@ class TensorDraft(PendingSamples):
         state = self._state
         info = {**state.info, **part.info} if part.info else state.info
         old = state.meta
+        if part.meta is not old:
+            _check_same_kind(old, part.meta)
         low, high = old.widened(part.bounds())
         meta = changed(
             part.meta,
@@ -509,6 +512,17 @@ class TensorDraft(PendingSamples):
         self.pack()
         ndim = len(self.meta.max_shape)
         return np.concatenate([self._load(row).shape_array(ndim) for row in range(len(self._state.table))])
+
+
+def _check_same_kind(mine: TensorMeta, theirs: TensorMeta) -> None:
+    """Refuse samples that were encoded for a tensor of another kind: a chunk would hold what nothing can read."""
+    for setting in ("dtype", "sample_compression", "chunk_compression"):
+        here, there = getattr(mine, setting), getattr(theirs, setting)
+        if here != there and not (setting == "dtype" and here is None):
+            raise TensorDtypeMismatchError(
+                f"tensor {mine.name!r} has {setting} {here!r}, and samples for it were encoded with {there!r}: "
+                "nothing was stored"
+            )
 
 
 def _codes(part: Encoded) -> NDArray[np.uint64]:

@@ -110,7 +110,7 @@ def _gathered(rows: list[Any], spec: TensorSpec) -> list[Encoded] | None:
     dtype = first.dtype
     if not is_numeric(first) or dtype.byteorder == ">":
         return None
-    if first.nbytes >= _LARGE and spec.dtype in (None, dtype):
+    if first.nbytes >= _LARGE and (spec.dtype is None or spec.dtype == dtype):
         return _in_place(rows, first, spec)
     found = native.gather_arrays(rows, dtype, first.ndim)
     if found is None:

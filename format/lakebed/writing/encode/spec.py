@@ -10,7 +10,11 @@ import numpy as np
 from lakebed.codecs.base import FileCodec
 from lakebed.codecs.registry import BYTE_NAMES, IMAGE_NAMES, file_codec
 from lakebed.documents.tensor_meta import TILING_THRESHOLD, TensorMeta
-from lakebed.errors import SampleCompressionError, TensorInvalidSampleShapeError
+from lakebed.errors import (
+    SampleCompressionError,
+    TensorDtypeMismatchError,
+    TensorInvalidSampleShapeError,
+)
 from lakebed.htypes.arrays import array_dtype
 from lakebed.htypes.images import CHANNELS, pads_rank
 from lakebed.htypes.registry import htype_named
@@ -95,10 +99,23 @@ class TensorSpec:
 
 
 def with_dtype(meta: TensorMeta, dtype: np.dtype[Any] | None) -> TensorMeta:
-    """Return the metadata with the dtype that the first value sets."""
-    if meta.dtype is not None or dtype is None:
+    """Return the metadata of a tensor with the dtype of encoded values, which the first of them sets.
+
+    Raises
+    ------
+    TensorDtypeMismatchError
+        If the tensor has another one: the values were not converted. Of links it describes files, which may differ.
+    """
+    if dtype is None or (meta.dtype is not None and meta.is_link):
         return meta
-    return meta.with_(htype=meta.htype or "generic", dtype=dtype.name, typestr=dtype.str)
+    if meta.dtype is None:
+        return meta.with_(htype=meta.htype or "generic", dtype=dtype.name, typestr=dtype.str)
+    # Compared as dtypes: NumPy takes None for float64.
+    if meta.dtype != "object" and dtype_named(meta.dtype) != dtype:
+        raise TensorDtypeMismatchError(
+            f"values of dtype {dtype} were encoded for a tensor of dtype {meta.dtype}: nothing was stored"
+        )
+    return meta
 
 
 def as_htype(meta: TensorMeta, name: str) -> TensorMeta:

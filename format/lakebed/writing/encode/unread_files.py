@@ -111,7 +111,7 @@ def encode_unread(rows: UnreadFiles, meta: TensorMeta) -> Encoded | None:
     known = bool((flags & native.PLAIN).all()) and bool((shapes[:, 2] == 3).all())
     if not known or spec.ndim not in (None, 3) or 0 <= spec.threshold < int(sizes.max()):
         return None
-    if spec.dtype not in (None, np.dtype(np.uint8)):
+    if spec.dtype is not None and spec.dtype != np.uint8:
         return None
     infos: list[Mapping[str, Any]] | None = None
     if "info" in spec.feeds:
