@@ -23,7 +23,7 @@ assert sum(len(b.rows) for b in lakebed.Loader(ds, 8, threads=3)) == 150
 """,
     "pictures": """
 ds = lakebed.empty("mem://fresh")
-for k, form in enumerate(("png", "jpeg", "webp", "bmp")): ds.create_tensor(form, htype="image", sample_compression=form)
+for form in ("png", "jpeg", "webp", "bmp"): ds.create_tensor(form, htype="image", sample_compression=form)
 picture = np.zeros((8, 8, 3), "uint8")
 ds.extend({form: [picture] * 40 for form in ("png", "jpeg", "webp", "bmp")})
 assert sum(len(b.rows) for b in lakebed.Loader(ds, 8, threads=3)) == 40
@@ -49,7 +49,8 @@ with ThreadPoolExecutor(len(ways)) as pool: assert [f.result() for f in [pool.su
 @lakebed.compute
 def double(i, out): out.x.append(np.full((3,), i)); out.t.append(str(i)); out.p.append(np.zeros((4, 4, 3), "uint8"))
 ds = lakebed.empty("mem://fresh")
-ds.create_tensor("x"); ds.create_tensor("t", htype="text"); ds.create_tensor("p", htype="image", sample_compression="png")
+ds.create_tensor("x"); ds.create_tensor("t", htype="text")
+ds.create_tensor("p", htype="image", sample_compression="png")
 double().eval(list(range(40)), ds, num_workers=4, scheduler="threaded", progressbar=False)
 assert len(ds) == 40
 """,
@@ -58,7 +59,7 @@ assert len(ds) == 40
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("start", range(3))
-def test_threads_may_be_the_first(name: str, start: int) -> None:  # noqa: ARG001 - which thread is first is chance
+def test_threads_may_be_the_first(name: str, start: int) -> None:
     code = "import lakebed\nimport numpy as np\n" + PROGRAMS[name]
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False

@@ -37,7 +37,12 @@ class LoaderMethods(DatasetBase):
         transform_kwargs: Mapping[str, Any] | None = None,
         decode_method: Mapping[str, str] | None = None,
         cache_size: int = 32_000_000,
-        *args: Any,
+        *,
+        processes: int = 0,
+        ragged: str | Mapping[str, str] | None = None,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world: int | None = None,
         **kwargs: Any,
     ) -> torch.utils.data.DataLoader:
         """Return a DataLoader of PyTorch, whose batches are made on threads of this process.
@@ -83,12 +88,19 @@ class LoaderMethods(DatasetBase):
             ``Tensor.data`` returns.
         cache_size
             Accepted for compatibility.
-        *args
-            Accepted for compatibility.
+        processes
+            Processes that call the transform, for one that holds Python's lock for long.
+        ragged
+            What becomes of samples that differ in shape, for all tensors or by name: a ``list`` of tensors, one tensor
+            with zeros (``pad``), or a ``nested`` tensor.
+        distributed
+            Take the share of this process of ``torch.distributed``: together the processes take every batch once, all
+            of them equally many. None does so, too, and says it once in the log; False gives all rows to each process.
+        rank, world
+            Number of this process and of all, in place of those of ``torch.distributed``.
         **kwargs
-            ``processes=n`` calls the transform in n processes, for one that holds Python's lock for long. ``ragged``,
-            for all tensors or by name, is what becomes of samples that differ in shape: a ``list`` of tensors, one
-            tensor with zeros (``pad``), or a ``nested`` tensor. Others are accepted for compatibility.
+            ``num_threads``, as `num_workers`; and arguments of 3.x that change nothing here: ``persistent_workers``,
+            ``prefetch_factor``, ``timeout``, ``multiprocessing_context``, ``verbose``.
 
         Returns
         -------
@@ -103,9 +115,13 @@ class LoaderMethods(DatasetBase):
             If a tensor holds no samples.
         TensorDoesNotExistError
             If there is no such tensor.
+        TypeError
+            If there is no such argument.
         """
         from lakebed.loaders.adapters import adapter
+        from lakebed.loaders.arguments import check_known
 
+        check_known("pytorch", kwargs, LoaderMethods.pytorch.__annotations__)
         source = self._source(
             tensors,
             transform,
@@ -115,9 +131,12 @@ class LoaderMethods(DatasetBase):
             is_padded=pad_tensors,
             shuffle=shuffle,
             buffer_size=buffer_size,
-            threads=num_workers if num_workers > 1 else None,
-            processes=kwargs.get("processes", 0),
+            threads=num_workers if num_workers > 1 else kwargs.get("num_threads"),
+            processes=processes,
             progress=progressbar,
+            distributed=distributed,
+            rank=rank,
+            world=world,
         )
         loader: torch.utils.data.DataLoader = adapter("torch").TorchLoader(
             source,
@@ -125,7 +144,7 @@ class LoaderMethods(DatasetBase):
             collate_fn,
             drop_last=drop_last,
             pinned=pin_memory,
-            ragged=kwargs.get("ragged"),
+            ragged=ragged,
         )
         return loader
 
@@ -204,6 +223,9 @@ class LoaderMethods(DatasetBase):
         tensors: Sequence[str] | None = None,
         tobytes: bool | Sequence[str] = False,
         fetch_chunks: bool = True,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world: int | None = None,
     ) -> tf.data.Dataset:
         """Return a ``tf.data.Dataset`` of the samples, in sequence.
 
@@ -215,6 +237,8 @@ class LoaderMethods(DatasetBase):
             Give what is stored instead of values: True for all tensors, or the names of some.
         fetch_chunks
             Accepted for compatibility.
+        distributed, rank, world
+            As of :meth:`pytorch`.
 
         Returns
         -------
@@ -237,6 +261,9 @@ class LoaderMethods(DatasetBase):
             return_index=False,
             is_widened=False,
             is_plain=True,
+            distributed=distributed,
+            rank=rank,
+            world=world,
         )
         return adapter("tensorflow").samples(source)
 

@@ -29,7 +29,8 @@ from lakebed.errors import (
 )
 from lakebed.errors.root import instead
 from lakebed.printable import printable
-from lakebed.session.handle import Handle, Live
+from lakebed.session.handle import Handle
+from lakebed.session.held_infos import DATASET, Live
 from lakebed.writing.names import normalize
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Dataset(
 
         if self._group:
             raise GroupInfoNotSupportedError("Groups have no info. Use the dataset's or a tensor's.")
-        live = self._handle.infos.setdefault("", Live())
+        live = self._session.held_infos.setdefault(DATASET, Live())
         return Info(lambda: self._session.schema().info, self._change_info, live)
 
     @info.setter

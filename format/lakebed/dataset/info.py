@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from types import TracebackType
 from typing import Any, Self
 
-from lakebed.documents import info as info_document
-from lakebed.errors import InfoError, LakebedError
-from lakebed.session.handle import Live
+from lakebed.errors import InfoError
+from lakebed.session.held_infos import Live, stored_form
 
 Edit = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -50,14 +49,15 @@ class Info(MutableMapping[str, Any]):
         return values
 
     def _edit(self, edit: Edit) -> None:
+        new: Mapping[str, Any] = {}
+
         def checked(info: Mapping[str, Any]) -> Mapping[str, Any]:
-            try:
-                # What is kept is what a later reader will see, not objects that the caller may go on changing.
-                return info_document.from_bytes(info_document.to_bytes(edit(self._held.of(info))))
-            except LakebedError as error:
-                raise InfoError(f"info takes JSON values, arrays and bytes: {error}") from error
+            nonlocal new
+            new = stored_form(edit(self._held.of(info)))
+            return new
 
         self._change(checked)
+        self._held.rebase(new)
 
     def __getitem__(self, key: Any) -> Any:
         return self._live[key if isinstance(key, str) else _written(key, KeyError)]

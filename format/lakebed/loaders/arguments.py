@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,28 @@ MEGABYTE = 1_000_000
 
 # Methods of 3.x -> ours.
 _METHODS = {"numpy": "numpy", "tobytes": "bytes", "pil": "pil", "data": "numpy"}
+
+
+# Arguments of 3.x, or of the DataLoader of PyTorch, that change no batch.
+_WITHOUT_EFFECT = frozenset(
+    {"persistent_workers", "prefetch_factor", "timeout", "multiprocessing_context", "num_threads", "verbose"}
+)
+
+
+def check_known(method: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse arguments that a method does not have.
+
+    Raises
+    ------
+    TypeError
+        With the one that is meant, or all that there are.
+    """
+    names = sorted((set(known) | _WITHOUT_EFFECT) - {"return", "kwargs"})
+    for name in given:
+        if name not in _WITHOUT_EFFECT:
+            near = get_close_matches(name, names, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+            raise TypeError(f"{method}() got an unexpected keyword argument {name!r}; {hint}")
 
 
 @dataclass(frozen=True, slots=True)

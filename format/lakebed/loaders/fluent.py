@@ -196,11 +196,13 @@ class DataLoader:
         tensors: Sequence[str] | None = None,
         num_threads: int | None = None,
         prefetch_factor: int = 2,
-        distributed: bool = False,
+        distributed: bool | None = None,
         return_index: bool = True,
         decode_method: Mapping[str, str] | None = None,
         persistent_workers: bool = False,
         ragged: str | Mapping[str, str] | None = None,
+        rank: int | None = None,
+        world: int | None = None,
     ) -> torch.utils.data.DataLoader:
         """Return a DataLoader of PyTorch; see ``Dataset.pytorch``.
 
@@ -217,7 +219,8 @@ class DataLoader:
         prefetch_factor
             Accepted for compatibility: batches are made ahead as memory allows.
         distributed
-            Take the share of this process of ``torch.distributed``: together the processes take every batch once.
+            Take the share of this process of ``torch.distributed``: together the processes take every batch once. None
+            does so, too, and says it once in the log; False gives all rows to each process.
         return_index
             Add the numbers of the rows as ``index``.
         decode_method
@@ -226,12 +229,12 @@ class DataLoader:
             Accepted for compatibility: there are no worker processes.
         ragged
             As of ``Dataset.pytorch``.
+        rank, world
+            Number of this process and of all, in place of those of ``torch.distributed``.
         """
         torch_adapter = adapter("torch")
         source = self._source(tensors, num_workers, num_threads, decode_method, return_index, is_widened=True)
-        if distributed:
-            rank, world = adapter("torch_datasets").process()
-            source = source.using(rank=rank, world=world)
+        source = source.using(distributed=distributed, rank=rank, world=world)
         loader: torch.utils.data.DataLoader = torch_adapter.TorchLoader(
             source, self.batch_size, collate_fn, drop_last=self.drop_last, pinned=False, ragged=ragged
         )
@@ -244,6 +247,8 @@ class DataLoader:
             ragged=ragged,
             num_threads=num_threads,
             distributed=distributed,
+            rank=rank,
+            world=world,
             return_index=return_index,
             decode_method=decode_method,
         )
@@ -258,9 +263,15 @@ class DataLoader:
         return_index: bool = True,
         decode_method: Mapping[str, str] | None = None,
         persistent_workers: bool = False,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world: int | None = None,
     ) -> tf.data.Dataset:
         """Return a ``tf.data.Dataset`` of batches; parameters as of :meth:`pytorch`."""
-        made = self._numpy(tensors, num_workers, num_threads, decode_method, return_index, collate_fn)
+        place: dict[str, Any] = {"distributed": distributed, "rank": rank, "world": world}
+        made = self._numpy(
+            tensors, num_workers, num_threads, decode_method, return_index, collate_fn, **place
+        )
         return adapter("tensorflow").batches(made)
 
     def jax(
@@ -271,12 +282,16 @@ class DataLoader:
         decode_method: Mapping[str, str] | None = None,
         return_index: bool = False,
         sharding: Any = None,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world: int | None = None,
     ) -> JaxLoader:
         """Return a loader of batches of JAX arrays.
 
         Parameters as of :meth:`pytorch`; `sharding` is a device, or a sharding of JAX, that arrays are put on.
         """
-        made = self._numpy(tensors, num_workers, num_threads, decode_method, return_index)
+        place: dict[str, Any] = {"distributed": distributed, "rank": rank, "world": world}
+        made = self._numpy(tensors, num_workers, num_threads, decode_method, return_index, **place)
         loader: JaxLoader = adapter("jax").JaxLoader(made, sharding)
         return self._chained(
             loader,
@@ -287,6 +302,7 @@ class DataLoader:
             decode_method=decode_method,
             return_index=return_index,
             sharding=sharding,
+            **place,
         )
 
     def numpy(
@@ -299,7 +315,7 @@ class DataLoader:
         persistent_workers: bool = False,
     ) -> NumpyLoader:
         """Return a loader of batches of NumPy arrays; parameters as of :meth:`pytorch`."""
-        loader = self._numpy(tensors, num_workers, num_threads, decode_method, return_index=False)
+        loader = self._numpy(tensors, num_workers, num_threads, decode_method, False, distributed=False)
         return self._chained(
             loader,
             "numpy",
@@ -321,10 +337,11 @@ class DataLoader:
         decode_method: Mapping[str, str] | None,
         return_index: bool,
         collate_fn: Collate | None = None,
+        **place: Any,
     ) -> NumpyLoader:
         source = self._source(
             tensors, num_workers, num_threads, decode_method, return_index, is_widened=False
-        )
+        ).using(**place)
         return NumpyLoader(source, self.batch_size, collate_fn, drop_last=self.drop_last)
 
     def _source(

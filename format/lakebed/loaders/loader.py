@@ -19,6 +19,7 @@ from lakebed.loaders.filling import OnError, Settings
 from lakebed.loaders.order import Mode, Order, Shares, Tail
 from lakebed.loaders.plan import Plan
 from lakebed.loaders.processes import Processes, SharedPool
+from lakebed.loaders.ranks import Ranks
 from lakebed.loaders.run import Run
 from lakebed.loaders.spans import SpanTable, span_table
 from lakebed.loaders.stats import Stats
@@ -99,7 +100,10 @@ class Loader:
     replace, size
         With weights: whether rows may come more than once, and how many are drawn; None is as many as there are.
     rank, world
-        Which of how many processes this is: together they take every batch of ``batch_size * world`` samples.
+        Which of how many processes this is: together they take every batch of ``batch_size * world`` samples. Without
+        them, what the process group of ``torch.distributed`` says, if there is one when a pass begins.
+    distributed
+        False gives all rows to each process of such a group; None parts them, and says so once in the log.
     tail
         With several processes, the end of an epoch: ``pad`` repeats samples, which `Batch.real` tells; ``drop`` leaves
         some out; ``keep`` gives some processes fewer samples, and steps, than others.
@@ -147,8 +151,9 @@ class Loader:
         weights: ArrayLike | None = None,
         replace: bool = True,
         size: int | None = None,
-        rank: int = 0,
-        world: int = 1,
+        rank: int | None = None,
+        world: int | None = None,
+        distributed: bool | None = None,
         tail: Tail = "pad",
         offset: int = 0,
         progress: bool = False,
@@ -166,8 +171,6 @@ class Loader:
             raise InvalidInputError(f"threads is a number of threads, or 0 for none, not {threads}")
         if processes < 0:
             raise InvalidInputError(f"processes is a number of processes, or 0 for none, not {processes}")
-        if world < 1 or not 0 <= rank < world:
-            raise InvalidInputError(f"there is no process {rank} of {world}")
         self.table = _table(source, tensors, transform)
         self.batch_size = batch_size
         self.mode: Mode = "none" if shuffle is False else "window" if shuffle is True else shuffle
@@ -185,7 +188,7 @@ class Loader:
         self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
         self.replace = replace
         self.size = size
-        self.rank, self.world = rank, world
+        self.ranks = Ranks(rank, world, distributed)
         self.tail: Tail = tail
         self.progress = progress
         self._check()
@@ -255,7 +258,8 @@ class Loader:
 
     def _shares(self, samples: int) -> Shares:
         size = _SINGLE if self.batch_size is None else self.batch_size
-        return Shares(samples, size * self.world, self.rank, self.world, self.tail, self.drop_last)
+        rank, world = self.ranks.now()
+        return Shares(samples, size * world, rank, world, self.tail, self.drop_last)
 
     # -- which epoch, and where in it --------------------------------------------------------------------------
 
@@ -295,8 +299,8 @@ class Loader:
         epoch, position = _checked_state(state)
         if state["order"] != self._fingerprint() or state["seed"] != self.seed:
             raise InvalidInputError(
-                f"the state is of version {state.get('commit')!r} of the dataset, this loader reads {self.table.version!r}: "
-                "its rows have changed since, or the loader was made with another seed, shuffle or window. Make the "
+                f"the state is of version {state.get('commit')!r} of the dataset, this loader reads "
+                f"{self.table.version!r}: its rows have changed since, or the loader was made with another seed, shuffle or window. Make the "
                 "loader as it was made then (same commit, same view, same arguments), or begin the epoch anew"
             )
         self._epoch, self._position = epoch, position
@@ -419,7 +423,7 @@ class Loader:
                 if self.batch_size is None:
                     first = start + batch.step * shares.batch
                     for i, sample in enumerate(_singles(batch)):
-                        self._position = min(start + end, first + (i + 1) * self.world)
+                        self._position = min(start + end, first + (i + 1) * shares.world)
                         yield sample
                 else:
                     self._position = start + end
@@ -553,7 +557,7 @@ def _table(source: Any, tensors: Sequence[str] | None, transform: Transform | No
     return table
 
 
-def _checked_state(state: Mapping[str, Any]) -> tuple[int, int]:
+def _checked_state(state: Any) -> tuple[int, int]:
     """Return epoch and position of a state, if it is one."""
     if not isinstance(state, Mapping) or state.get("version") != 1:
         found = state.get("version") if isinstance(state, Mapping) else state

@@ -9,15 +9,8 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from lakebed.loaders.arguments import Source
+from lakebed.loaders.ranks import process_group
 from lakebed.reading.parallel import cores
-
-
-def process() -> tuple[int, int]:
-    """Return the rank of this process and the number of processes that train together; 0 and 1 where it is alone."""
-    group = torch.distributed
-    if not group.is_available() or not group.is_initialized():
-        return 0, 1
-    return group.get_rank(), group.get_world_size()
 
 
 class TorchDataset(IterableDataset):  # type: ignore[misc]
@@ -64,7 +57,7 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
 
     def _placed(self) -> tuple[int, int]:
         if self._is_distributed and get_worker_info() is None:
-            self._place = process()
+            self._place = process_group()
         return self._place
 
     def __len__(self) -> int:
@@ -94,8 +87,8 @@ class TorchRows(Dataset):  # type: ignore[misc]
     """Samples by number, for samplers of PyTorch; see ``Dataset.torch_dataset``."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source.using(shuffle=False)
-        self._length = len(source.samples(None))
+        self._source = source.using(shuffle=False, distributed=False)
+        self._length = len(self._source.samples(None))
         self._loader: Any = None
 
     def __len__(self) -> int:

@@ -52,6 +52,7 @@ def commit(session: Session, message: str | None, *, allow_empty: bool, processe
         raise EmptyCommitError(_NO_CHANGES)  # before a branch is made for it
     with session.mutex:
         arrived = session.resolve_unknown_commit()
+        session.store_held_infos()
     if arrived and session.tree.commits[arrived[0].version_id].message == message:
         session.flush()
         return arrived[0].version_id  # an earlier attempt, whose answer was lost

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
-from copy import deepcopy
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lakebed.dataclass import dataclass, field
+from lakebed.dataclass import dataclass
 from lakebed.session.finalizer import close_finally, close_session
 from lakebed.session.session import Session
 
@@ -17,23 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakebed.documents.saved_views import SavedView
-
-
-@dataclass(slots=True)
-class Live:
-    """The values that a caller holds of a stored info; lists and dictionaries among them may be changed in place.
-
-    Such changes are stored with the next change of the info, as in 3.x.
-    """
-
-    stored: Mapping[str, Any] | None = None
-    values: dict[str, Any] = field(default_factory=dict)
-
-    def of(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values, read anew if what is stored has changed."""
-        if self.stored is not stored:
-            self.stored, self.values = stored, deepcopy(dict(stored))
-        return self.values
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +46,6 @@ class Handle:
 
     Attributes
     ----------
-    infos
-        What callers hold of the infos: of the dataset under "", of tensors under their keys.
     view
         The saved view that this was opened as.
     """
@@ -74,7 +53,6 @@ class Handle:
     def __init__(self, session: Session, path: str | None = None) -> None:
         self.session = session
         self.path = session.storage.url if path is None else path
-        self.infos: dict[str, Live] = {}
         self.view: FromView | None = None
         self._last_left = -1  # the epoch in which another version was checked out last
         self._left: dict[int, str] = {}  # commits that were left by a checkout, by epoch

@@ -14,6 +14,7 @@ from lakebed.documents.version_tree import new_id
 from lakebed.errors import (
     CommitFailed,
     InvalidOperationError,
+    LakebedError,
 )
 from lakebed.reading.samples import SampleReader
 from lakebed.session import open_sessions
@@ -24,6 +25,7 @@ from lakebed.versions.state import Snapshot
 from lakebed.versions.tree_file import TreeAt
 
 if TYPE_CHECKING:
+    from lakebed.session.held_infos import Live
     from lakebed.writing.draft.draft import Draft
     from lakebed.writing.encode.links import Linking
 
@@ -56,6 +58,8 @@ class Session(Writer):
         Counts what outdates views: rows added or replaced through the dataset, checkouts.
     credentials
         What links go by when they are followed.
+    held_infos
+        What callers hold of the infos, by key.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class Session(Writer):
         )
         self.credentials = LinkCredentials(storage) if credentials is None else credentials
         self._linking: Linking | None = None
+        self.held_infos: dict[str, Live] = {}
         self.epoch = 0
         self._first_unpublished = 0.0
         open_sessions.enter(self)
@@ -92,7 +97,25 @@ class Session(Writer):
     @property
     def has_unpublished(self) -> bool:
         draft = self._unpublished.draft
-        return draft is not None and draft.dirty
+        return (draft is not None and draft.dirty) or any(
+            live.is_changed for live in self.held_infos.values()
+        )
+
+    def store_held_infos(self) -> None:
+        """Take what callers have changed in place in infos that they hold into the draft; errors as of writing.
+
+        What cannot be stored is dropped, and told once.
+        """
+        if not self.held_infos:
+            return
+        from lakebed.session.held_infos import store_held
+
+        try:
+            store_held(self, self.held_infos)
+        except LakebedError:
+            for live in self.held_infos.values():
+                live.forget()
+            raise
 
     def schema(self) -> Snapshot:
         """Return what there is, lengths included; samples that still wait in the draft may lack chunks."""
@@ -375,6 +398,7 @@ class Session(Writer):
             self._after_fork()
             self._tell_lost()
             self.resolve_unknown_commit()
+            self.store_held_infos()
             if self.has_unpublished:
                 with _Change(self) as draft:
                     draft.encode_pending()

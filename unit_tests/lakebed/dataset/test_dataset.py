@@ -421,7 +421,7 @@ class TestInfo:
         assert (seen["bytes"], sorted(seen)) == (b"\0", ["array", "bytes"])
 
     def test_values_may_be_changed_in_place(self, ds: lakebed.Dataset) -> None:
-        """Whoever reads the info sees it; it is stored with the next change, as in 3.9.52."""
+        """Whoever reads the info sees it; it is stored by the next flush."""
         value = {"list": [1]}
         ds.info["v"] = value
         value["list"].append(2)  # the caller's own object, not what the info holds
@@ -429,7 +429,7 @@ class TestInfo:
         ds.info["v"]["list"].append(3)
         assert dict(ds.info) == {"v": {"list": [1, 3]}}
         ds.flush()
-        assert lakebed.load(ds.path).info["v"] == {"list": [1]}
+        assert lakebed.load(ds.path).info["v"] == {"list": [1, 3]}
         ds.info["w"] = 1
         ds.flush()
         assert lakebed.load(ds.path).info == {"v": {"list": [1, 3]}, "w": 1}

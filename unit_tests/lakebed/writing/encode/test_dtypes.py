@@ -51,5 +51,5 @@ def _hand_out(i: int, out: Any, values: list[np.ndarray[Any, Any]]) -> None:
 def test_bytes_of_another_dtype_never_get_a_tensors_metadata() -> None:
     meta = TensorMeta(htype="generic", dtype="float64")
     assert with_dtype(meta, np.dtype("float64")) is meta
-    with pytest.raises(TensorDtypeMismatchError, match="int64.*float64"):
+    with pytest.raises(TensorDtypeMismatchError, match=r"int64.*float64"):
         with_dtype(meta, np.dtype("int64"))

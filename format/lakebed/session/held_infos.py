@@ -1,0 +1,135 @@
+"""Infos that callers hold: lists and dictionaries among their values may be changed in place, and are stored then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from lakebed.dataclass import dataclass, field
+from lakebed.documents import info as info_document
+from lakebed.errors import InfoError, LakebedError
+
+if TYPE_CHECKING:
+    from lakebed.session.session import Session
+
+Values = Mapping[str, Any]
+
+DATASET = ""
+"""Key of the dataset's own info; those of tensors have the keys of the tensors."""
+
+
+@dataclass(slots=True)
+class Live:
+    """The values of one stored info as a caller holds them.
+
+    Parameters
+    ----------
+    stored
+        What was stored when they were read.
+    values
+        A copy of that, which the caller may have changed in place since.
+    """
+
+    stored: Values | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, stored: Values) -> dict[str, Any]:
+        """Return the values; where something else is stored by now, with that, and the caller's own changes on top."""
+        if self.stored is not stored:
+            changes = self._changes()
+            self.rebase(stored)
+            for name, value in changes.items():
+                if value is None:
+                    self.values.pop(name, None)
+                else:
+                    self.values[name] = value[0]
+        return self.values
+
+    def rebase(self, stored: Values) -> None:
+        """Take over what is stored; values that are the same stay the objects that the caller holds."""
+        old, self.stored = self.values, stored
+        self.values = {
+            name: old[name] if name in old and _is_equal(old[name], value) else deepcopy(value)
+            for name, value in stored.items()
+        }
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the caller has changed values in place that were not stored yet."""
+        return self.stored is not None and bool(self._changes())
+
+    def _changes(self) -> dict[str, tuple[Any] | None]:
+        """Return what the caller has changed: name -> (value,), or None where it is gone."""
+        if self.stored is None:
+            return {}
+        found: dict[str, tuple[Any] | None] = {
+            name: (value,)
+            for name, value in self.values.items()
+            if name not in self.stored or not _is_equal(value, self.stored[name])
+        }
+        return found | {name: None for name in self.stored if name not in self.values}
+
+    def forget(self) -> None:
+        """Read the values anew when they are next asked for."""
+        self.stored, self.values = None, {}
+
+
+def stored_form(info: Values) -> Values:
+    """Return an info as a later reader will see it: no objects that the caller may go on changing.
+
+    Raises
+    ------
+    InfoError
+        If a value is none that can be stored.
+    """
+    try:
+        return info_document.from_bytes(info_document.to_bytes(info))
+    except LakebedError as error:
+        raise InfoError(f"info takes JSON values, arrays and bytes: {error}") from error
+
+
+def store_held(session: Session, held: Mapping[str, Live]) -> None:
+    """Store what callers have changed in place; to be called with the session's mutex held.
+
+    Raises
+    ------
+    InfoError
+        If a value is none that can be stored; what was changed in place is dropped then.
+    ReadOnlyModeError, LockedException
+        If the dataset cannot be changed.
+    """
+    changed = {key: live for key, live in held.items() if live.is_changed}
+    if not changed:
+        return
+    from lakebed.session.branches import check_info_changeable
+
+    check_info_changeable(session)
+    with session.writing() as draft:
+        schema = session.schema()
+        for key, live in changed.items():
+            if key == DATASET:
+                new = stored_form(live.of(schema.info))
+                draft.schema.set_info(new)
+                live.rebase(new)
+            elif key in schema.tensors:
+                new = stored_form(live.of(schema.tensors[key].info))
+                draft.schema.set_tensor_info(key, new)
+                live.rebase(new)
+            else:
+                live.forget()  # the tensor is gone
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Whether two values of an info are the same; arrays are compared by their bytes."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_is_equal(value, other[key]) for key, value in one.items())
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_is_equal, one, other))
+    if hasattr(one, "tobytes"):
+        return bool(
+            one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+        )
+    return bool(one == other or one != one)
