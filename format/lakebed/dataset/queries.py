@@ -129,8 +129,10 @@ def kept_rows(
     Raises
     ------
     InvalidInputError
-        If there is no such scheduler, or the function is none.
+        If there is no such scheduler, the function is none, or what it returns is no truth value.
     """
+    from lakebed.transforms.function import Pipeline
+
     if scheduler not in ("serial", "threaded", "processed", "ray"):
         raise InvalidInputError(f"scheduler is 'serial' or 'threaded', not {scheduler!r}")
     if not callable(function):
@@ -138,7 +140,11 @@ def kept_rows(
     rows = range(len(dataset))
 
     def keeps(row: int) -> bool:
-        return bool(function(dataset[row]))
+        sample = dataset[row]
+        found = function(sample)
+        if isinstance(found, Pipeline):  # what compute made of a function, and nobody has called
+            found = function()(sample)
+        return _truth(found, row)
 
     found: list[int] = []
     with rows_bar("Filtering", len(rows), shown=progressbar) as advance:
@@ -154,6 +160,19 @@ def kept_rows(
                 found.extend(row for row, kept in zip(part, pool.map(keeps, part), strict=True) if kept)
                 advance(len(part))
     return found
+
+
+def _truth(found: Any, row: int) -> bool:
+    if hasattr(found, "numpy"):
+        found = found.numpy()
+    if isinstance(found, bool | int | float | np.generic):
+        return bool(found)
+    if isinstance(found, np.ndarray) and found.size == 1 and found.dtype.kind in "biuf":
+        return bool(found.item())
+    what = f"an array of shape {found.shape}" if isinstance(found, np.ndarray) else f"{found!r:.80}"
+    raise InvalidInputError(
+        f"the function of filter returned {what} for row {row}: it returns True or False, a number, or an array of one"
+    )
 
 
 def differing(dataset: Any, first: str, second: str) -> tuple[Any, NDArray[np.int64]]:

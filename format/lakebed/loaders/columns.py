@@ -156,10 +156,9 @@ class Resident(Column):
         found = ColumnScan(reader, None).column(0, reader.state.length)
         # Single numbers, some absent: those are empty samples.
         if isinstance(found, np.ndarray) and type(found) is not np.ndarray:
-            present = np.logical_not(np.ma.getmaskarray(found)).reshape(-1)
-            return [
-                row if there else row[:0] for row, there in zip(found.data, present.tolist(), strict=True)
-            ]
+            values: Any = found.data
+            present = np.logical_not(np.ma.getmaskarray(found)).reshape(-1).tolist()
+            return [row if there else row[:0] for row, there in zip(values, present, strict=True)]
         return (
             found.copy() if isinstance(found, np.ndarray) else found
         )  # lists and texts are no views of chunks

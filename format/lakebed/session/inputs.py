@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -36,14 +37,10 @@ def encode_sample(sample: Any, state: TensorState, linking: Linking) -> Column:
 def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column:
     """Encode a column, given in any way or as a tensor, whose nulls stay nulls; see ``Tensor.extend``."""
     name = state.meta.name or state.key
+    if type(samples) is list and any(issubclass(kind, StoredSamples) for kind in set(map(type, samples))):
+        return _encode_stored_among(samples, state, linking)
     if type(samples) is np.ndarray or not isinstance(samples, StoredSamples):
-        try:
-            return encode_column(samples, state.meta, state.info, name, linking)
-        except SampleAppendError:
-            if not isinstance(samples, list) or not any(map(_holds_nothing, samples)):
-                raise
-        # Samples of a tensor that has only empty ones: they cannot be read, and need not be.
-        return encode_samples([None if _holds_nothing(s) else s for s in samples], state, linking)
+        return encode_column(samples, state.meta, state.info, name, linking)
     if samples.fits_stored(state.meta) and not state.info.get(STRICT):
         columns = samples.stored(state)
         if state.meta.is_link:
@@ -58,8 +55,20 @@ def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column
     return encode_column(list(samples.recorded_values()), state.meta, state.info, name, linking)
 
 
-def _holds_nothing(sample: Any) -> bool:
-    return isinstance(sample, StoredSamples) and sample.holds_nothing
+def _encode_stored_among(samples: list[Any], state: TensorState, linking: Linking) -> Column:
+    """Encode a list in which samples of tensors stand among others: those go as they are stored."""
+    columns, known = [], state
+    for is_stored, run in groupby(samples, lambda sample: isinstance(sample, StoredSamples)):
+        if not is_stored:
+            parts = [encode_samples(list(run), known, linking)]
+        else:
+            parts = []
+            for sample in run:
+                parts.append(encode_sample(sample, known, linking))
+                known = after(known, parts[-1].parts)
+        columns += parts
+        known = after(known, parts[-1].parts) if not is_stored else known
+    return joined_rows(columns, state)
 
 
 def _recoded(column: Column, names: Callable[[int], str | None], linking: Linking, tensor: str) -> Column:

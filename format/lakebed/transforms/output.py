@@ -219,7 +219,9 @@ class SampleOut:
 
     @property
     def tensors(self) -> list[str]:
-        """Names of the tensors that have rows."""
+        """Names of the tensors that rows may have; where any may, of those that have some."""
+        if isinstance(self._tensors, Iterable):
+            return list(self._tensors)
         return [name for name in self._columns if self._count(name)]
 
     def __len__(self) -> int:

@@ -6,8 +6,10 @@ one change and published at once; whatever happens before, the dataset stays as 
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+import traceback
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -219,7 +221,7 @@ class _Run:
             self._source,
             self._stages,
             tuple(self._table.names),
-            options.skip_ok,
+            options.skip_ok or not options.check_lengths,
             options.ignore_errors,
             int(options.cache_size * 1_000_000),
             options.batch_size,
@@ -333,7 +335,11 @@ class _Run:
             raise AllSamplesSkippedError(
                 f"All rows were left out during the transform. The first: {self._report.errors[0].cause}"
             )
-        if not self._report.rows and self._report.items > self._report.skipped and not self._options.skip_ok:
+        if (
+            not self._report.rows
+            and self._report.items > self._report.skipped
+            and not (self._options.skip_ok or self._options.read_only_ok)
+        ):
             raise TransformError(
                 "Transform failed: no item became a row. If you want to do this, pass skip_ok=True to the eval method."
             ) from TensorMismatchError(
@@ -392,7 +398,7 @@ class _Run:
                 "point, or run the same call again, which goes on there."
             )
         found = TransformError(
-            f"{text} See traceback for more details.",
+            f"{text} See traceback for more details: {_in_one_line(failure.error)}",
             index=failure.index,
             item=failure.item,
             checkpoint=self._checkpoint,
@@ -485,6 +491,17 @@ class _Run:
                 first = before.tensors[key].length if key in before.tensors else 0
                 if not state.meta.hidden and state.length > first:
                     draft.rows.pop(key, range(first, state.length))
+
+
+def _in_one_line(error: BaseException) -> str:
+    """Return what an error says: its type, the first line of its text, and the line of the function that raised it."""
+    text = str(error).strip().partition("\n")[0]
+    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    own = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - as tracebacks write it
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(own):
+            return f"{said} (line {frame.lineno} of {frame.name})"
+    return said
 
 
 def _end_near(ends: Sequence[int], at: int, stop: int) -> int:

@@ -12,6 +12,7 @@ import pytest
 
 import lakebed
 from lakebed.dataset._shape import ShapeInterval
+from lakebed.errors import InvalidInputError
 from unit_tests.lakebed.datasets import create_on, new_memory
 
 
@@ -305,3 +306,20 @@ def test_names_print_in_the_order_of_3x(tmp_path: Path, capsys: pytest.CaptureFi
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[4:]] == ["a", "g/b", "z"]
     assert list(again.tensors) == ["z", "g/b", "a"]
+
+
+@lakebed.compute
+def _is_odd(row: Any, _: Any = None) -> bool:
+    return bool(row.x.numpy()[0] % 2)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_filter_calls_what_compute_made(workers: int) -> None:
+    ds = lakebed.empty("mem://filter-compute", overwrite=True)
+    ds.create_tensor("x", dtype="int64")
+    ds.x.extend(list(range(10)))
+    for function in (_is_odd, _is_odd(), lambda row: row.x.numpy() % 2):
+        assert list(ds.filter(function, workers, progressbar=False).x.numpy().ravel()) == [1, 3, 5, 7, 9]
+    for wrong in (lambda row: "no", lambda row: None, lambda row: object(), lambda row: np.zeros(2)):
+        with pytest.raises(InvalidInputError, match="row 0"):
+            ds.filter(wrong, workers, progressbar=False)

@@ -79,7 +79,7 @@ class Encoded:
         """
         if not self.meta.is_link:
             return self.block.shape_bounds()
-        shapes = [shape for shape in self.shapes or () if shape]
+        shapes = [shape for shape in self.shapes or () if shape and any(shape)]
         if not shapes or len(set(map(len, shapes))) > 1:
             return None
         axes = list(zip(*shapes, strict=True))
