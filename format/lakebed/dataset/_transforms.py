@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lakebed.dataset._base import DatasetBase
+from lakebed.errors import TensorDoesNotExistError, TensorMismatchError, TransformError
 
 if TYPE_CHECKING:
     from lakebed.transforms.report import TransformReport
@@ -26,7 +27,7 @@ class TransformMethods(DatasetBase):
             and returns columns.
         ds_out
             The dataset that the rows are appended to; None replaces the rows of this one, of the tensors that the
-            function returns.
+            function returns. Tensors that it lacks are made; their first values say of which type.
         options
             Those of ``lakebed.transform``: ``batch_size``, ``num_workers``, ``scheduler``, ``checkpoint_interval``, ...
 
@@ -48,9 +49,28 @@ class TransformMethods(DatasetBase):
         >>> _ = ds.map(lambda row: {"x": row["x"] * 2})
         >>> ds.x.numpy().ravel().tolist()
         [2, 4, 6]
+        >>> _ = ds.map(lambda row: {"half": row["x"] / 2})
+        >>> ds.half.numpy().ravel().tolist()
+        [1.0, 2.0, 3.0]
         """
-        from lakebed.transforms.function import transform
+        from lakebed.transforms.function import lacking_names, transform
 
         if ds_out is None:
             options.setdefault("skip_ok", True)
-        return transform(fn, self, ds_out, **options)
+        try:
+            return transform(fn, self, ds_out, **options)
+        except TransformError as error:
+            if not isinstance(error.__cause__, TensorDoesNotExistError | TensorMismatchError):
+                raise
+            target: Any = self if ds_out is None else ds_out
+            lacking = lacking_names(fn, self, target._table().names, options.get("batch_size"))  # noqa: SLF001
+            if not lacking:
+                raise
+        for name in lacking:
+            target.create_tensor(name)
+        try:
+            return transform(fn, self, ds_out, **options)
+        except BaseException:
+            for name in lacking:
+                target.delete_tensor(name, large_ok=True)
+            raise

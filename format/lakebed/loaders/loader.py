@@ -300,9 +300,9 @@ class Loader:
         if state["order"] != self._fingerprint() or state["seed"] != self.seed:
             raise InvalidInputError(
                 f"the state is of version {state.get('commit')!r} of the dataset, this loader reads "
-                f"{self.table.version!r}: its rows have changed since, or the loader was made with another seed, "
-                "shuffle or window. Make the loader as it was made then (same commit, same view, same arguments), or begin the "
-                "epoch anew"
+                f"{self.table.version!r}: its rows have changed since, or the loader was made with another "
+                "seed, shuffle or window. Make the loader as it was made then (same commit, same view, same "
+                "arguments), or begin the epoch anew"
             )
         self._epoch, self._position = epoch, position
         self._is_resumed = True  # a pass that has nothing left is one, so that loops over epochs count right

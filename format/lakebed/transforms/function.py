@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import islice
 from typing import TYPE_CHECKING, Any, overload
 
 from lakebed.errors import (
@@ -15,6 +16,7 @@ from lakebed.errors import (
 )
 from lakebed.transforms.report import TransformReport
 from lakebed.transforms.run import Options, run
+from lakebed.transforms.source import source_of
 from lakebed.transforms.stages import Stage
 
 Maker = Callable[..., "ComputeFunction"]
@@ -330,6 +332,33 @@ def transform(
         rows_apart=rows_apart,
     )
     return run(called, [stage], data_in, ds_out, options)
+
+
+def lacking_names(
+    fn: Callable[..., Any], data: Any, known: Container[str], batch_size: int | None
+) -> list[str]:
+    """Return the tensors that the rows of a function have and a dataset lacks, as its first item, or batch, shows.
+
+    Parameters
+    ----------
+    fn, data, batch_size
+        As of :func:`transform`.
+    known
+        Names of the tensors that there are.
+    """
+    source = source_of(data, pad=False, as_dicts=True)
+    if batch_size is None:
+        items = source.items(source.payload(0, 1), 0, 1)
+    else:
+        stop = batch_size if source.length is None else min(batch_size, source.length)
+        items = source.batches(source.payload(0, stop), 0, stop, batch_size)
+    names: dict[str, None] = {}
+    for item in islice(items, 1):
+        found = fn(item)
+        rows = [found] if isinstance(found, Mapping) or not isinstance(found, Iterable) else found
+        for row in rows:
+            names |= dict.fromkeys(row if isinstance(row, Mapping) else ())
+    return [name for name in names if name not in known]
 
 
 def _name(function: Callable[..., Any], name: str | None) -> str:

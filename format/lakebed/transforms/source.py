@@ -86,6 +86,8 @@ class _DatasetRows(Source):
     is_dataset = True
 
     def __init__(self, facade: Any, *, pad: bool, as_dicts: bool) -> None:
+        if as_dicts and not pad:
+            facade = _filled(facade)
         self._facade = facade.max_view if pad else facade
         self._table: Table = facade._table()  # noqa: SLF001
         self._as_dicts = as_dicts
@@ -314,6 +316,13 @@ def source_of(data: Any, *, pad: bool = False, as_dicts: bool = False) -> Source
         f"The data_in to transform is invalid: {type(data).__name__} has no items. Please use a dataset, a list, an "
         "array, an Arrow table, an object that supports both __getitem__ and __len__, or an iterable."
     )
+
+
+def _filled(facade: Any) -> Any:
+    """Return a dataset without its tensors that hold nothing, as those that a function is to fill: it has rows then."""
+    states = facade._table().states()  # noqa: SLF001
+    filled = [name for name, state in states.items() if state.length]
+    return facade[filled] if 0 < len(filled) < len(states) else facade
 
 
 def _plain(value: Any) -> Any:

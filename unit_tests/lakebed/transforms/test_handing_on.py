@@ -119,3 +119,36 @@ def test_an_error_ends_with_its_cause(tmp_path: Path, scheduler: str, workers: i
 
     with pytest.raises(TransformError, match=r"ZeroDivisionError: .* \(line \d+ of divide\)$"):
         divide().eval([1, 0], ds, scheduler=scheduler, num_workers=workers, progressbar=False)
+
+
+# -- tensors that a function is to fill ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 2, "scheduler": "threaded"}, {"batch_size": 2}])
+@pytest.mark.parametrize("is_made", [True, False])
+def test_map_makes_and_fills_the_tensors_that_are_lacking(options: dict[str, Any], is_made: bool) -> None:
+    ds = lakebed.empty("mem://map-new", overwrite=True)
+    ds.create_tensor("a", dtype="int64")
+    ds.a.extend(range(5))
+    if is_made:
+        ds.create_tensor("b", dtype="float32")
+    report = ds.map(lambda row: {"b": row["a"] * 2.0}, **options)
+    assert report.rows == 5
+    assert ds.b.numpy().ravel().tolist() == [0, 2, 4, 6, 8]
+    assert (str(ds.b.dtype), ds.a.num_samples) == ("float32" if is_made else "float64", 5)
+
+
+def test_map_leaves_no_tensor_behind_that_it_could_not_fill() -> None:
+    ds = lakebed.empty("mem://map-new", overwrite=True)
+    ds.create_tensor("a", dtype="int64")
+    ds.a.extend(range(5))
+
+    def fails_later(row: dict[str, Any]) -> dict[str, Any]:
+        return {"b": 1 / (3 - int(row["a"][0]))}
+
+    with pytest.raises(TransformError, match="ZeroDivisionError"):
+        ds.map(fails_later)
+    assert list(ds.tensors) == ["a"]
+    out = lakebed.empty("mem://map-out", overwrite=True)
+    ds.map(lambda row: {"t": f"row {row['a'][0]}", "n": row["a"]}, out)
+    assert (out.t.htype, len(out)) == ("text", 5)
