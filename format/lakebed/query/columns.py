@@ -302,6 +302,19 @@ def either(first: Mask | None, second: Mask | None) -> Mask | None:
     return first | second
 
 
+def without_value(column: Column, missing: Mask) -> Column:
+    """Return a column in which some more rows are missing."""
+    if not missing.any():
+        return column
+    if isinstance(column, Numbers):
+        return Numbers(column.values, either(column.missing, missing))
+    if isinstance(column, Constant) and missing.all():
+        return Constant(None, column.count)
+    return Objects(
+        [None if gone else value for gone, value in zip(missing.tolist(), rows(column), strict=True)]
+    )
+
+
 # -- what conditions make of them ------------------------------------------------------------------------------------
 
 

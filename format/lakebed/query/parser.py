@@ -146,7 +146,7 @@ def _select(words: Words) -> syntax.Select:
         words.expect_operator("(")
         distinct_on = expressions(words)
         words.expect_operator(")")
-    elif not distinct and words.is_keyword("all"):
+    elif not distinct and words.is_keyword("all") and words.ahead(1).text != "(":  # ALL(...) is the function
         words.take()
     if top is None:
         top = _top(words)

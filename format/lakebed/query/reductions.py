@@ -12,13 +12,28 @@ from numpy.typing import NDArray
 from lakebed.errors import QueryError
 from lakebed.query import integers
 from lakebed.query.by_size import by_size
-from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts, by_row
+from lakebed.query.columns import (
+    Column,
+    Constant,
+    Mask,
+    Numbers,
+    Objects,
+    Ragged,
+    Texts,
+    by_row,
+    computed_rows,
+    without_value,
+)
 
 Reduce = Callable[..., Any]
 
 
+_OF_SOMETHING = frozenset({"AVG", "STD", "AMIN", "AMAX", "MEDIAN", "ARG_MIN", "ARG_MAX"})
+"""Those that have no value where there are none; a sum of nothing is 0."""
+
+
 def reduced(name: str, column: Column, axis: int | None = None) -> Column:
-    """Reduce each sample to one value, or along one of its axes.
+    """Reduce each sample to one value, or along one of its axes; what has no value is missing.
 
     Parameters
     ----------
@@ -32,6 +47,25 @@ def reduced(name: str, column: Column, axis: int | None = None) -> Column:
     QueryError
         If the samples have no such axis, or are no numbers.
     """
+    found = _reduced(name, column, axis)
+    if name not in _OF_SOMETHING or axis is not None:
+        return found
+    return without_value(found, _is_nothing(column))
+
+
+def _is_nothing(column: Column) -> Mask:
+    """Tell of each sample whether it holds no values."""
+    if isinstance(column, Ragged):
+        return np.asarray(column.sizes == 0)
+    if isinstance(column, Numbers):
+        nothing = np.full(len(column), column.values[:1].size == 0)
+        return nothing if column.missing is None else nothing | column.missing
+    if isinstance(column, Constant):
+        return np.full(column.count, _array(column.value).size == 0)
+    return np.fromiter((_array(value).size == 0 for value in computed_rows(column)), np.bool_, len(column))
+
+
+def _reduced(name: str, column: Column, axis: int | None) -> Column:
     whole = REDUCTIONS[name]
     with np.errstate(all="ignore"):
         if isinstance(column, Constant):

@@ -292,7 +292,7 @@ def members(data: Data, say: Statements) -> str:
         ("t", lambda rows: [r["t"] for r in rows]),
         ("total", lambda rows: sum(float(r["f"]) for r in rows if r["f"] is not None)),
         ("n", lambda rows: sum(r["f"] is not None for r in rows)),
-        ("most", lambda rows: max((int(v) for r in rows for v in r["rag"]), default=0)),
+        ("most", lambda rows: max((int(v) for r in rows for v in r["rag"]), default=None)),
         ("size", len),
         ("large", lambda rows: any(bool((r["rag"] > 5).any()) for r in rows)),
         ("low", lambda rows: all(bool(r["f"] - 1 < 2) for r in rows if r["f"] is not None)),
