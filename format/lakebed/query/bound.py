@@ -31,8 +31,6 @@ class Info:
         Of dates and times: the Arrow type that the integers stand for.
     is_group
         Whether a value is all samples of a group.
-    records_nulls
-        Whether missing texts are on record, so that an empty one is not missing.
     cost
         How dear a row is to read, in no unit.
     """
@@ -45,7 +43,6 @@ class Info:
     coords: str = "LTWH"
     logical: str = ""
     is_group: bool = False
-    records_nulls: bool = False
     cost: float = 1.0
 
     def grouped(self) -> Info:
@@ -81,7 +78,7 @@ def merged(infos: Sequence[Info]) -> Info:
 
     return Info(
         same("kind", "any"), same("dtype", None), same("rank", None), same("class_names", None), same("htype", ""),
-        same("coords", "LTWH"), same("logical", ""), same("is_group", False), all(i.records_nulls for i in known),
+        same("coords", "LTWH"), same("logical", ""), same("is_group", False),
         max(info.cost for info in known),
     )  # fmt: skip
 

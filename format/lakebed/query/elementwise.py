@@ -210,7 +210,7 @@ def _is_document(*columns: Column) -> bool:
 
 
 def _texts(sign: str, left: Texts, right: Column) -> NDArray[np.bool_]:
-    """Compare texts; a missing one equals the empty one, and has no order."""
+    """Compare texts; what is missing compares as false."""
     missing = left.missing
     first = left.array.fill_null("") if missing is not None else left.array
     if isinstance(right, Texts):
@@ -220,7 +220,7 @@ def _texts(sign: str, left: Texts, right: Column) -> NDArray[np.bool_]:
     else:
         second = pa.scalar(right.value if isinstance(right, Constant) else None, pa.string())
     found = _bool(_OF_TEXT[sign](first, second))
-    return found if missing is None or sign == "=" else found & ~missing
+    return found if missing is None else found & ~missing
 
 
 def _bool(array: Any) -> NDArray[np.bool_]:

@@ -32,7 +32,6 @@ from lakebed.query.columns import (
     Numbers,
     Ragged,
     Rows,
-    Texts,
     collect,
     concatenated,
     either,
@@ -159,18 +158,14 @@ def _logic(node: Logic, scope: Scope) -> Column:
 
 
 def missing(node: Bound, scope: Scope) -> Mask:
-    """Tell of each row whether a value is missing, or is an array or text without anything."""
+    """Tell of each row whether a value is missing; of what is computed also whether it is an array without anything."""
     column = evaluate(node, scope)
     found = column.missing
-    if isinstance(column, Ragged):
-        found = either(found, column.sizes == 0)
-    elif isinstance(column, Numbers) and column.values[:1].size == 0:
-        found = np.ones(len(column), np.bool_)
-    elif isinstance(column, Texts) and not node.info.records_nulls and isinstance(node, Input):
-        import pyarrow.compute as pc
-
-        empty = pc.equal(column.array.fill_null(""), "").to_numpy(zero_copy_only=False)
-        found = either(found, empty)
+    if not isinstance(node, Input):
+        if isinstance(column, Ragged):
+            found = either(found, column.sizes == 0)
+        elif isinstance(column, Numbers) and column.values[:1].size == 0:
+            found = np.ones(len(column), np.bool_)
     return np.zeros(scope.count, np.bool_) if found is None else found
 
 

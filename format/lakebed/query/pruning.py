@@ -293,7 +293,9 @@ class _Judge:
             of = self._missing(node)
             if of is None:
                 return self._any
-            return of.or_unknown((of.pieces["empty"] < of.pieces["rows"]) | of.column.is_text)
+            # Of single numbers an empty sample is a missing one; other empty samples are there.
+            is_single = list(of.column.state.meta.max_shape) == [1] and not of.column.is_text
+            return of.or_unknown((of.pieces["empty"] < of.pieces["rows"]) | (not is_single))
         found = self._asked(node, surely=True)
         if found is None:
             return self._any

@@ -322,26 +322,28 @@ def _derived(
 
 
 def items_of(column: Column) -> Column:
-    """Count the items of each sample: of its first axis, of a list or dictionary, or the characters of a text."""
+    """Count the items of each sample: of its first axis, of a list or dictionary, or the characters of a text.
+
+    Of what is missing it is missing, too.
+    """
     if isinstance(column, Ragged):
-        return Numbers(column.shapes[:, 0])
+        return Numbers(column.shapes[:, 0], column.missing)
     if isinstance(column, Numbers):
         extent = column.values.shape[1] if column.values.ndim > 1 else 1
-        lengths = np.full(len(column), extent, np.int64)
-        return Numbers(lengths if column.missing is None else np.where(column.missing, 0, lengths))
+        return Numbers(np.full(len(column), extent, np.int64), column.missing)
     if isinstance(column, Texts):
         import pyarrow.compute as pc
 
-        lengths = pc.utf8_length(column.array.fill_null("")).to_numpy(zero_copy_only=False)
-        return Numbers(lengths.astype(np.int64))
+        lengths = pc.utf8_length(column.array).fill_null(0).to_numpy(zero_copy_only=False)
+        return Numbers(lengths.astype(np.int64), column.missing)
     if isinstance(column, Objects):
         return by_row(len(column), _items, [column], "LEN")
     return Constant(_items(column.value), column.count)
 
 
-def _items(value: Any) -> np.int64:
+def _items(value: Any) -> np.int64 | None:
     if value is None:
-        return np.int64(0)
+        return None
     if isinstance(value, str | list | dict):
         return np.int64(len(value))
     return np.int64(len(value) if isinstance(value, np.ndarray) and value.ndim else 1)

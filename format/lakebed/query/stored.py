@@ -326,7 +326,6 @@ def _info(scan: ColumnScan) -> Info:
         htype=reader.htype.name,
         coords=mode or "LTWH",
         logical=str(info.get("logical_type") or ""),
-        records_nulls=scan.has_nulls,
         cost=_cost(scan),
     )
 

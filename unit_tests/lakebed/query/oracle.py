@@ -271,7 +271,7 @@ class Statements:
         a, word = self.text(), self.chance.choice(["e", "red", "é"])
         if self.chance.randrange(3) == 0:
             return Said(f"STRPOS({a.tql}, '{word}')", lambda row: np.int64((a.py(row) or "").find(word) + 1))
-        return Said(f"LEN({a.tql})", lambda row: np.int64(len(a.py(row) or "")))
+        return Said(f"LEN({a.tql})", lambda row: None if a.py(row) is None else np.int64(len(a.py(row))))
 
     def array(self) -> Said:
         """Return an array of one axis, of any length."""
@@ -429,14 +429,11 @@ class Statements:
     def _of_words(self) -> Said:
         a, word = self.text(), self.chance.choice([*WORDS, "red red"])
         sign = self.chance.choice(list(SIGNS))
-
-        def told(row: Row) -> bool:
-            value = a.py(row)  # a missing text equals the empty one, and has no order
-            return word == "" if value is None and sign == "==" else _compared(sign, value, word)
-
         own = "=" if sign == "==" else "<>" if sign == "!=" else sign
         return Said(
-            f"{a.tql} {sign} '{word}'", told, f"COALESCE({a.sql} {own} '{word}', {own == '=' and word == ''})"
+            f"{a.tql} {sign} '{word}'",
+            lambda row: _compared(sign, a.py(row), word),
+            f"COALESCE({a.sql} {own} '{word}', FALSE)",
         )
 
     def _flag(self) -> Said:
@@ -456,7 +453,7 @@ class Statements:
             (f"{a.tql} {sign} {value}", lambda v: len(v) and compared(v, value).all()),
             (f"CONTAINS({a.tql}, {value})", lambda v: value in v),
             (f"ANY({a.tql} IN ({value}, 2))", lambda v: np.isin(v, [value, 2]).any()),
-            (f"{a.tql} IS NULL", lambda v: v.size == 0),
+            (f"{a.tql} IS NULL", lambda v: v.size == 0 and a.tql not in ("rag", "box", "arr")),
         ]
         text, function = self.chance.choice(ways)
         return Said(text, lambda row: bool(function(a.py(row))))
@@ -467,13 +464,17 @@ class Statements:
                                          ("CONTAINS", str.__contains__), ("MATCHES", str.__contains__)])  # fmt: skip
         if self.chance.randrange(3) == 0:
             word = self.chance.choice(["r", "red", "é", "d"])
-            return Said(f"{name}({a.tql}, '{word}')", lambda row: bool(test(a.py(row) or "", word)))
+            return Said(
+                f"{name}({a.tql}, '{word}')",
+                lambda row: a.py(row) is not None and bool(test(a.py(row), word)),
+            )
         pattern = self.chance.choice(["*", "r*", "*e*", "?ed", "", "*d b*", "é", "??????", "*%*"])
         word, fold = self.chance.choice([("LIKE", lambda v: v), ("ILIKE", str.lower)])
 
         def told(row: Row) -> bool:
-            value = fold(a.py(row) or "")
-            return fnmatch.fnmatchcase(value, fold(pattern).replace("%", "*")) != bool(no)
+            value = a.py(row)
+            found = value is not None and fnmatch.fnmatchcase(fold(value), fold(pattern).replace("%", "*"))
+            return found != bool(no)
 
         return Said(f"{a.tql} {'NOT ' if no else ''}{word} '{pattern}'", told)
 

@@ -23,8 +23,10 @@ from lakebed.query.columns import (
     Texts,
     by_row,
     collect,
+    either,
     rows,
     strings,
+    truth,
 )
 from lakebed.query.elementwise import compare
 from lakebed.query.functions.function import Function
@@ -145,19 +147,16 @@ def _tested(name: str, function: Callable[..., pa.Array]) -> Function:
         if not isinstance(pattern, str):
             raise QueryError(f"{name} looks for text", kind="type")
         try:
-            return _flags(function(_filled(texts(given.columns[0], name)), pattern))
+            return _flags(function(texts(given.columns[0], name).array, pattern))
         except pa.ArrowInvalid as error:
             raise QueryError(f"{name}: {error}", kind="runtime") from error
 
     return Function(name, 2, 2, compute, FLAG, 2.0)
 
 
-def _filled(column: Texts) -> pa.Array:
-    return column.array.fill_null("") if column.array.null_count else column.array
-
-
 def _flags(array: pa.Array) -> Numbers:
-    return Numbers(array.to_numpy(zero_copy_only=False))
+    """Return what is told of texts: of a missing one it is false."""
+    return Numbers((array.fill_null(False) if array.null_count else array).to_numpy(zero_copy_only=False))
 
 
 def _position(given: Given) -> Column:
@@ -297,14 +296,14 @@ def contains(given: Given) -> Column:
     if isinstance(column, Texts) and isinstance(wanted, Constant):
         if not isinstance(wanted.value, str):
             raise QueryError("a text contains text", kind="type")
-        if wanted.value == "":
-            return Numbers(np.ones(given.count, np.bool_))
-        return _flags(pc.match_substring(_filled(column), wanted.value))
+        return _flags(pc.match_substring(column.array, wanted.value))
     if isinstance(column, Numbers | Ragged) and isinstance(wanted, Constant):
         from lakebed.query.reductions import reduced
 
         return reduced("ANY", compare("=", column, wanted))
-    return by_row(given.count, _contains, [column, wanted], "CONTAINS")
+    found = by_row(given.count, _contains, [column, wanted], "CONTAINS")
+    gone = either(*(side.missing if isinstance(side, Texts) else None for side in (column, wanted)))
+    return found if gone is None else Numbers(truth(found) & ~gone)
 
 
 def _contains(value: Any, wanted: Any) -> bool:
@@ -351,7 +350,7 @@ def like(any_case: bool) -> Callable[[Given], Column]:
                 for c in pattern.value
             )
             expression = f"(?s)^{re.sub(r'(?:[.][*])+', '.*', special)}$"
-            return _flags(pc.match_substring_regex(_filled(column), expression, ignore_case=any_case))
+            return _flags(pc.match_substring_regex(column.array, expression, ignore_case=any_case))
         found = [isinstance(v, str) and _matches(v, pattern.value, any_case) for v in rows(column)]
         return Numbers(np.array(found, np.bool_))
 
@@ -370,10 +369,7 @@ def is_in(given: Given) -> Column:
     wanted = list(constant(given, 1, "IN"))
     if isinstance(column, Texts):
         known = [value for value in wanted if isinstance(value, str)]
-        found = pc.is_in(_filled(column), value_set=pa.array(known, pa.string())).to_numpy(
-            zero_copy_only=False
-        )
-        return Numbers(found)
+        return _flags(pc.is_in(column.array, value_set=pa.array(known, pa.string())))
     if isinstance(column, Numbers | Ragged):
         numbers = [value for value in wanted if isinstance(value, int | float)]
         return _numbers_in(column, numbers)

@@ -1,0 +1,150 @@
+"""Missing is missing, and empty is a value, in SELECT and in WHERE alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lakebed
+
+
+def rows(ds: lakebed.Dataset, where: str) -> list[int]:
+    return [int(row) for row in ds.query(f"SELECT * WHERE {where}").sample_indices]
+
+
+@pytest.fixture(params=[["a", "", "b"], ["a", "", None], [None, "", "b"]], ids=str)
+def values(request: pytest.FixtureRequest) -> list[str | None]:
+    return list(request.param)
+
+
+@pytest.fixture(params=["memory", "reopened", "with statistics"])
+def ds(values: list[str | None], request: pytest.FixtureRequest, tmp_path: Any) -> lakebed.Dataset:
+    ds = lakebed.empty(str(tmp_path / "ds"))
+    ds.create_tensor("t", htype="text")
+    ds.create_tensor("a", dtype="int64")
+    ds.create_tensor("j", htype="json")
+    arrays = [None if v is None else np.zeros(0 if v == "" else 2, "i8") for v in values]
+    ds.extend({"t": values, "a": arrays, "j": [None if v is None else {"v": v} for v in values]})
+    ds.commit()
+    if request.param == "memory":
+        return ds
+    if request.param == "with statistics":
+        ds.update_statistics()
+    return lakebed.load(str(tmp_path / "ds"), read_only=True)
+
+
+TEXTS: dict[str, Callable[[str | None], bool]] = {
+    "t IS NULL": lambda v: v is None,
+    "t IS NOT NULL": lambda v: v is not None,
+    "a IS NULL": lambda v: v is None,
+    "a IS NOT NULL": lambda v: v is not None,
+    "t = ''": lambda v: v == "",
+    "t != ''": lambda v: v is not None and v != "",
+    "NOT (t = '')": lambda v: v != "",
+    "NOT (t != '')": lambda v: v is None or v == "",
+    "t = t": lambda v: v is not None,
+    "t >= ''": lambda v: v is not None,
+    "t BETWEEN '' AND 'z'": lambda v: v is not None,
+    "t IN ('')": lambda v: v == "",
+    "t NOT IN ('')": lambda v: v != "",
+    "t LIKE '*'": lambda v: v is not None,
+    "t NOT LIKE '*'": lambda v: v is None,
+    "t ILIKE ''": lambda v: v == "",
+    "STARTS_WITH(t, '')": lambda v: v is not None,
+    "ENDS_WITH(t, '')": lambda v: v is not None,
+    "CONTAINS(t, '')": lambda v: v is not None,
+    "CONTAINS(t, t)": lambda v: v is not None,
+    "MATCHES(t, '.*')": lambda v: v is not None,
+    "LEN(t) = 0": lambda v: v == "",
+    "LEN(t) >= 0": lambda v: v is not None,
+    "LEN(a) = 0": lambda v: v == "",
+    "LOWER(t) = ''": lambda v: v == "",
+    "COALESCE(t, 'none') = 'none'": lambda v: v is None,
+    "j['v'] = ''": lambda v: v == "",
+}
+
+
+@pytest.mark.parametrize("where", TEXTS)
+def test_conditions_tell_missing_from_empty(
+    ds: lakebed.Dataset, values: list[str | None], where: str
+) -> None:
+    assert rows(ds, where) == [row for row, value in enumerate(values) if TEXTS[where](value)]
+
+
+def test_tables_have_the_same_nulls(ds: lakebed.Dataset, values: list[str | None]) -> None:
+    expected = [value is None for value in values]
+    for table in (ds.to_arrow(), ds.query("SELECT t, a").to_arrow()):
+        assert table["t"].is_null().to_pylist() == expected
+        assert table["a"].is_null().to_pylist() == expected
+
+
+# -- functions of all values, of rows and of groups ------------------------------------------------------------------
+
+SAMPLES: list[Any] = [[3, -5], [], None, [-2]]
+# Name -> what plain NumPy has for the values of a sample; None where it has nothing.
+REDUCTIONS: dict[str, Callable[[Any], Any]] = {
+    "max": lambda v: max(v, default=None),
+    "min": lambda v: min(v, default=None),
+    "avg": lambda v: np.mean(v) if v else None,
+    "mean": lambda v: np.mean(v) if v else None,
+    "median": lambda v: np.median(v) if v else None,
+    "std": lambda v: np.std(v) if v else None,
+    "argmax": lambda v: int(np.argmax(v)) if v else None,
+    "argmin": lambda v: int(np.argmin(v)) if v else None,
+    "sum": sum,
+    "prod": lambda v: int(np.prod(v)),
+    "count": len,
+}
+
+
+def _plain(values: Any) -> list[Any]:
+    return [None if v is None or (isinstance(v, list) and not v) else np.ravel(v)[0] for v in values]
+
+
+@pytest.fixture(scope="module", params=["ragged", "scalar"])
+def numbers(request: pytest.FixtureRequest) -> tuple[lakebed.Dataset, list[Any]]:
+    samples = SAMPLES if request.param == "ragged" else [3, None, None, -2]
+    ds = lakebed.empty(f"mem://nothing-{request.param}", overwrite=True)
+    ds.create_tensor("x", dtype="int64")
+    ds.create_tensor("k", htype="text")
+    ds.extend({
+        "x": [None if v is None else np.array(v, "i8") for v in samples],
+        "k": ["a", "b", "b", "a"],
+    })  # fmt: skip
+    return ds, [[] if v is None else v if isinstance(v, list) else [v] for v in samples]
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_functions_of_nothing_have_no_value(numbers: tuple[lakebed.Dataset, list[Any]], name: str) -> None:
+    ds, samples = numbers
+    function = REDUCTIONS[name]
+    expected = [function(list(v)) for v in samples]
+    found = _plain(ds.query(f"SELECT {name}(x) AS v").to_arrow()["v"].to_pylist())
+    assert found == [None if v is None else pytest.approx(v) for v in expected]
+    for sign in (">=", "<"):
+        kept = [i for i, v in enumerate(expected) if v is not None and (v >= 0) == (sign == ">=")]
+        assert rows(ds, f"{name}(x) {sign} 0") == kept
+    assert rows(ds, f"NOT ({name}(x) >= 0)") == [i for i, v in enumerate(expected) if v is None or v < 0]
+    if name == "count":  # of a group: its rows that are not missing
+        return
+    groups = ds.query(f"SELECT k[0] AS k, {name}(x) AS v GROUP BY k").to_arrow().to_pydict()
+    of_groups = [function([*samples[0], *samples[3]]), function([*samples[1], *samples[2]])]
+    assert _plain(groups["v"]) == [None if v is None else pytest.approx(v) for v in of_groups]
+
+
+def test_all_is_a_function_behind_select_and_in_conditions() -> None:
+    ds = lakebed.empty("mem://nothing-all", overwrite=True)
+    ds.create_tensor("m", dtype="int64")
+    samples = np.array([[[1, 2], [3, -1]], [[1, 2], [3, 4]], [[-1, -2], [-3, -4]]])
+    ds.m.extend(samples)
+    for name, function in (("all", np.all), ("any", np.any)):
+        for axis in (None, 0, 1):
+            told = f"{name}(m > 0)" if axis is None else f"{name}(m > 0, {axis})"
+            expected = [function(sample > 0, axis=axis) for sample in samples]
+            found = ds.query(f"SELECT {told} AS v").to_arrow()["v"].to_pylist()
+            assert found == [value.tolist() for value in expected]
+            assert rows(ds, told) == [i for i, value in enumerate(expected) if value.all()]
+    assert ds.query("SELECT ALL m").to_arrow()["m"].to_pylist() == samples.tolist()
