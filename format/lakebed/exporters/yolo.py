@@ -315,7 +315,13 @@ def _values(
 def _outlines(
     row: lakebed.Dataset, context: _Context, size: tuple[int, int], count: int
 ) -> list[tuple[int, NDArray[np.floating[Any]]]]:
-    """Return number and points of the objects; of those that have fewer than three, the corners of their boxes."""
+    """Return number and points of the objects; of those that have fewer than three, the corners of their boxes.
+
+    What was imported as a box among polygons, and so is the rectangle of its box, is written as a box again.
+    """
+    plain = None
+    if context.native and context.task == "segment" and context.boxes is not None and context.parts is None:
+        plain = np.asarray(row[context.boxes].numpy()).reshape(-1, 4)
     polygons = row[context.polygons].numpy()
     owners = list(range(len(polygons)))
     if context.parts is not None:
@@ -336,10 +342,20 @@ def _outlines(
             if not (high > low).all():
                 raise ExportError(f"object {owner} is a point or a line, which has no area")
             points = np.array([low, (high[0], low[1]), high, (low[0], high[1])])
+        if plain is not None and owner < len(plain) and _is_rectangle_of(points, plain[owner]):
+            found.append((owner, plain[owner]))
+            continue
         if context.are_pixels:
             points = points / np.array(size[::-1])
         found.append((owner, points.reshape(-1)))
     return found
+
+
+def _is_rectangle_of(points: NDArray[Any], box: NDArray[Any]) -> bool:
+    """Tell whether points are the corners of a box of center and size, from the upper left one on."""
+    (x, y), (w, h) = box[:2], box[2:] / 2
+    corners = np.array([(x - w, y - h), (x + w, y - h), (x + w, y + h), (x - w, y + h)], points.dtype)
+    return points.shape == (4, 2) and bool(np.array_equal(points, corners))
 
 
 def fractional_ccwh(

@@ -7,7 +7,7 @@
 
 A row is an image: ``images``, ``file``, ``labels``, ``boxes``, and by task ``polygons`` or ``keypoints``; values are
 the float64 of the texts. An image without a label file has nulls, one with an empty file has no objects. Polygons have
-the boxes around them. A box among polygons is a polygon of two points, its center and its size, as its line has it.
+the boxes around them. A box among polygons is its rectangle: four corners, from the upper left one on.
 """
 
 from __future__ import annotations
@@ -327,8 +327,10 @@ def _take(reader: Reader, words: Sequence[str], found: Objects) -> None:
     elif reader.task == "detect" or (reader.task == "segment" and count == 4):
         if count != 4:
             raise ValueError(f"a box has 4 numbers, not {count}; task='segment' reads polygons")
-        found.boxes.append(_box(values))
-        found.polygons.append(np.array(values).reshape(2, 2))
+        x, y, w, h = _box(values)
+        found.boxes.append(values)
+        right, left, low, top = x + w / 2, x - w / 2, y + h / 2, y - h / 2
+        found.polygons.append(np.array([(left, top), (right, top), (right, low), (left, low)]))
     else:
         if count % 2 or count < 6 or (reader.task == "obb" and count != 8):
             expected = "8" if reader.task == "obb" else "an even number of at least 6"
