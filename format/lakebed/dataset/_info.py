@@ -51,9 +51,7 @@ class InfoMethods(TensorBase):
         self.info.replace_with(value)
 
     def _change_info(self, edit: Edit) -> None:
-        from lakebed.session.branches import check_info_changeable
-
-        check_info_changeable(self._handle.session)
+        self._handle.session.check_info_changeable()
         with self._handle.session.mutex, self._handle.session.writing() as draft:
             draft.schema.set_tensor_info(self._state.key, edit(self._state.info))
 

@@ -119,9 +119,7 @@ class Dataset(
         self.info.replace_with(value)
 
     def _change_info(self, edit: Edit) -> None:
-        from lakebed.session.branches import check_info_changeable
-
-        check_info_changeable(self._session)
+        self._session.check_info_changeable()
         with self._session.mutex, self._session.writing() as draft:
             draft.schema.set_info(edit(self._session.schema().info))
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -88,18 +88,25 @@ class _Context:
         found: dict[str, Any] = self.files[number].elements("images", [at])[0]
         return found
 
-    def annotated(self, item: _Row, kind: str, reader: Reader, size: tuple[int, int]) -> dict[str, Any]:
-        """Return what annotations of a kind put into the row of a picture."""
+    def annotated(
+        self,
+        item: _Row,
+        kind: str,
+        reader: Reader,
+        size: tuple[int, int],
+        told: Callable[[str, bool], object],
+    ) -> dict[str, Any]:
+        """Return what annotations of a kind put into the row of a picture; `told` as of `values_of`."""
         number, numbers = item.annotations.get(kind, _NONE)
         found = self.files[number].elements("annotations", numbers) if len(numbers) else []
-        return values_of(found, reader, size, self.panoptic)
+        return values_of(found, reader, size, self.panoptic, told)
 
     def finished(self, row: dict[str, Any], item: _Row, record: dict[str, Any]) -> dict[str, Any]:
         """Put the picture into its row, and what is said of it."""
         row[self.images] = self.media.value(item.file)
         if self.plain:
             row["file"] = record.pop("file_name", item.file)
-            key = record.pop("id", None)
+            key = _whole(record.pop("id", None))
             row["image_id"] = str(key) if self.has_text_ids and key is not None else key
             row["image_info"] = record
         return row
@@ -186,15 +193,23 @@ def plan(
 
 
 def rows(item: _Row, context: _Context) -> Iterator[Any]:
-    """Make the row of a picture."""
+    """Make the row of a picture; annotations that fit nothing are left out, each counted."""
+    wrong: list[Skipped] = []
+
+    def told(reason: str, is_left_out: bool) -> None:
+        wrong.append(Skipped(item.file, reason, int(is_left_out)))
+
     try:
         record = context.record(item)
         row = dict.fromkeys(context.tensors)
         for kind, reader in context.readers.items():
-            row.update(context.annotated(item, kind, reader, _size(record)))
-        yield context.finished(row, item, record)
+            row.update(context.annotated(item, kind, reader, _size(record), told))
+        made = context.finished(row, item, record)
     except _WRONG as error:
         yield Skipped(item.file, str(error) or type(error).__name__)
+        return
+    yield from wrong
+    yield made
 
 
 def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
@@ -454,7 +469,8 @@ class _Planner:
         number = len(self._json) - 1
         rows = self._rows.setdefault(split, {})
         by_id: dict[Any, str] = {}
-        for at, (key, file_name) in enumerate(records):
+        for at, (given, file_name) in enumerate(records):
+            key = _whole(given)
             where = f"{name}: images[{at}]"
             found = self._found(file_name, where, split)
             if found is None:
@@ -469,7 +485,7 @@ class _Planner:
                 self._unlisted.discard(found)
         numbers: dict[str, list[int]] = {}
         for at, owner in enumerate(owners):
-            of = None if type(owner) in _NO_KEYS else by_id.get(owner)
+            of = None if type(owner) in _NO_KEYS else by_id.get(_whole(owner))
             if of is None:
                 self._problem(
                     f"{name}: annotations[{at}]", f"its image_id {owner!r} is none of the pictures'", rows=0
@@ -517,6 +533,8 @@ class _Planner:
         known = {one.get("id"): one for one in kind.categories}
         mine: set[Any] = set()  # of this file
         for one in categories if isinstance(categories, list) else ():
+            if isinstance(one, dict) and "id" in one:
+                one["id"] = _whole(one["id"])
             if not isinstance(one, dict) or not isinstance(one.get("id"), int):
                 self._problem(f"{name}: categories", f"{str(one)[:80]} is no category", rows=0)
                 continue
@@ -551,6 +569,11 @@ class _Planner:
             )
         for where, count in self._untold.items():
             self._problems.append(Problem(where, f"{count:,} more problems", 0))
+
+
+def _whole(key: Any) -> Any:
+    """Return an id that is written as a float, as by pandas, as the whole number that it is."""
+    return int(key) if type(key) is float and key.is_integer() else key
 
 
 def kind_is_image(name: str) -> bool:

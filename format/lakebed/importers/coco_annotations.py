@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import IngestionError, NotFoundError
+from lakebed.errors import IngestionError, LakebedError, NotFoundError
 from lakebed.htypes.rle import decode_rle
 from lakebed.importers.json_index import JsonFile
 from lakebed.importers.plan import TensorPlan, tensor
@@ -27,18 +29,24 @@ class Kind:
     prefix
         Name of the group, with its slash; empty without one.
     keys
-        What each key holds in all annotations so far: "int", "float", "numbers", "text", "other".
+        What each key holds, and in how many of the annotations that were looked at: "int", "float", "text", "ints",
+        "floats", "other".
+    looked
+        How many annotations were looked at.
+    segments_looked
+        How many panoptic segments.
     """
 
     name: str
     prefix: str = ""
     files: list[str] = field(default_factory=list)
     count: int = 0
-    keys: dict[str, set[str]] = field(default_factory=dict)
-    present: dict[str, int] = field(default_factory=dict)
+    keys: dict[str, dict[str, int]] = field(default_factory=dict)
+    looked: int = 0
     has_rle: bool = False
     has_polygons: bool = False
     segments: dict[str, None] = field(default_factory=dict)
+    segments_looked: int = 0
     categories: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -55,6 +63,12 @@ class Reader:
     is_panoptic: bool
     masks: str
 
+
+MOSTLY = 2 / 3
+"""Share of the annotations whose values decide what a tensor holds; the others have no value there, or are left out."""
+
+NEARLY_ALL = 0.95
+"""The same for whole numbers, which have no value that stands for none: annotations without one are left out."""
 
 # What values of keys are, by the letters of JSON values; the rest is "other".
 KINDS: Mapping[int, str] = {ord("i"): "int", ord("f"): "float", ord("s"): "text"}
@@ -74,20 +88,23 @@ def look(kind: Kind, file: JsonFile, most: int) -> None:
     array = file.arrays["annotations"]
     counts = np.bincount(array.numbers[:most], minlength=len(array.shapes)).tolist()
     shapes = [(shape, count) for shape, count in zip(array.shapes, counts, strict=True) if count]
-    for shape, _ in shapes:
+    kind.looked += sum(count for _, count in shapes)
+    for shape, count in shapes:
         for key, of in zip(*shape, strict=True):
             if key == "segmentation":
                 kind.has_rle |= of == _OBJECT
                 kind.has_polygons |= of in _LISTS
-                kind.keys.setdefault(key, set())
-            elif key != "segments_info" and of in _LISTS and not _is_settled(kind, key):
-                kind.keys.setdefault(key, set()).add(_LISTS[of])
+                kind.keys.setdefault(key, {})
+            elif key != "segments_info":
+                _count(kind, key, _LISTS.get(of) or KINDS.get(of, "other"), count)
+            else:
+                kind.keys.setdefault(key, {})
     _look_at_segments(kind, file, most)
-    for shape, count in shapes:
-        for key, of in zip(*shape, strict=True):
-            kind.present[key] = kind.present.get(key, 0) + count
-            if of not in _LISTS:
-                kind.keys.setdefault(key, set()).add(KINDS.get(of, "other"))
+
+
+def _count(kind: Kind, key: str, of: str, count: int = 1) -> None:
+    known = kind.keys.setdefault(key, {})
+    known[of] = known.get(of, 0) + count
 
 
 def _look_at_segments(kind: Kind, file: JsonFile, most: int) -> None:
@@ -98,15 +115,10 @@ def _look_at_segments(kind: Kind, file: JsonFile, most: int) -> None:
     for start in range(0, len(numbers), _TOGETHER):
         for annotation in file.elements("annotations", numbers[start : start + _TOGETHER]):
             for segment in annotation["segments_info"]:
+                kind.segments_looked += 1
                 for key, value in segment.items() if isinstance(segment, dict) else ():
                     kind.segments[key] = None
-                    kind.keys.setdefault(key, set()).add(_kind_of(value))
-
-
-def _is_settled(kind: Kind, key: str) -> bool:
-    """Whether no list of a key can say anything new."""
-    known = kind.keys.get(key, ())
-    return "other" in known or ("floats" in known and key in ("bbox", "keypoints"))
+                    _count(kind, key, _kind_of(value))
 
 
 def _kind_of(value: Any) -> str:
@@ -141,23 +153,27 @@ def tensors_of(
         is_list = arguments.get("htype") in (None, "class_label")
         made[name] = tensor(name, is_list=is_list, **arguments)
 
+    looked = kind.segments_looked if is_panoptic else kind.looked
     for key in keys:
-        of = kind.keys.get(key, set())
-        everywhere = is_panoptic or kind.present.get(key, 0) == kind.count
+        of = kind.keys.get(key, {})
+
+        def mostly(*kinds: str, of: Mapping[str, int] = of, share: float = MOSTLY) -> bool:
+            return 0 < share * looked <= sum(of.get(one, 0) for one in kinds)
+
         if key in ignore or (key == "image_id" and dedicated):
             continue
-        if key == "bbox" and of <= {"ints", "floats"} and everywhere:
+        if key == "bbox" and mostly("ints", "floats"):
             dtypes[key] = "float64" if dedicated else "float32"
             add(key, htype="bbox", dtype=dtypes[key], coords={"type": "pixel", "mode": "LTWH"})
-        elif key == "category_id" and of <= {"int", "float"} and labels and everywhere:
+        elif key == "category_id" and labels and mostly("int", "float"):
             info = {"category_ids": list(labels), "categories": kind.categories}
             add(key, htype="class_label", class_names=list(labels.values()), info=info)
         elif key == "segmentation":
             dtypes[key] = "float64" if dedicated else "float32"
             _add_segmentation(add, kind, dtypes[key])
-        elif key == "keypoints" and of <= {"ints", "floats"} and everywhere:
+        elif key == "keypoints" and mostly("ints", "floats"):
             points = next((one for one in kind.categories if one.get("keypoints")), {})
-            dtypes[key] = "int32" if of == {"ints"} else "float64"
+            dtypes[key] = "float64" if "floats" in of else "int32"
             add(
                 key,
                 htype="keypoints_coco",
@@ -165,12 +181,12 @@ def tensors_of(
                 keypoints=[str(one) for one in points.get("keypoints") or ()],
                 connections=points.get("skeleton") or [],
             )
-        elif key == "caption" and of == {"text"} and everywhere:
+        elif key == "caption" and mostly("text"):
             add(key, htype="sequence[text]")
-        elif of == {"int"} and everywhere:
+        elif "float" not in of and mostly("int", share=MOSTLY if key == "iscrowd" else NEARLY_ALL):
             dtypes[key] = "int64"
             add(key, dtype="int64")
-        elif of <= {"int", "float"} and everywhere:
+        elif "float" in of and mostly("int", "float"):
             dtypes[key] = "float64"
             add(key, dtype="float64")
     if is_panoptic:
@@ -217,19 +233,31 @@ def _labels(categories: Sequence[Mapping[str, Any]]) -> dict[int, str]:
 
 
 def values_of(
-    found: list[dict[str, Any]], reader: Reader, size: tuple[int, int], panoptic: Source | None
+    found: list[dict[str, Any]],
+    reader: Reader,
+    size: tuple[int, int],
+    panoptic: Source | None,
+    told: Callable[[str, bool], object],
 ) -> dict[str, Any]:
-    """Return the values of a kind's tensors for a picture."""
+    """Return the values of a kind's tensors for a picture.
+
+    Parameters
+    ----------
+    told
+        Is told what is wrong with an annotation, and whether it is left out for that; else only the value is.
+    """
     row: dict[str, Any] = {}
     whole: list[dict[str, Any]] = found
     if reader.is_panoptic:
         found, row = _segments(whole, reader, panoptic)
+    else:
+        found = whole = _usable(found, reader, size, told)
     name = reader.names
     for key, full in name.items():
         if key == "bbox":
             row[full] = _boxes(found, reader.dtypes[key])
         elif key == "category_id" and key not in reader.dtypes:
-            row[full] = [_label(one, reader.labels) for one in found] or np.zeros(0, np.uint32)
+            row[full] = [reader.labels[one[key]] for one in found] or np.zeros(0, np.uint32)
         elif key == "keypoints":
             points = np.array([one["keypoints"] for one in found], reader.dtypes[key])
             row[full] = points.T if found else None
@@ -246,19 +274,127 @@ def values_of(
     return row
 
 
-def _boxes(found: list[dict[str, Any]], dtype: str) -> NDArray[Any]:
+def _usable(
+    found: list[dict[str, Any]], reader: Reader, size: tuple[int, int], told: Callable[[str, bool], object]
+) -> list[dict[str, Any]]:
+    """Return the annotations that fit the tensors, without single values that do not."""
+    usable = []
     for one in found:
-        box = one["bbox"]
-        if type(box) is not list or len(box) != 4:
-            raise IngestionError(f"{_named(one)}: bbox is {str(box)[:80]}, and not four numbers")
-    return np.array([one["bbox"] for one in found], dtype).reshape(len(found), 4)
+        if not isinstance(one, dict):
+            told(f"an annotation is {str(one)[:80]}, and no object", True)
+            continue
+        try:
+            usable.append(_mended(one, reader, size, told))
+        except ValueError as error:
+            told(f"{_named(one)}: {error}", True)
+    lengths = [len(one["keypoints"]) for one in usable] if "keypoints" in reader.names else []
+    if len(set(lengths)) > 1:
+        usual = max(set(lengths), key=lengths.count)
+        for one, length in zip(usable, lengths, strict=True):
+            if length != usual:
+                told(
+                    f"{_named(one)}: keypoints has {length} numbers, and others of the picture {usual}", True
+                )
+        usable = [one for one, length in zip(usable, lengths, strict=True) if length == usual]
+    return usable
 
 
-def _label(one: dict[str, Any], labels: Mapping[int, str]) -> str:
-    found = labels.get(one["category_id"])
-    if found is None:
-        raise IngestionError(f"{_named(one)}: category_id {one['category_id']!r} is none of the categories'")
+def _mended(
+    one: dict[str, Any], reader: Reader, size: tuple[int, int], told: Callable[[str, bool], object]
+) -> dict[str, Any]:
+    """Return an annotation with values that the tensors take.
+
+    Raises
+    ------
+    ValueError
+        If it has none for one that needs a value of each annotation.
+    """
+    found = dict(one)
+    for key in reader.names:
+        value = one.get(key)
+        if key == "bbox":
+            if type(value) is not list or len(value) != 4 or not all(type(n) in (int, float) for n in value):
+                raise ValueError(f"bbox is {_shown(one, key)}, and not four numbers")
+        elif key == "category_id" and key not in reader.dtypes:
+            if not _is_number(value) or value not in reader.labels:
+                raise ValueError(f"category_id {_shown(one, key)} is none of the categories'")
+        elif key == "keypoints":
+            if type(value) is not list or len(value) % 3 or not all(type(n) in (int, float) for n in value):
+                raise ValueError(f"keypoints is {_shown(one, key)}, and no numbers in threes")
+            if reader.dtypes[key] == "int32" and any(n != int(n) or abs(n) >= 1 << 31 for n in value):
+                raise ValueError(f"keypoints is {_shown(one, key)}, and the others are whole numbers")
+        elif key == "caption":
+            if type(value) is not str:
+                raise ValueError(f"caption is {_shown(one, key)}, and no text")
+        elif key in reader.dtypes and key != "segmentation":
+            found[key] = _number_of(one, key, reader.dtypes[key], told)
+    if reader.names.keys() & {"segmentation", "rle_mask"} and one.get("segmentation") is not None:
+        try:
+            found["segmentation"] = _outline_of(one["segmentation"], size, reader)
+        except (LakebedError, LookupError, TypeError, ValueError) as error:
+            told(f"{_named(one)}: its segmentation is left out: {error}", False)
+            found["segmentation"] = None
     return found
+
+
+def _number_of(
+    one: Mapping[str, Any], key: str, dtype: str, told: Callable[[str, bool], object]
+) -> int | float:
+    """Return a value of a column of numbers; NaN stands for none among floats."""
+    value: Any = one.get(key)
+    if dtype == "float64":
+        if _is_number(value) and abs(value) <= sys.float_info.max:
+            return float(value)
+        told(f"{_named(one)}: {key} is {_shown(one, key)}, and no number", False)
+        return float("nan")
+    if type(value) is bool or (_is_number(value) and value == int(value) and -(1 << 63) <= value < 1 << 63):
+        return int(value)
+    if key == "iscrowd" and key not in one:
+        return 0  # as in pycocotools
+    raise ValueError(f"{key} is {_shown(one, key)}, and no whole number")
+
+
+def _outline_of(value: Any, size: tuple[int, int], reader: Reader) -> Any:
+    """Return polygons as lists of numbers, or a mask, which is decoded once to see that it can be.
+
+    Raises
+    ------
+    LakebedError, LookupError, TypeError, ValueError
+        If it is neither.
+    """
+    if type(value) is dict:
+        if "rle_mask" in reader.names:
+            decode_rle(value, size)
+        return value
+    if type(value) is not list:
+        raise ValueError(f"it is {str(value)[:80]}, and neither polygons nor a mask")
+    parts = (
+        [value] if value and all(map(_is_number, value)) else value
+    )  # one polygon, which pycocotools reads, too
+    parts = [_flat(part) for part in parts]
+    for part in parts:
+        if type(part) is not list or len(part) % 2 or not all(map(_is_number, part)):
+            raise ValueError("it is no list of polygons, each a list of x and y in turns")
+    return [part for part in parts if part]
+
+
+def _flat(part: Any) -> Any:
+    """Return a polygon of points, each a list of x and y, as numbers in a row; others as they are."""
+    if type(part) is list and part and all(type(one) is list and len(one) == 2 for one in part):
+        return [number for one in part for number in one]
+    return part
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int or (type(value) is float and math.isfinite(value))
+
+
+def _shown(one: Mapping[str, Any], key: str) -> str:
+    return str(one[key])[:80] if key in one else "missing"
+
+
+def _boxes(found: list[dict[str, Any]], dtype: str) -> NDArray[Any]:
+    return np.array([one["bbox"] for one in found], dtype).reshape(len(found), 4)
 
 
 def _named(one: Mapping[str, Any]) -> str:
@@ -276,10 +412,6 @@ def _segmentations(
     for number, one in enumerate(found):
         of = one.get("segmentation")
         if type(of) is list:
-            if any(type(part) is not list for part in of):
-                raise IngestionError(
-                    f"{_named(one)}: segmentation is no list of polygons, each a list of x and y in turns"
-                )
             parts += of
             owners += [number] * len(of)
         elif type(of) is dict:

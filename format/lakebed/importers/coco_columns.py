@@ -24,6 +24,8 @@ Marks = NDArray[np.bool_]
 Values = dict[str, Any]
 
 _INT32 = np.iinfo(np.int32)
+# What is no outline: numbers, texts and truth values.
+_NO_OUTLINES = list(b"ifstb")
 # Keys of readers that are no keys of annotations.
 _MADE = ("segmentation_object", "rle_mask", "rle_object", "other")
 
@@ -70,6 +72,9 @@ class _Columns:
         asked = [key for key in reader.names if key not in _MADE]
         kinds = "".join(_kind_of(key, reader) for key in asked)
         found, self.odd = file.columns("annotations", numbers, asked, kinds.encode())
+        array = file.arrays["annotations"]
+        if {"segmentation", "rle_mask"} & reader.names.keys():
+            self.odd |= np.isin(array.kinds_of("segmentation"), _NO_OUTLINES)[array.numbers[numbers]]
         take: Mapping[str, Callable[[str, Any], object]] = {
             "bbox": self._boxes,
             "category_id": self._labels,
@@ -141,10 +146,13 @@ class _Columns:
 
     def _texts(self, key: str, column: Ints) -> None:
         texts = self._file.between(column[:, 0], column[:, 1])
+        self.odd |= np.fromiter((type(text) is not str for text in texts), np.bool_, len(texts))
         self._put(key, [texts[start:stop] for start, stop in self._pairs])
 
     def _polygons(self, key: str, column: tuple[NDArray[np.float64], Ints, Ints]) -> None:
         values, sizes, counts = column
+        empty = np.flatnonzero(sizes == 0)  # polygons without points
+        self.odd[np.searchsorted(_ends(counts), empty, side="right") - 1] = True
         with np.errstate(over="ignore"):
             points = values.astype(self._reader.dtypes[key]).reshape(-1, 2)
         parts = [points[start:stop] for start, stop in pairwise(_ends(sizes // 2).tolist())]

@@ -13,7 +13,6 @@ from lakebed.errors import (
     CheckoutError,
     DatasetCorruptError,
     EmptyCommitError,
-    InfoError,
     KeyNotFound,
     ReadOnlyModeError,
     VersionControlError,
@@ -119,22 +118,6 @@ def is_changed(session: Session, head: Snapshot) -> bool:
     """Whether a head differs from the commit below it; before the first commit it always counts as changed (9.4)."""
     parent = session.tree.commits[session.snapshot.version_id].parent
     return head.has_changes or parent is None or not session.tree.commits[parent].is_committed
-
-
-def check_info_changeable(session: Session) -> None:
-    """Refuse to change an info at an old commit: as in 3.x that starts no branch, unlike a change of samples.
-
-    Raises
-    ------
-    InfoError
-        If a commit is checked out.
-    """
-    node = session.tree.commits.get(session.snapshot.version_id)
-    if node is not None and node.is_committed and not session.read_only:
-        raise InfoError(
-            "Cannot modify info from a non-head commit. Checkout a branch, or make one here with checkout(name, "
-            "create=True)."
-        )
 
 
 def _check_new(session: Session, name: str, tags: Collection[str]) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakebed.dataclass import dataclass, field
 from lakebed.documents import info as info_document
 from lakebed.errors import InfoError, LakebedError
-
-if TYPE_CHECKING:
-    from lakebed.session.session import Session
 
 Values = Mapping[str, Any]
 
@@ -87,37 +84,6 @@ def stored_form(info: Values) -> Values:
         return info_document.from_bytes(info_document.to_bytes(info))
     except LakebedError as error:
         raise InfoError(f"info takes JSON values, arrays and bytes: {error}") from error
-
-
-def store_held(session: Session, held: Mapping[str, Live]) -> None:
-    """Store what callers have changed in place; to be called with the session's mutex held.
-
-    Raises
-    ------
-    InfoError
-        If a value is none that can be stored; what was changed in place is dropped then.
-    ReadOnlyModeError, LockedException
-        If the dataset cannot be changed.
-    """
-    changed = {key: live for key, live in held.items() if live.is_changed}
-    if not changed:
-        return
-    from lakebed.session.branches import check_info_changeable
-
-    check_info_changeable(session)
-    with session.writing() as draft:
-        schema = session.schema()
-        for key, live in changed.items():
-            if key == DATASET:
-                new = stored_form(live.of(schema.info))
-                draft.schema.set_info(new)
-                live.rebase(new)
-            elif key in schema.tensors:
-                new = stored_form(live.of(schema.tensors[key].info))
-                draft.schema.set_tensor_info(key, new)
-                live.rebase(new)
-            else:
-                live.forget()  # the tensor is gone
 
 
 def _is_equal(one: Any, other: Any) -> bool:

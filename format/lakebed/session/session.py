@@ -13,6 +13,7 @@ from lakebed import clock, config
 from lakebed.documents.version_tree import new_id
 from lakebed.errors import (
     CommitFailed,
+    InfoError,
     InvalidOperationError,
     LakebedError,
 )
@@ -102,20 +103,54 @@ class Session(Writer):
         )
 
     def store_held_infos(self) -> None:
-        """Take what callers have changed in place in infos that they hold into the draft; errors as of writing.
+        """Take what callers have changed in place in infos that they hold into the draft.
 
-        What cannot be stored is dropped, and told once.
+        Raises
+        ------
+        InfoError
+            If a value is none that can be stored, or a commit is checked out.
+        ReadOnlyModeError, LockedException
+            If the dataset cannot be changed. What was changed in place is dropped then.
         """
-        if not self.held_infos:
+        changed = {key: live for key, live in self.held_infos.items() if live.is_changed}
+        if not changed:
             return
-        from lakebed.session.held_infos import store_held
+        from lakebed.session.held_infos import DATASET, stored_form
 
         try:
-            store_held(self, self.held_infos)
+            self.check_info_changeable()
+            with self.writing() as draft:
+                schema = self.schema()
+                for key, live in changed.items():
+                    if key == DATASET:
+                        new = stored_form(live.of(schema.info))
+                        draft.schema.set_info(new)
+                    elif key in schema.tensors:
+                        new = stored_form(live.of(schema.tensors[key].info))
+                        draft.schema.set_tensor_info(key, new)
+                    else:  # the tensor is gone
+                        live.forget()
+                        continue
+                    live.rebase(new)
         except LakebedError:
-            for live in self.held_infos.values():
+            for live in changed.values():
                 live.forget()
             raise
+
+    def check_info_changeable(self) -> None:
+        """Refuse to change an info at an old commit: as in 3.x that starts no branch, unlike a change of samples.
+
+        Raises
+        ------
+        InfoError
+            If a commit is checked out.
+        """
+        node = self.tree.commits.get(self.snapshot.version_id)
+        if node is not None and node.is_committed and not self.read_only:
+            raise InfoError(
+                "Cannot modify info from a non-head commit. Checkout a branch, or make one here with checkout(name, "
+                "create=True)."
+            )
 
     def schema(self) -> Snapshot:
         """Return what there is, lengths included; samples that still wait in the draft may lack chunks."""

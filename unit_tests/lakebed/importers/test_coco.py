@@ -216,7 +216,7 @@ def test_what_is_no_coco_file_is_told(
 def _plain(value: Any) -> Any:
     """Return a value so that it can be compared: arrays with their dtypes and shapes, samples by their files."""
     if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tolist()
+        return value.dtype.str, value.shape, repr(value.tolist())
     if isinstance(value, list):
         return [_plain(one) for one in value]
     return value.path if isinstance(value, Sample) else value
@@ -342,3 +342,94 @@ def test_a_polygon_is_numbers_in_a_row_or_what_numpy_takes_for_them(part: list[A
 def test_half_a_point_is_told() -> None:
     with pytest.raises(ValueError, match="half a point"):
         _polygons([[1, 2, 3], [4]], "float64")
+
+
+# -- one bad annotation of many ----------------------------------------------------------------------------------------
+
+PICTURES = 20
+MISSING = "missing"
+
+
+def _set(root: Path, changes: dict[str, Any], *, as_floats: bool = False) -> Path:
+    """Write a set of 60 annotations, one of them changed, the pictures of which are never looked at."""
+    (root / "images").mkdir(parents=True)
+    annotations: list[dict[str, Any]] = [
+        {
+            "id": i + 1,
+            "image_id": i % PICTURES,
+            "category_id": 1,
+            "bbox": [1, 2, 3, 4 + i],
+            "segmentation": [[0, 0, 5, 0, 5, 5]],
+            "area": 12.5,
+            "iscrowd": 0,
+            "score": 0.5,
+        }
+        for i in range(60)
+    ]
+    annotations[7] = {
+        key: value for key, value in {**annotations[7], **changes}.items() if value is not MISSING
+    }
+    images = [{"id": i, "file_name": f"{i}.jpg", "width": 8, "height": 6} for i in range(PICTURES)]
+    for image in images:
+        Image.new("RGB", (8, 6)).save(root / "images" / str(image["file_name"]))
+    if as_floats:  # as pandas writes them
+        for one in annotations:
+            one.update(id=float(one["id"]), image_id=float(one["image_id"]), category_id=1.0)
+        images = [{**image, "id": float(str(image["id"]))} for image in images]
+    written(root, "instances_val", images, annotations, categories=[{"id": 1, "name": "car"}])
+    return root
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> lakebed.Dataset:
+    root = _set(tmp_path_factory.mktemp("good") / "set", {})
+    return lakebed.import_from("coco", root, "mem://coco-good", overwrite=True, progressbar=False).dataset
+
+
+BAD: list[tuple[str, list[Any], int | None]] = [
+    ("bbox", [MISSING, None, [], [1, 2, 3], [1, 2, 3, 4, 5], ["1", "2", "3", "4"], "1 2 3 4", {"x": 1},
+              [[1, 2], [3, 4]], 7, [True, 1, 2, 3]], 1),
+    ("category_id", [MISSING, None, 9, "car", [1], 1.5], 1),
+    ("area", [MISSING, None, "12", [1], True], 0),
+    ("score", [MISSING, None, "high"], 0),
+    ("segmentation", ["none", 5, [[1, 2, 3]], [["a", "b"]], [{"x": 1}]], 0),
+    ("iscrowd", ["no"], 1),
+    ("iscrowd", [True, MISSING, 1.0], None),
+    ("segmentation", [[0, 0, 5, 0, 5, 5], None, MISSING, [], [[]]], None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "left"), [({key: value}, left) for key, values, left in BAD for value in values], ids=str
+)
+def test_one_bad_annotation_costs_itself_and_nothing_else(
+    tmp_path: Path, good: lakebed.Dataset, changes: dict[str, Any], left: int | None
+) -> None:
+    """Left is how many annotations are left out; None: it is read, as by pycocotools, and nothing is told."""
+    report = lakebed.import_from("coco", _set(tmp_path / "set", changes), "mem://coco-bad", overwrite=True,
+                                 progressbar=False)  # fmt: skip
+    ds = report.dataset
+    assert {name: ds[name].htype for name in ds.tensors} == {name: good[name].htype for name in good.tensors}
+    assert len(ds) == PICTURES
+    told = [one["reason"] for one in report.left_out if "annotation 8" in one["reason"]]
+    assert len(told) == (left is not None)
+    for name in ("bbox", "category_id", "area", "score", "segmentation", "id"):
+        for row in range(PICTURES):
+            found, wanted = ds[name][row].numpy(), good[name][row].numpy()
+            if row == 7:  # of three annotations the first is the changed one
+                found, wanted = found[-2:], wanted[-2:]
+            assert repr(found) == repr(wanted), (name, row)
+
+
+def test_ids_may_be_written_as_floats(tmp_path: Path, good: lakebed.Dataset) -> None:
+    root = _set(tmp_path / "set", {}, as_floats=True)
+    report = lakebed.import_from("coco", root, "mem://coco-bad", overwrite=True, progressbar=False)
+    assert not report.left_out
+    for name in ("image_id", "bbox", "category_id"):
+        assert repr(report.dataset[name].numpy(aslist=True)) == repr(good[name].numpy(aslist=True))
+
+
+def test_strict_stops_at_a_bad_annotation(tmp_path: Path) -> None:
+    root = _set(tmp_path / "set", {"bbox": None})
+    with pytest.raises(IngestionError, match="annotation 8: bbox is None"):
+        lakebed.import_from("coco", root, "mem://coco-bad", overwrite=True, progressbar=False, strict=True)

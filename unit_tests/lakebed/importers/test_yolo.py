@@ -63,7 +63,7 @@ def test_polygons_have_boxes_around_them_and_boxes_stay(tmp_path: Path) -> None:
     ds = taken(tmp_path / "pets")
     first, second = ds.polygons[0].numpy()
     assert first.tolist() == [[0.1, 0.2], [0.3, 0.2], [0.3, 0.6]]
-    assert second.tolist() == [[0.5, 0.5], [0.2, 0.3]]
+    assert second.tolist() == [[0.4, 0.35], [0.6, 0.35], [0.6, 0.65], [0.4, 0.65]]  # of a box, its corners
     assert np.allclose(ds.boxes[0].numpy(), [[0.2, 0.4, 0.2, 0.4], [0.5, 0.5, 0.2, 0.3]])
     assert ds.polygons.null_mask().tolist() == [False, False, True, False]
     assert len(ds.polygons[1].numpy()) == 0
