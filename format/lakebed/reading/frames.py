@@ -5,12 +5,15 @@ integers, booleans               NumPy's where no value is null, else pandas' ow
 floats                           NumPy's; NaN where null
 dictionaries                     Categorical
 timestamps, durations            datetime64 and timedelta64 in their units, NaT where null
+lists of lists of numbers        an array of several axes in each row; None where null
 strings, lists, dates, bytes     as pandas reads them: None (or NaN) where null
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from lakebed.errors import InvalidInputError, ModuleNotInstalledException
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 _NULLABLE = {
     "bool": "BooleanDtype",
@@ -46,9 +50,85 @@ def needed(name: str, method: str) -> Any:
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
-    """Return a data frame of pandas."""
+    """Return a data frame of pandas; samples of several axes are one array each."""
+    import pyarrow as pa
+
     pandas = needed("pandas", "to_pandas")
     table = table.unify_dictionaries()
+    stacked = {
+        name: found for name in table.column_names if (found := whole_arrays(table[name], pa)) is not None
+    }
+    if stacked:
+        rest = _flat_to_pandas(table.drop_columns(list(stacked)), pandas)
+        whole = {name: stacked[name] if name in stacked else rest[name] for name in table.column_names}
+        return cast("pd.DataFrame", pandas.DataFrame(whole, columns=table.column_names, copy=False))
+    return _flat_to_pandas(table, pandas)
+
+
+def whole_arrays(column: pa.ChunkedArray, pa: Any) -> NDArray[np.object_] | None:
+    """Return lists of lists of numbers as an array of arrays, None where one is missing.
+
+    None for columns of anything else, and where lists inside of a sample differ in length: those are no arrays.
+    """
+    found = np.empty(len(column), object)
+    inner: set[tuple[int, ...]] = set()  # extents behind the first axis
+    empty: list[int] = []
+    row = 0
+    for chunk in column.chunks:
+        levels: list[tuple[Any, int]] = []
+        values = chunk
+        while pa.types.is_list(values.type) or pa.types.is_fixed_size_list(values.type):
+            if levels and values.null_count:
+                return None
+            is_fixed = pa.types.is_fixed_size_list(values.type)
+            levels.append(
+                (values.type.list_size, values.offset) if is_fixed else (values.offsets.to_numpy(), -1)
+            )
+            values = values.values
+        is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+        if len(levels) < 2 or values.null_count or not (is_number or pa.types.is_boolean(values.type)):
+            return None
+        flat = values.to_numpy(zero_copy_only=False)
+        for i, is_there in enumerate(chunk.is_valid().to_pylist()):
+            if is_there:
+                sample = _sample(levels, flat, i)
+                if sample is None:
+                    return None
+                found[row] = sample
+                if len(sample):
+                    inner.add(sample.shape[1:])
+                else:
+                    empty.append(row)
+            row += 1
+    if not len(column.chunks):
+        return None
+    if (
+        len(inner) == 1
+    ):  # what has no elements along the first axis has the others as its neighbours have them
+        for at in empty:
+            found[at] = found[at].reshape((0, *next(iter(inner))))
+    return found
+
+
+def _sample(levels: list[tuple[Any, int]], flat: NDArray[Any], row: int) -> NDArray[Any] | None:
+    """Return one list of lists as an array, a copy; None if lists in it differ in length."""
+    start, stop, shape = row, row + 1, []
+    for step, offset in levels:
+        if offset >= 0:
+            start, stop, extent = (start + offset) * step, (stop + offset) * step, step
+        else:
+            ends = step[start : stop + 1]
+            lengths = np.diff(ends)
+            if len(lengths) and (lengths != lengths[0]).any():
+                return None
+            extent = int(lengths[0]) if len(lengths) else 0
+            start, stop = int(ends[0]), int(ends[-1])
+        shape.append(extent)
+    return flat[start:stop].reshape(shape).copy()
+
+
+def _flat_to_pandas(table: pa.Table, pandas: Any) -> pd.DataFrame:
+    """Return a data frame of columns without arrays of several axes."""
     gapped = [
         field.name for field in table.schema if str(field.type) in _NULLABLE and table[field.name].null_count
     ]

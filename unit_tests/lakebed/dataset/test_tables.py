@@ -251,3 +251,32 @@ def test_each_batch_may_have_words_of_its_own(monkeypatch: pytest.MonkeyPatch) -
     assert ds.to_pandas()["label"].tolist() == ["a", "a", "a", "9", "8", "a"]
     assert ds.to_polars()["label"].to_list() == ["a", "a", "a", "9", "8", "a"]
     assert ds.to_duckdb().fetchall() == [("a",), ("a",), ("a",), ("9",), ("8",), ("a",)]
+
+
+def test_pandas_has_one_array_for_each_sample_of_several_axes() -> None:
+    """Of every shape, whole, selected and of no elements; what is ragged inside stays lists."""
+    ds = lakebed.empty("mem://pandas-axes", overwrite=True)
+    ds.create_tensor("even")
+    ds.create_tensor("boxes", htype="bbox")
+    ds.create_tensor("image", htype="image", sample_compression="png")
+    ds.create_tensor("flags", dtype="bool")
+    even = [np.arange(64, dtype=np.uint8).reshape(8, 8) + i for i in range(3)]
+    samples = {
+        "even": [*even, None],
+        "boxes": [*(np.full((i, 4), i, np.float32) for i in range(3)), None],
+        "image": [*(np.full((4, 5, 3), i, np.uint8) for i in range(3)), None],
+        "flags": [*(np.eye(2, i + 1, dtype=bool) for i in range(3)), None],
+    }
+    ds.extend(samples)
+    for rows in (range(4), range(1, 3), [2, 0, 3]):
+        frame = ds[list(rows)].to_pandas(files="arrays")
+        for name, values in samples.items():
+            for found, row in zip(frame[name], rows, strict=True):
+                wanted = values[row]
+                if wanted is None:
+                    assert found is None
+                else:
+                    assert found.dtype == wanted.dtype
+                    assert np.array_equal(found, wanted)
+    assert ds[:3].to_pandas().even[1].mean() == even[1].mean()
+    assert ds.to_pandas(["boxes"]).boxes[0].shape == (0, 4)
