@@ -12,6 +12,7 @@ import numpy as np
 import lakebed
 from lakebed.cli.cells import Damage
 from lakebed.errors import CorruptError, FormatError, GetDataFromLinkError
+from lakebed.htypes.base import Storing
 from lakebed.printable import printable
 
 _WIDEST = 40
@@ -136,11 +137,15 @@ def records(
     for name, tensor in chosen.items():
         there = min(count, len(tensor))
         nulls = _nulls(tensor, there)
+        is_scalar = _holds_scalars(tensor)
         for i in range(count):
             rows[i][name] = None
             try:
                 if i < there and not (nulls is not None and bool(nulls[i])):
-                    rows[i][name] = plain(_value(tensor[i]))
+                    value = plain(_value(tensor[i]))
+                    rows[i][name] = (
+                        (value[0] if value else None) if is_scalar and isinstance(value, list) else value
+                    )
             except FormatError as error:
                 damage.note(name, i, error)
     return rows
@@ -154,12 +159,15 @@ def _nulls(tensor: lakebed.Tensor, there: int) -> Any:
         return None
 
 
+def _holds_scalars(tensor: lakebed.Tensor) -> bool:
+    """Whether samples are single numbers, which 3.x stores as arrays of one."""
+    return tensor._reader.is_scalar and tensor._reader.storing is Storing.ARRAY  # noqa: SLF001
+
+
 def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it; one number instead of an array of one, None for an empty one."""
+    """Return a value as JSON can hold it; arrays are lists, however few values they have."""
     if isinstance(value, np.ndarray):
-        if value.shape == (1,):
-            return value.item()
-        return None if value.shape == (0,) else value.tolist()
+        return value.tolist()
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, bytes):
