@@ -12,7 +12,6 @@ import numpy as np
 import lakebed
 from lakebed.cli.cells import Damage
 from lakebed.errors import CorruptError, FormatError, GetDataFromLinkError
-from lakebed.htypes.base import Storing
 from lakebed.printable import printable
 
 _WIDEST = 40
@@ -137,15 +136,14 @@ def records(
     for name, tensor in chosen.items():
         there = min(count, len(tensor))
         nulls = _nulls(tensor, there)
-        is_scalar = _holds_scalars(tensor)
+        is_scalar = tensor._reader.is_scalar  # noqa: SLF001 - single numbers are stored as arrays of one
         for i in range(count):
             rows[i][name] = None
             try:
                 if i < there and not (nulls is not None and bool(nulls[i])):
-                    value = plain(_value(tensor[i]))
-                    rows[i][name] = (
-                        (value[0] if value else None) if is_scalar and isinstance(value, list) else value
-                    )
+                    value = _value(tensor[i])
+                    is_number = is_scalar and isinstance(value, np.ndarray)
+                    rows[i][name] = plain(next(iter(value), None) if is_number else value)
             except FormatError as error:
                 damage.note(name, i, error)
     return rows
@@ -157,11 +155,6 @@ def _nulls(tensor: lakebed.Tensor, there: int) -> Any:
         return tensor[:there].null_mask() if there else None
     except FormatError:
         return None
-
-
-def _holds_scalars(tensor: lakebed.Tensor) -> bool:
-    """Whether samples are single numbers, which 3.x stores as arrays of one."""
-    return tensor._reader.is_scalar and tensor._reader.storing is Storing.ARRAY  # noqa: SLF001
 
 
 def plain(value: Any) -> Any:

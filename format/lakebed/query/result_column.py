@@ -148,7 +148,7 @@ class ResultColumn:
 
         return {"value": found, "text": label_names(found, self.info.class_names)}
 
-    def shown(self, window: range, most: int | None = None) -> list[Any]:
+    def shown(self, window: range, most: int | None = None) -> Sequence[Any]:
         """Return values of some rows as people and programs read them.
 
         Single numbers are such, arrays are lists, labels are the names of their classes.
