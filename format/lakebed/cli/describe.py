@@ -136,11 +136,14 @@ def records(
     for name, tensor in chosen.items():
         there = min(count, len(tensor))
         nulls = _nulls(tensor, there)
+        is_scalar = tensor._reader.is_scalar  # noqa: SLF001 - single numbers are stored as arrays of one
         for i in range(count):
             rows[i][name] = None
             try:
                 if i < there and not (nulls is not None and bool(nulls[i])):
-                    rows[i][name] = plain(_value(tensor[i]))
+                    value = _value(tensor[i])
+                    is_number = is_scalar and isinstance(value, np.ndarray)
+                    rows[i][name] = plain(next(iter(value), None) if is_number else value)
             except FormatError as error:
                 damage.note(name, i, error)
     return rows
@@ -155,11 +158,9 @@ def _nulls(tensor: lakebed.Tensor, there: int) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it; one number instead of an array of one, None for an empty one."""
+    """Return a value as JSON can hold it; arrays are lists, however few values they have."""
     if isinstance(value, np.ndarray):
-        if value.shape == (1,):
-            return value.item()
-        return None if value.shape == (0,) else value.tolist()
+        return value.tolist()
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, bytes):

@@ -128,7 +128,8 @@ def _pair(text: str) -> tuple[str, Any]:
 
 
 def _records(found: Any) -> Iterator[dict[str, Any]]:
-    for record in found.rows():
+    rows = found.rows() if isinstance(found, lakebed.Dataset) else found.shown_rows()
+    for record in rows:
         yield {name: describe.plain(value) for name, value in record.items()}
 
 

@@ -110,11 +110,11 @@ def limit_of(work: Work, query: syntax.Query, binder: Binder, top: int | None) -
             elif query.limit.is_percent:
                 percent = float(wanted)
             else:
-                limit = max(0, int(wanted))
+                limit = int(wanted)
                 count = limit if count is None else min(count, limit)
         if query.limit.offset is not None:
             skipped = number(work, query.limit.offset, binder, "OFFSET")
-            offset = 0 if skipped == math.inf else max(0, int(skipped))
+            offset = 0 if skipped == math.inf else int(skipped)
     return count, offset, percent
 
 
@@ -133,8 +133,11 @@ def number(work: Work, node: syntax.Expression, binder: Binder, what: str) -> in
     if not is_number or not isinstance(bound, Value) or isinstance(bound.value, bool):
         raise query_error(work.text, node.at, "type", f"{what} needs a number that is the same for all rows")
     value: int | float = bound.value
-    if value != value or abs(value) > 1 << 62:
-        raise query_error(work.text, node.at, "type", f"{what} cannot be {value}")
+    is_count = what.endswith(("LIMIT", "OFFSET"))
+    if value != value or abs(value) > 1 << 62 or (is_count and value < 0):
+        raise query_error(
+            work.text, node.at, "type", f"{what} cannot be {value}{'; it is 0 or more' * is_count}"
+        )
     return value
 
 

@@ -82,6 +82,7 @@ class Execution:
         QueryError
             If it does not fit the data, or a limit is reached.
         """
+        self.opened.ask(query)
         tables = _Tables(dict(outer.queries), dict(outer.found)) if outer is not None else _Tables()
         for name, inner in query.tables:
             tables.found[name] = self.run(inner, tables)

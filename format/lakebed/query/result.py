@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,11 @@ import numpy as np
 from lakebed.errors import (
     InvalidInputError,
     InvalidKeyTypeError,
+    LakebedError,
     TensorDoesNotExistError,
 )
 from lakebed.errors.root import instead
+from lakebed.printable import printable
 from lakebed.query.columns import Column, Numbers, Objects, rows
 from lakebed.query.relation import Relation
 from lakebed.query.result_column import ResultColumn, picked, read_rows
@@ -21,6 +24,10 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+
+_SHOWN = 10
+_WIDEST = 40
+_MOST_VALUES = 1000
 
 Materialize = Callable[["Result", Any, bool], Any]
 
@@ -284,7 +291,47 @@ class Result:
 
     def __repr__(self) -> str:
         columns = ", ".join(self.names)
-        return f"Result({len(self)} rows, columns: {columns})"
+        lines = [f"Result({len(self)} rows, columns: {columns})", *map("  ".join, self._first())]
+        return printable("\n".join(lines), lines=True)
+
+    def _repr_html_(self) -> str:
+        """Return the first rows as a table, for notebooks."""
+        cells = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(printable(cell))}</td>" for cell in line) + "</tr>"
+            for line in self._first()
+        )
+        return f"<p>Result, {len(self)} rows</p><table>{cells}</table>"
+
+    def _first(self) -> list[list[str]]:
+        """Return names and values of the first rows as short texts; of a row that cannot be computed, why."""
+        start = self._single or 0
+        lines = [self.names]
+        for place in range(start, start + min(_SHOWN, len(self))):
+            try:
+                found = [
+                    self.column(name).shown(range(place, place + 1), _MOST_VALUES)[0] for name in self.names
+                ]
+            except LakebedError as error:
+                found = [f"{type(error).__name__}: {error}"]
+            lines.append([_short(value) for value in found])
+        return lines
+
+    def shown_rows(self) -> Iterator[dict[str, Any]]:
+        """Iterate over the rows as people and programs read them.
+
+        Yields
+        ------
+        {column: value}: single numbers, lists, labels as the names of their classes; None where one is missing.
+        """
+        for window in _windows(self):
+            columns = {name: self.column(name).shown(window) for name in self.names}
+            for i in range(len(window)):
+                yield {name: column[i] for name, column in columns.items()}
+
+
+def _short(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
 
 
 def _windows(result: Result) -> Iterator[range]:

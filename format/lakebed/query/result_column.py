@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -148,6 +148,23 @@ class ResultColumn:
 
         return {"value": found, "text": label_names(found, self.info.class_names)}
 
+    def shown(self, window: range, most: int | None = None) -> Sequence[Any]:
+        """Return values of some rows as people and programs read them.
+
+        Single numbers are such, arrays are lists, labels are the names of their classes.
+
+        Parameters
+        ----------
+        most
+            Of arrays with more values than this, dtype and shape.
+        """
+        column = read_rows(self.relation, self.name, window)
+        found = [_listed(value, most) for value in rows(column)]
+        if isinstance(column, Numbers) and column.values.shape[1:] == (1,):
+            found = [None if value is None else value[0] for value in found]
+        words = self.info.class_names
+        return found if words is None else [_named(value, words) for value in found]
+
     def _plain(self, kind: type, empty: Any) -> Any:
         found = [empty if value is None else value for value in self.values()]
         if not all(isinstance(value, kind) for value in found):
@@ -161,12 +178,15 @@ class ResultColumn:
         import pyarrow as pa
 
         from lakebed.reading.arrow import logical_type
+        from lakebed.reading.shown import Names
 
         column = self.read()
         if isinstance(column, Texts):
             return column.array
         if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
             numbers = pa.array(column.values.reshape(-1), mask=column.missing)
+            if self.info.class_names is not None:
+                return Names.of(self.info.class_names).named(numbers)
             logical = logical_type(self.info.logical)
             if logical is None or not pa.types.is_signed_integer(numbers.type):
                 return numbers
@@ -229,6 +249,21 @@ def read_rows(relation: Relation, name: str, window: range) -> Column:
         raise QueryError(
             f"column {name!r}, row {place} of the result: {error.message}", kind=error.kind, row=place
         ) from error
+
+
+def _listed(value: Any, most: int | None) -> Any:
+    if isinstance(value, np.ndarray) and most is not None and value.size > most:
+        return f"{value.dtype} {value.shape}"
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _named(value: Any, words: Sequence[str]) -> Any:
+    """Return a label, or a list of them, as names of classes; what has no name is its number as text."""
+    if isinstance(value, list):
+        return [_named(one, words) for one in value]
+    if not isinstance(value, int):
+        return value
+    return words[value] if 0 <= value < len(words) else str(value)
 
 
 def _kind(value: Any) -> str:

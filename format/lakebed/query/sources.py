@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import LakebedError, QueryError
+from lakebed.errors import InvalidInputError, LakebedError, QueryError
 from lakebed.query import syntax
 from lakebed.query.errors import query_error
 from lakebed.query.joins import From
@@ -49,7 +49,14 @@ class Opened:
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
+        self._query: syntax.Query | None = None
+        self._asked: set[str] | None = None
         self._read: dict[tuple[str, str | None], Relation] = {}
+
+    def ask(self, query: syntax.Query) -> None:
+        """Say which query this is of: the first that is said is the outermost."""
+        if self._query is None:
+            self._query, self._asked = query, syntax.columns_of(query)
 
     def implicit(self, work: Work, at: int) -> Relation:
         """Return what a query without FROM asks."""
@@ -57,10 +64,24 @@ class Opened:
             raise query_error(work.text, at, "unknown_source", 'the query needs FROM "path/of/a/dataset"')
         found = self._read.get(("", None))
         if found is None:
-            found = self._read["", None] = Stored(self.sources.implicit)
+            found = self._read["", None] = self._stored(work, self.sources.implicit, at)
         if work.is_told:
             work.note(f"the dataset, {len(found):,} rows")
         return found
+
+    def _stored(self, work: Work, table: Table, at: int) -> Stored:
+        """Return the rows of a table, of which the columns that are asked for have all.
+
+        A table without such a column is asked for its rows alone, as by COUNT(*).
+        """
+        asked = self._asked
+        names = [
+            name for name in table.names if asked is None or name in asked or name.split("/")[-1] in asked
+        ]
+        try:
+            return Stored(table, table.even_rows(names))
+        except InvalidInputError as error:
+            raise query_error(work.text, at, "type", str(error)) from error
 
     def dataset(self, work: Work, node: syntax.Path) -> Relation:
         """Return a dataset that is named by its address."""
@@ -68,7 +89,7 @@ class Opened:
         found = self._read.get(key)
         if found is None:
             try:
-                found = Stored(self.sources.open(node.path, node.version))
+                found = self._stored(work, self.sources.open(node.path, node.version), node.at)
             except QueryError:
                 raise
             except (LakebedError, OSError, ValueError) as error:

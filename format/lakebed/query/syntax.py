@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 
 # -- expressions ---------------------------------------------------------------------------------------------------
 
@@ -390,3 +390,24 @@ class Query:
     at: int = 0
     parameters: int = field(default=0)
     named: tuple[tuple[str, int], ...] = ()
+
+
+def columns_of(query: Query) -> set[str] | None:
+    """Return the names that stand in a query, of columns and of what it computes; None if it asks for all columns."""
+    found: set[str] = set()
+    waiting: list[object] = [query]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Name):
+            found.add(node.column)
+        elif isinstance(node, tuple):
+            waiting.extend(node)
+        elif is_dataclass(node):
+            if isinstance(node, Item) and node.expression is None:
+                return None
+            if isinstance(node, Join):
+                if node.condition is None and not node.using and node.kind not in ("cross", "zip"):
+                    return None
+                found.update(node.using)
+            waiting.extend(getattr(node, part.name) for part in fields(node))
+    return found

@@ -229,7 +229,7 @@ def arrow_stream(table: Table, *, labels: bool = False, files: bool = False, row
     scans = table.scans()
     columns = {name: ShownColumn.of(scan, labels=labels, files=files) for name, scan in scans.items()}
     schema = pa.schema([pa.field(name, column.kind) for name, column in columns.items()])
-    rows = table.index.rows(_length(scans))
+    rows = table.even_rows()
     window = row_window(rows)
     batches = (
         _picked_batches(columns, schema, rows)

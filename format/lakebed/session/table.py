@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lakebed.dataclass import dataclass, field
+from lakebed.errors import InvalidInputError
 from lakebed.reading.index import Index, Rows
 from lakebed.reading.samples import SampleReader
 from lakebed.session.session import Session
@@ -118,6 +121,41 @@ class Table:
             If the selection names a row that is not there.
         """
         return self.index.rows(self.length)
+
+    def even_rows(self, names: Iterable[str] | None = None) -> Rows:
+        """Return the numbers of the selected rows of some columns, none of which may be short of them.
+
+        Parameters
+        ----------
+        names
+            The columns that are asked for; None, and none of them, is all.
+
+        Raises
+        ------
+        InvalidInputError
+            If one of the columns has not all of the rows; it is named.
+        IndexError
+            If the selection names a row that is not there.
+        """
+        states = self.states()
+        lengths = {name: states[name].length for name in names or states}
+        if not lengths:
+            return self.rows()
+        short, long = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
+        found = self.index.rows(lengths[long])
+        if lengths[short] == lengths[long]:
+            return found
+        try:
+            is_even = np.array_equal(found, self.index.rows(lengths[short]))
+        except IndexError:
+            is_even = False
+        if not is_even:
+            raise InvalidInputError(
+                f"tensor {short!r} has {lengths[short]:,} rows and {long!r} has {lengths[long]:,}: name only tensors "
+                f"of one length, as ds[[{long!r}]] and SELECT {long} do, or fill {short!r} up, with None where a "
+                "value is missing"
+            )
+        return found
 
     def rows_of(self, name: str) -> Rows:
         """Return the numbers of the selected rows of one column, which may be longer than others."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
@@ -71,3 +72,29 @@ def test_a_wrong_query_is_told_with_its_place(url: str) -> None:
     hostile = run(url, "SELECT * WHERE \"\x1b[31m\" = 'a'")
     assert "\\x1b[31m" in hostile.output
     assert "\x1b" not in hostile.output
+
+
+def test_lists_stay_lists_and_labels_have_names(tmp_path: Path) -> None:
+    """``[]`` and ``[3]`` are lists in JSON, of stored and of computed columns; groups tell classes by name."""
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor("v", dtype="int64")
+    ds.create_tensor("n", dtype="int64")
+    ds.create_tensor("kind", htype="class_label", class_names=["wren", "kite"])
+    with ds:
+        for n, v in enumerate([[1, 2], [], [3], None]):
+            ds.append({"v": v if v is None else np.array(v, np.int64), "n": n, "kind": n % 2})
+    ds.commit()
+    url = str(tmp_path / "ds")
+    values = [[1, 2], [], [3], None]
+    for query in ("SELECT v, n", "SELECT v, n + 0 AS n"):
+        lines = map(json.loads, run(url, query, "--json").output.splitlines())
+        assert list(lines) == [{"v": v, "n": n} for n, v in enumerate(values)]
+    head = json.loads(CliRunner().invoke(main, ["head", url, "--json"]).output)
+    assert [(row["v"], row["n"]) for row in head] == [(v, n) for n, v in enumerate(values)]
+    groups = "SELECT kind[0] AS kind, count(*) AS n GROUP BY kind"
+    counted = [json.loads(line) for line in run(url, groups, "--json").output.splitlines()]
+    assert counted == [{"kind": "wren", "n": 2}, {"kind": "kite", "n": 2}]
+    found = lakebed.load(url).query(groups)
+    assert found.to_arrow().to_pylist() == counted
+    assert repr(found).splitlines()[1:] == ["kind  n", "wren  2", "kite  2"]
+    assert "<td>kite</td><td>2</td>" in found._repr_html_()

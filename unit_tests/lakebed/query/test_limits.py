@@ -252,3 +252,15 @@ def cpu(pid: int) -> float:
     """Return the CPU that a process has used, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize(
+    "clause", ["LIMIT -5", "LIMIT 1 OFFSET -1", "LIMIT -1 PERCENT", "SAMPLE BY 1 LIMIT -2"]
+)
+def test_negative_counts_are_refused(clause: str) -> None:
+    """LIMIT and OFFSET below 0 are errors that say so, not answers without rows."""
+    ds = lakebed.empty("mem://negative-limit", overwrite=True)
+    ds.create_tensor("x", dtype="int64")
+    ds.extend({"x": [1, 2, 3]})
+    with pytest.raises(QueryError, match=r"cannot be -.*; it is 0 or more"):
+        ds.query(f"SELECT * {clause}")
