@@ -555,6 +555,8 @@ def _table(source: Any, tensors: Sequence[str] | None, transform: Transform | No
         table = source.only(names)
     if not table.names:
         raise InvalidOperationError("there are no tensors to load; create one, or name some in tensors=")
+    if not table.length:
+        table.even_rows()  # which says what tensor is empty, where others are not
     return table
 
 

@@ -122,7 +122,7 @@ class Batches:
 
     def __len__(self) -> int:
         """Return the number of batches."""
-        return (len(self._table) + self._batch_size - 1) // self._batch_size
+        return (len(self._table.even_rows()) + self._batch_size - 1) // self._batch_size
 
     def __iter__(self) -> Iterator[Batch]:
         scans = self._table.scans()
@@ -140,7 +140,7 @@ class Batches:
             }
 
     def _plain(self, scans: Mapping[str, ColumnScan]) -> Iterator[Batch]:
-        rows = self._table.index.rows(_length(scans))
+        rows = self._table.even_rows()
         window = row_window(rows)
         size = self._batch_size
         if window is None:

@@ -41,6 +41,9 @@ def test_queries_see_the_rows_of_the_tensors_that_they_name(ds: lakebed.Dataset)
         lambda ds: ds.filter(lambda row: True, progressbar=False),
         lambda ds: ds.to_arrow(),
         lambda ds: ds.to_pandas(),
+        lambda ds: list(ds.batches(2)),
+        lambda ds: len(ds.batches(2)),
+        lambda ds: list(ds.rows()),
     ],
 )
 def test_a_short_tensor_that_is_asked_for_is_named(ds: lakebed.Dataset, look: Callable[[Any], Any]) -> None:
@@ -50,3 +53,9 @@ def test_a_short_tensor_that_is_asked_for_is_named(ds: lakebed.Dataset, look: Ca
     ds.b.extend([None] * 5)
     look(ds)
     assert len(ds.query("SELECT * WHERE b IS NULL")) == 5
+
+
+def test_a_loader_says_which_tensor_is_empty(ds: lakebed.Dataset) -> None:
+    with pytest.raises(InvalidInputError, match="'b' has 0 rows and 'a' has 5"):
+        lakebed.Loader(ds, 2)
+    assert sum(len(batch.rows) for batch in lakebed.Loader(ds, 2, tensors=["a"])) == 5
