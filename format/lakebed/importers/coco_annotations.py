@@ -64,7 +64,7 @@ class Reader:
     masks: str
 
 
-MOSTLY = 2 / 3
+MOSTLY = 0.66
 """Share of the annotations whose values decide what a tensor holds; the others have no value there, or are left out."""
 
 NEARLY_ALL = 0.95
