@@ -283,6 +283,24 @@ class Dataset(
         names = self._shown(session.schema())
         return f"Dataset(path={self.path!r}{read_only}{index}{group}, tensors={names!r})"
 
+    def __copy__(self) -> Self:
+        """Refuse: a second handle on the same data is no copy.
+
+        Raises
+        ------
+        TypeError
+            Always; it names what copies.
+        """
+        raise TypeError(
+            f"copy.copy and copy.deepcopy do not copy the dataset at {self.path!r}: its data lies in a storage, "
+            "so the result would be a second handle on the same data. Use ds.copy(dest) for a copy of its rows, "
+            "or lakebed.load(path) for a second handle"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Refuse, as ``__copy__``."""
+        return self.__copy__()
+
     def __reduce__(self) -> tuple[Any, ...]:
         from lakebed.session.pickling import Address
 

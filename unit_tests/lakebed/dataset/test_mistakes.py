@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import warnings
 from typing import Any
@@ -106,3 +107,13 @@ def test_rows_are_taken_in_any_order(ds: lakebed.Dataset, rows: list[int]) -> No
         ds.take_rows([3, 0], ["n"])
     with pytest.raises(InvalidInputError, match="row numbers"):
         ds.take_rows([0.5], ["n"])
+
+
+@pytest.mark.parametrize("function", [copy.copy, copy.deepcopy], ids=["copy", "deepcopy"])
+@pytest.mark.parametrize("part", [slice(None), slice(0, 1)], ids=["whole", "view"])
+def test_a_copy_of_a_handle_names_what_copies(ds: lakebed.Dataset, function: Any, part: slice) -> None:
+    ds.n.extend([1, 2])
+    with pytest.raises(TypeError, match=r"Use ds\.copy\(dest\)"):
+        function(ds[part])
+    with pytest.raises(TypeError, match=r"Use ds\.copy\(dest\)"):
+        copy.deepcopy([ds])
