@@ -11,7 +11,6 @@ from lakebed.dataset._base import TensorBase
 from lakebed.htypes.registry import full_name, htype_named
 from lakebed.reading.decode import stored_dtype
 from lakebed.reading.index import Index
-from lakebed.session.held_infos import Live
 
 if TYPE_CHECKING:
     from lakebed.dataset.info import Edit, Info
@@ -40,6 +39,7 @@ class InfoMethods(TensorBase):
     def info(self) -> Info:
         """Dictionary stored with the tensor and versioned with it."""
         from lakebed.dataset.info import Info
+        from lakebed.session.held_infos import Live
 
         live = self._session.held_infos.setdefault(self._state.key, Live())
         return Info(lambda: self._state.info, self._change_info, live)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from lakebed.dataset._base import DatasetBase, TensorBase
 from lakebed.errors import InvalidInputError
+from lakebed.htypes.base import Storing
 
 if TYPE_CHECKING:
     import duckdb
@@ -114,7 +115,8 @@ class TableMethods(DatasetBase):
         from lakebed.reading import frames
 
         frames.needed("pandas", "to_pandas")
-        return frames.to_pandas(self.to_arrow(tensors, labels=labels, files=files))
+        found = self.to_arrow(tensors, labels=labels, files=files)
+        return frames.to_pandas(found, _arrays(self._table(tensors)))
 
     def to_polars(
         self,
@@ -238,7 +240,8 @@ class TensorTableMethods(TensorBase):
         from lakebed.reading import frames
 
         frames.needed("pandas", "to_pandas")
-        return frames.to_pandas(_read(self._column(labels, files))).iloc[:, 0]
+        column = self._column(labels, files)
+        return frames.to_pandas(_read(column), _arrays(column.table)).iloc[:, 0]
 
     def to_polars(self, *, labels: Labels = "names", files: Files = "bytes") -> pl.Series:
         """Read the samples as a series of polars.
@@ -288,3 +291,12 @@ class TensorTableMethods(TensorBase):
         from lakebed.reading import frames
 
         return frames.to_duckdb(self._column(labels, files), connection)
+
+
+def _arrays(table: Table) -> list[str]:
+    """Return the columns whose samples are arrays."""
+    return [
+        name
+        for name, state in table.states().items()
+        if state.sequence is None and table.reader(name).storing is Storing.ARRAY
+    ]

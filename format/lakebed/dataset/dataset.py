@@ -30,7 +30,6 @@ from lakebed.errors import (
 from lakebed.errors.root import instead
 from lakebed.printable import printable
 from lakebed.session.handle import Handle
-from lakebed.session.held_infos import DATASET, Live
 from lakebed.writing.names import normalize
 
 if TYPE_CHECKING:
@@ -106,6 +105,7 @@ class Dataset(
             On a group.
         """
         from lakebed.dataset.info import Info
+        from lakebed.session.held_infos import DATASET, Live
 
         if self._group:
             raise GroupInfoNotSupportedError("Groups have no info. Use the dataset's or a tensor's.")

@@ -5,12 +5,13 @@ integers, booleans               NumPy's where no value is null, else pandas' ow
 floats                           NumPy's; NaN where null
 dictionaries                     Categorical
 timestamps, durations            datetime64 and timedelta64 in their units, NaT where null
-lists of lists of numbers        an array of several axes in each row; None where null
+samples of several axes          an array in each row; None where null
 strings, lists, dates, bytes     as pandas reads them: None (or NaN) where null
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -49,14 +50,22 @@ def needed(name: str, method: str) -> Any:
         ) from error
 
 
-def to_pandas(table: pa.Table) -> pd.DataFrame:
-    """Return a data frame of pandas; samples of several axes are one array each."""
+def to_pandas(table: pa.Table, arrays: Container[str] = ()) -> pd.DataFrame:
+    """Return a data frame of pandas.
+
+    Parameters
+    ----------
+    arrays
+        Columns whose samples of several axes are one array each; in others lists of lists stay what they are.
+    """
     import pyarrow as pa
 
     pandas = needed("pandas", "to_pandas")
     table = table.unify_dictionaries()
     stacked = {
-        name: found for name in table.column_names if (found := whole_arrays(table[name], pa)) is not None
+        name: found
+        for name in table.column_names
+        if name in arrays and (found := whole_arrays(table[name], pa)) is not None
     }
     if stacked:
         rest = _flat_to_pandas(table.drop_columns(list(stacked)), pandas)

@@ -254,7 +254,7 @@ def test_each_batch_may_have_words_of_its_own(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_pandas_has_one_array_for_each_sample_of_several_axes() -> None:
-    """Of every shape, whole, selected and of no elements; what is ragged inside stays lists."""
+    """Of every shape, whole, selected and of no elements."""
     ds = lakebed.empty("mem://pandas-axes", overwrite=True)
     ds.create_tensor("even")
     ds.create_tensor("boxes", htype="bbox")
@@ -280,3 +280,4 @@ def test_pandas_has_one_array_for_each_sample_of_several_axes() -> None:
                     assert np.array_equal(found, wanted)
     assert ds[:3].to_pandas().even[1].mean() == even[1].mean()
     assert ds.to_pandas(["boxes"]).boxes[0].shape == (0, 4)
+    assert ds.image.to_pandas(files="arrays")[1].shape == (4, 5, 3)
