@@ -270,7 +270,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass be a certain epoch, from its start."""
-        self._epoch, self._position = int(epoch), 0
+        self._epoch, self._position, self._is_resumed = int(epoch), 0, False
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the loader is: what was handed out, not what was read ahead. It takes less than 1 kB.
@@ -333,6 +333,7 @@ class Loader:
         self._end()
         known, self._print = self._print, None  # the dataset may have changed
         if self._fingerprint() != known and known is not None and self._is_resumed:
+            self._print = known  # until set_epoch, or another state, begins anew
             raise InvalidInputError(
                 "the dataset has changed since a state was loaded into this loader: open the version of the state "
                 f"(this one is {self.table.version!r}), or begin the epoch anew with set_epoch({self._epoch})"

@@ -38,6 +38,12 @@ def _length(scans: Mapping[str, ColumnScan]) -> int:
     return min((scan.reader.state.length for scan in scans.values()), default=0)
 
 
+def _rows_of(table: Table, scans: Mapping[str, ColumnScan]) -> Rows:
+    """Return the selected rows, of those that all scans have: another thread may have added more since."""
+    length = _length(scans)
+    return table.index.rows(length) if length else table.even_rows()
+
+
 def read_columns(table: Table, start: int, stop: int) -> dict[str, Any]:
     """Return rows ``start`` to ``stop`` (exclusive) of tensors as Arrow arrays; see ``Dataset.read_columns``."""
     from lakebed.reading.arrow import arrow_column, arrow_type
@@ -140,7 +146,7 @@ class Batches:
             }
 
     def _plain(self, scans: Mapping[str, ColumnScan]) -> Iterator[Batch]:
-        rows = self._table.even_rows()
+        rows = _rows_of(self._table, scans)
         window = row_window(rows)
         size = self._batch_size
         if window is None:
@@ -229,7 +235,7 @@ def arrow_stream(table: Table, *, labels: bool = False, files: bool = False, row
     scans = table.scans()
     columns = {name: ShownColumn.of(scan, labels=labels, files=files) for name, scan in scans.items()}
     schema = pa.schema([pa.field(name, column.kind) for name, column in columns.items()])
-    rows = table.even_rows()
+    rows = _rows_of(table, scans)
     window = row_window(rows)
     batches = (
         _picked_batches(columns, schema, rows)

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lakebed.dataclass import dataclass, field
 from lakebed.errors import InvalidInputError
 from lakebed.reading.index import Index, Rows
@@ -123,7 +121,7 @@ class Table:
         return self.index.rows(self.length)
 
     def even_rows(self, names: Iterable[str] | None = None) -> Rows:
-        """Return the numbers of the selected rows of some columns, none of which may be short of them.
+        """Return the numbers of the selected rows that some columns have, none of which may be empty beside others.
 
         Parameters
         ----------
@@ -133,7 +131,7 @@ class Table:
         Raises
         ------
         InvalidInputError
-            If one of the columns has not all of the rows; it is named.
+            If one of the columns has no rows and another has: it would hide them. It is named.
         IndexError
             If the selection names a row that is not there.
         """
@@ -142,20 +140,12 @@ class Table:
         if not lengths:
             return self.rows()
         short, long = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
-        found = self.index.rows(lengths[long])
-        if lengths[short] == lengths[long]:
-            return found
-        try:
-            is_even = np.array_equal(found, self.index.rows(lengths[short]))
-        except IndexError:
-            is_even = False
-        if not is_even:
-            raise InvalidInputError(
-                f"tensor {short!r} has {lengths[short]:,} rows and {long!r} has {lengths[long]:,}: name only tensors "
-                f"of one length, as ds[[{long!r}]] and SELECT {long} do, or fill {short!r} up, with None where a "
-                "value is missing"
-            )
-        return found
+        if lengths[short] or not lengths[long] or not len(self.index.rows(lengths[long])):
+            return self.index.rows(lengths[short])
+        raise InvalidInputError(
+            f"tensor {short!r} has 0 rows and {long!r} has {lengths[long]:,}: name only tensors that have rows, as "
+            f"ds[[{long!r}]] and SELECT {long} do, or fill {short!r} up, with None where a value is missing"
+        )
 
     def rows_of(self, name: str) -> Rows:
         """Return the numbers of the selected rows of one column, which may be longer than others."""
