@@ -66,11 +66,13 @@ class TransformMethods(DatasetBase):
             lacking = lacking_names(fn, self, target._table().names, options.get("batch_size"))  # noqa: SLF001
             if not lacking:
                 raise
-        for name in lacking:
-            target.create_tensor(name)
+        made = []
         try:
+            for name in lacking:
+                target.create_tensor(name)
+                made.append(name)
             return transform(fn, self, ds_out, **options)
         except BaseException:
-            for name in lacking:
+            for name in made:
                 target.delete_tensor(name, large_ok=True)
             raise

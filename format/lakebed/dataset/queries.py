@@ -137,7 +137,7 @@ def kept_rows(
         raise InvalidInputError(f"scheduler is 'serial' or 'threaded', not {scheduler!r}")
     if not callable(function):
         raise InvalidInputError(f"filter takes a function or an expression, not {type(function).__name__}")
-    rows = range(len(dataset._table().even_rows()))  # noqa: SLF001
+    rows = range(len(dataset._table().shared_rows()))  # noqa: SLF001
 
     def keeps(row: int) -> bool:
         sample = dataset[row]

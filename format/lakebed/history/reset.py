@@ -25,6 +25,8 @@ def reset(session: Session, *, force: bool) -> None:
             return
         had_unpublished = session.has_unpublished
         session.discard()
+        for live in session.held_infos.values():
+            live.forget()
         if session.read_only or not (force or is_changed(session, session.snapshot)):
             if not had_unpublished:
                 print("There are no uncommitted changes on this branch.")

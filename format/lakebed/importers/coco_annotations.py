@@ -368,9 +368,11 @@ def _outline_of(value: Any, size: tuple[int, int], reader: Reader) -> Any:
         return value
     if type(value) is not list:
         raise ValueError(f"it is {str(value)[:80]}, and neither polygons nor a mask")
-    parts = (
-        [value] if value and all(map(_is_number, value)) else value
-    )  # one polygon, which pycocotools reads, too
+    parts = value
+    if value and all(map(_is_number, value)):
+        if len(value) < 6:
+            raise ValueError(f"{len(value)} numbers in a row are no polygon")
+        parts = [value]  # one polygon, as many tools write it
     parts = [_flat(part) for part in parts]
     for part in parts:
         if type(part) is not list or len(part) % 2 or not all(map(_is_number, part)):

@@ -26,6 +26,8 @@ Values = dict[str, Any]
 _INT32 = np.iinfo(np.int32)
 # What is no outline: numbers, texts and truth values.
 _NO_OUTLINES = list(b"ifstb")
+# Lists of numbers, which are no lists of polygons; an empty list is one of whole numbers.
+_FLAT = list(b"IF")
 # Keys of readers that are no keys of annotations.
 _MADE = ("segmentation_object", "rle_mask", "rle_object", "other")
 
@@ -151,6 +153,9 @@ class _Columns:
 
     def _polygons(self, key: str, column: tuple[NDArray[np.float64], Ints, Ints]) -> None:
         values, sizes, counts = column
+        array = self._file.arrays["annotations"]
+        of = array.kinds_of("segmentation")[array.numbers[self._numbers]]
+        self.odd |= np.isin(of, _FLAT) & (counts > 0)
         empty = np.flatnonzero(sizes == 0)  # polygons without points
         self.odd[np.searchsorted(_ends(counts), empty, side="right") - 1] = True
         with np.errstate(over="ignore"):

@@ -310,7 +310,7 @@ class Loader:
     def _fingerprint(self) -> str:
         """Return what the order depends on, beside seed and epoch, as a short text; worked out once for each pass.
 
-        It names the chunks of the dataset, which are others after each change of its rows.
+        It names the chunks of the tensors that are read, which are others after each change of their rows.
         """
         if self._print is None:
             rows = self.table.rows()
@@ -320,9 +320,10 @@ class Loader:
             if self.weights is not None:
                 digest.update(np.ascontiguousarray(self.weights).data)
             digest.update(repr(rows).encode() if isinstance(rows, range) else np.ascontiguousarray(rows).data)
-            digest.update(np.ascontiguousarray(spans.sizes.count).data)
-            for _, state in sorted(self.table.session.schema().tensors.items()):
-                digest.update(np.ascontiguousarray(state.table.ids.ids).data)
+            for sizes in (spans.sizes.count, spans.sizes.nbytes):
+                digest.update(np.ascontiguousarray(sizes).data)
+            for column in self._made_columns():
+                digest.update(np.ascontiguousarray(column.reader.state.table.ids.ids).data)
             self._print = digest.hexdigest()
         return self._print
 
@@ -557,7 +558,7 @@ def _table(source: Any, tensors: Sequence[str] | None, transform: Transform | No
     if not table.names:
         raise InvalidOperationError("there are no tensors to load; create one, or name some in tensors=")
     if not table.length:
-        table.even_rows()  # which says what tensor is empty, where others are not
+        table.shared_rows()  # which says what tensor is empty, where others are not
     return table
 
 

@@ -15,13 +15,11 @@ from lakebed.query.by_size import by_size
 from lakebed.query.columns import (
     Column,
     Constant,
-    Mask,
     Numbers,
     Objects,
     Ragged,
     Texts,
     by_row,
-    computed_rows,
     without_value,
 )
 
@@ -48,28 +46,25 @@ def reduced(name: str, column: Column, axis: int | None = None) -> Column:
         If the samples have no such axis, or are no numbers.
     """
     found = _reduced(name, column, axis)
-    if name not in _OF_SOMETHING or axis is not None:
+    if name not in _OF_SOMETHING or axis is not None or not isinstance(column, Ragged | Numbers):
         return found
-    return without_value(found, _is_nothing(column))
-
-
-def _is_nothing(column: Column) -> Mask:
-    """Tell of each sample whether it holds no values."""
-    if isinstance(column, Ragged):
-        return np.asarray(column.sizes == 0)
-    if isinstance(column, Numbers):
-        nothing = np.full(len(column), column.values[:1].size == 0)
-        return nothing if column.missing is None else nothing | column.missing
-    if isinstance(column, Constant):
-        return np.full(column.count, _array(column.value).size == 0)
-    return np.fromiter((_array(value).size == 0 for value in computed_rows(column)), np.bool_, len(column))
+    nothing = (
+        column.sizes == 0 if isinstance(column, Ragged) else np.full(len(found), column.values[:1].size == 0)
+    )
+    return without_value(found, nothing if column.missing is None else nothing | column.missing)
 
 
 def _reduced(name: str, column: Column, axis: int | None) -> Column:
     whole = REDUCTIONS[name]
     with np.errstate(all="ignore"):
+
+        def of_one(value: Any) -> Any:
+            array = _array(value)
+            has_none = array.size == 0 and axis is None and name in _OF_SOMETHING
+            return None if has_none else whole(array, axis)
+
         if isinstance(column, Constant):
-            return Constant(whole(_array(column.value), axis), column.count)
+            return Constant(of_one(column.value), column.count)
         if isinstance(column, Numbers) and column.missing is None:
             return Numbers(_of_even(name, whole, column.values, axis))
         if isinstance(column, Numbers) and axis is None:
@@ -81,7 +76,7 @@ def _reduced(name: str, column: Column, axis: int | None) -> Column:
             found = _of_uneven(name, column)
             if found is not None:
                 return Numbers(found)
-        return by_row(len(column), lambda value: whole(_array(value), axis), [column], name)
+        return by_row(len(column), of_one, [column], name)
 
 
 def _array(value: Any) -> NDArray[Any]:

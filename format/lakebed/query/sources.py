@@ -79,7 +79,7 @@ class Opened:
             name for name in table.names if asked is None or name in asked or name.split("/")[-1] in asked
         ]
         try:
-            return Stored(table, table.even_rows(names))
+            return Stored(table, table.shared_rows(names))
         except InvalidInputError as error:
             raise query_error(work.text, at, "type", str(error)) from error
 

@@ -41,7 +41,7 @@ def _length(scans: Mapping[str, ColumnScan]) -> int:
 def _rows_of(table: Table, scans: Mapping[str, ColumnScan]) -> Rows:
     """Return the selected rows, of those that all scans have: another thread may have added more since."""
     length = _length(scans)
-    return table.index.rows(length) if length else table.even_rows()
+    return table.index.rows(length) if length else table.shared_rows()
 
 
 def read_columns(table: Table, start: int, stop: int) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Batches:
 
     def __len__(self) -> int:
         """Return the number of batches."""
-        return (len(self._table.even_rows()) + self._batch_size - 1) // self._batch_size
+        return (len(self._table.shared_rows()) + self._batch_size - 1) // self._batch_size
 
     def __iter__(self) -> Iterator[Batch]:
         scans = self._table.scans()

@@ -57,17 +57,14 @@ def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column
 
 def _encode_stored_among(samples: list[Any], state: TensorState, linking: Linking) -> Column:
     """Encode a list in which samples of tensors stand among others: those go as they are stored."""
-    columns, known = [], state
+    columns: list[Column] = []
+    known = state
     for is_stored, run in groupby(samples, lambda sample: isinstance(sample, StoredSamples)):
-        if not is_stored:
-            parts = [encode_samples(list(run), known, linking)]
-        else:
-            parts = []
-            for sample in run:
-                parts.append(encode_sample(sample, known, linking))
-                known = after(known, parts[-1].parts)
-        columns += parts
-        known = after(known, parts[-1].parts) if not is_stored else known
+        for piece in run if is_stored else [list(run)]:
+            encode = encode_sample if is_stored else encode_samples
+            columns.append(encode(piece, known, linking))
+            if not state.meta.is_link:  # whose extents are those of what they lead to
+                known = after(known, columns[-1].parts)
     return joined_rows(columns, state)
 
 

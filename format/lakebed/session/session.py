@@ -15,7 +15,7 @@ from lakebed.errors import (
     CommitFailed,
     InfoError,
     InvalidOperationError,
-    LakebedError,
+    ReadOnlyModeError,
 )
 from lakebed.reading.samples import SampleReader
 from lakebed.session import open_sessions
@@ -103,39 +103,44 @@ class Session(Writer):
         )
 
     def store_held_infos(self) -> None:
-        """Take what callers have changed in place in infos that they hold into the draft.
+        """Take what callers have changed in place in infos that they hold into the draft: all of it, or nothing.
 
         Raises
         ------
         InfoError
             If a value is none that can be stored, or a commit is checked out.
-        ReadOnlyModeError, LockedException
-            If the dataset cannot be changed. What was changed in place is dropped then.
+        ReadOnlyModeError
+            If the dataset cannot be changed. In these cases what was changed in place is dropped.
+        LockedException, StorageError
+            If it cannot be changed now: it is tried again by the next call.
         """
         changed = {key: live for key, live in self.held_infos.items() if live.is_changed}
         if not changed:
             return
         from lakebed.session.held_infos import DATASET, stored_form
 
+        new = {}
         try:
             self.check_info_changeable()
             with self.writing() as draft:
                 schema = self.schema()
-                for key, live in changed.items():
+                known = {key: state.info for key, state in schema.tensors.items()} | {DATASET: schema.info}
+                # What was changed in tensors that are gone goes with them.
+                new = {key: stored_form(live.of(known[key])) for key, live in changed.items() if key in known}
+                for key, info in new.items():
                     if key == DATASET:
-                        new = stored_form(live.of(schema.info))
-                        draft.schema.set_info(new)
-                    elif key in schema.tensors:
-                        new = stored_form(live.of(schema.tensors[key].info))
-                        draft.schema.set_tensor_info(key, new)
-                    else:  # the tensor is gone
-                        live.forget()
-                        continue
-                    live.rebase(new)
-        except LakebedError:
+                        draft.schema.set_info(info)
+                    else:
+                        draft.schema.set_tensor_info(key, info)
+        except (InfoError, ReadOnlyModeError):
             for live in changed.values():
                 live.forget()
             raise
+        for key, live in changed.items():
+            if key in new:
+                live.rebase(new[key])
+            else:
+                live.forget()
 
     def check_info_changeable(self) -> None:
         """Refuse to change an info at an old commit: as in 3.x that starts no branch, unlike a change of samples.

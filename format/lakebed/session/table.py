@@ -120,7 +120,7 @@ class Table:
         """
         return self.index.rows(self.length)
 
-    def even_rows(self, names: Iterable[str] | None = None) -> Rows:
+    def shared_rows(self, names: Iterable[str] | None = None) -> Rows:
         """Return the numbers of the selected rows that some columns have, none of which may be empty beside others.
 
         Parameters

@@ -392,7 +392,7 @@ BAD: list[tuple[str, list[Any], int | None]] = [
     ("category_id", [MISSING, None, 9, "car", [1], 1.5], 1),
     ("area", [MISSING, None, "12", [1], True], 0),
     ("score", [MISSING, None, "high"], 0),
-    ("segmentation", ["none", 5, [[1, 2, 3]], [["a", "b"]], [{"x": 1}]], 0),
+    ("segmentation", ["none", 5, [1, 2, 3, 4.5], [1, 2, 3, 4], [[1, 2, 3]], [["a", "b"]], [{"x": 1}]], 0),
     ("iscrowd", ["no"], 1),
     ("iscrowd", [True, MISSING, 1.0], None),
     ("segmentation", [[0, 0, 5, 0, 5, 5], None, MISSING, [], [[]]], None),
@@ -405,7 +405,7 @@ BAD: list[tuple[str, list[Any], int | None]] = [
 def test_one_bad_annotation_costs_itself_and_nothing_else(
     tmp_path: Path, good: lakebed.Dataset, changes: dict[str, Any], left: int | None
 ) -> None:
-    """Left is how many annotations are left out; None: it is read, as by pycocotools, and nothing is told."""
+    """Left is how many annotations are left out; None: it is read, and nothing is told."""
     report = lakebed.import_from("coco", _set(tmp_path / "set", changes), "mem://coco-bad", overwrite=True,
                                  progressbar=False)  # fmt: skip
     ds = report.dataset

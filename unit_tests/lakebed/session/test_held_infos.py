@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.errors import InfoError, ReadOnlyModeError
+from lakebed.errors import InfoError, LockedException, ReadOnlyModeError
 
 
 @pytest.fixture
@@ -90,3 +90,23 @@ def test_what_cannot_be_stored_is_told_once(path: str) -> None:
     read.info["l"].append(2)
     with pytest.raises(ReadOnlyModeError):
         read.flush()
+
+
+def test_a_reset_drops_what_was_changed_in_place(path: str) -> None:
+    ds = lakebed.load(path)
+    ds.info["l"].append(2)
+    ds.reset()
+    ds.append({"g/x": 3})
+    ds.flush()
+    assert lakebed.load(path).info["l"] == [1]
+
+
+def test_what_cannot_be_stored_now_is_tried_again(path: str) -> None:
+    ds, other = lakebed.load(path), lakebed.load(path)
+    with other:
+        other.append({"g/x": 2})
+        ds.info["l"].append(2)
+        with pytest.raises(LockedException):
+            ds.flush()
+    ds.flush()
+    assert lakebed.load(path).info["l"] == [1, 2]

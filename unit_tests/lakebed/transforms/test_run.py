@@ -510,7 +510,7 @@ def test_nothing_stays_of_an_item_that_fails_in_the_middle(
 
 
 @pytest.mark.parametrize("cache_size", [0, 16])
-def test_uneven_rows_of_a_long_item(make: Make, cache_size: float) -> None:
+def test_unshared_rows_of_a_long_item(make: Make, cache_size: float) -> None:
     def uneven(item: int, out: Any) -> None:
         out.a.extend([np.arange(100)] * 5)
         out.b.extend(["x"] * (4 if item else 5))
