@@ -113,6 +113,7 @@ def as_file(content: bytes | memoryview, htype: str, compression: str) -> bytes 
         return content
     if htype not in ("image", "image.rgb", "image.gray"):
         raise ValueError(f"{found} cannot become {compression}")
+    sample.may_lose = True  # transparency rather than the picture
     return bytes(sample.compressed_bytes(compression))
 
 

@@ -20,6 +20,9 @@ _COMMON = (
     click.option("--overwrite", is_flag=True, help="Replace the dataset at DEST."),
     click.option("--strict", is_flag=True, help="Fail at the first thing that cannot be imported."),
     click.option(
+        "--lossless", is_flag=True, help="Store images of several kinds as PNG, so that no pixel is lost."
+    ),
+    click.option(
         "--workers", type=int, metavar="N", help="How many work at a time; one for each core if left out."
     ),
     click.option(

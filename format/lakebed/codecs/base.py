@@ -172,3 +172,44 @@ class FileCodec(Protocol):
     def metadata(self, data: Buffer) -> dict[str, Any]:
         """Return what a hidden ``_info`` tensor records of such a file, without ``shape`` and ``filename``."""
         ...
+
+
+class PictureCodec(FileCodec, Protocol):
+    """One picture <-> one file."""
+
+    @property
+    def takes_colours(self) -> bool:
+        """Whether pictures of three channels can be encoded."""
+        ...
+
+    def check(self, array: NDArray[Any]) -> None:
+        """Refuse an array that :meth:`encode` would refuse, without encoding it.
+
+        Raises
+        ------
+        SampleCompressionError
+            If this kind of image has no place for its shape, dtype or values.
+        """
+        ...
+
+    def shown(self, data: Buffer) -> NDArray[Any]:
+        """Decode what the picture shows: colours, where the file holds numbers of a palette, inks, or another space.
+
+        Returns
+        -------
+        Shape (H, W) or (H, W, 2 to 4): grey, RGB, and their transparency.
+
+        Raises
+        ------
+        FormatError, LimitError
+            As of :meth:`decode`.
+        """
+        ...
+
+    def has_palette(self, data: Buffer) -> bool:
+        """Tell whether pixels are numbers of a palette."""
+        ...
+
+    def of_quality(self, quality: int) -> PictureCodec:
+        """Return the codec that encodes with that quality, 1 to 100, where this kind of image has one."""
+        ...

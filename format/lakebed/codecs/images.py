@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
-from lakebed.codecs.base import Buffer, FileFacts
+from lakebed.codecs.base import Buffer, FileFacts, PictureCodec
 from lakebed.codecs.traits import Described
-from lakebed.dataclass import dataclass
+from lakebed.dataclass import dataclass, replace
 from lakebed.errors import (
     CorruptedSampleError,
     FormatError,
@@ -74,6 +74,9 @@ _MODES: Mapping[str, tuple[int, str]] = {
     "CMYK": (4, "uint8"),
 }  # fmt: skip
 
+# Modes of three or four channels that are not red, green, blue and transparency.
+_OTHER_SPACES = frozenset({"CMYK", "YCbCr", "LAB", "HSV"})
+
 # Pillow's GIF writer renumbers grey values unless it is told not to optimize the palette.
 _OPTIONS: Mapping[str, dict[str, Any]] = {"gif": {"optimize": False}}
 
@@ -107,13 +110,20 @@ class Image(Described):
     ----------
     name
         Name of the compression.
+    quality
+        Of what is encoded, 1 to 100, where this kind of image has one; None: what Pillow takes by default.
     """
 
     name: str
+    quality: int | None = None
 
     @property
     def can_encode(self) -> bool:
         return bool(_PLUGINS[self.name][2])
+
+    @property
+    def takes_colours(self) -> bool:
+        return "RGB" in _PLUGINS[self.name][3].split()
 
     def facts(self, data: Buffer) -> FileFacts:
         if self.name == "png":
@@ -128,16 +138,10 @@ class Image(Described):
             raise SampleCompressionError(
                 f"arrays cannot be stored as {self.name}; only files of that kind can"
             )
-        return _save(as_pixels(array, self.name, _PLUGINS[self.name][3].split()), self.name)
+        pixels = as_pixels(array, self.name, _PLUGINS[self.name][3].split())
+        return _save(_kept_alpha(pixels) if self.name == "webp" else pixels, self.name, self.quality)
 
     def check(self, array: NDArray[Any]) -> None:
-        """Refuse an array that :meth:`encode` would refuse, without encoding it.
-
-        Raises
-        ------
-        SampleCompressionError
-            If this kind of image has no place for its shape, dtype or values.
-        """
         if not self.can_encode:
             raise SampleCompressionError(
                 f"arrays cannot be stored as {self.name}; only files of that kind can"
@@ -149,6 +153,23 @@ class Image(Described):
             from lakebed.codecs.eps import decode_eps
 
             return into(decode_eps(data), out)
+        return into(self._pixels(data, np.asarray), out)
+
+    def of_quality(self, quality: int) -> Image:
+        return replace(self, quality=quality)
+
+    def has_palette(self, data: Buffer) -> bool:
+        if self.name == "png":
+            return _png_header(data)[4] == 3
+        if self.name == "eps":
+            return False
+        with self.opened(data) as image:
+            return image.mode in ("P", "PA")
+
+    def shown(self, data: Buffer) -> NDArray[Any]:
+        return self.decode(data) if self.name == "eps" else self._pixels(data, _shown)
+
+    def _pixels(self, data: Buffer, pixels_of: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
         promised = self._check_promise(data)
         with self._image(data) as image:
             facts = _facts(image, self.name, len(data))
@@ -159,10 +180,10 @@ class Image(Described):
             with damage(self.name, data):
                 turn = _TURNS.get(_tiff_tag(image, _ORIENTATION)) if self.name == "tiff" else None
                 image.load()
-                array = np.asarray(image)
+                array = pixels_of(image)
                 if turn is not None and array.shape[:2] == facts.shape[1::-1]:
                     array = np.ascontiguousarray(turn(array))
-            if array.shape != facts.shape:
+            if array.shape[:2] != facts.shape[:2] or (pixels_of is np.asarray and array.shape != facts.shape):
                 raise SampleDecompressionError(
                     f"damaged {self.name} file of {len(data)} bytes: its pixels have shape {array.shape}, "
                     f"its header says {facts.shape}"
@@ -171,7 +192,7 @@ class Image(Described):
                 array = array.view(np.uint8) != 0  # Pillow's truth is 255
             elif not array.dtype.isnative:
                 array = array.astype(array.dtype.newbyteorder("="))
-            return into(array, out)
+            return array
 
     def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
         part: NDArray[Any] = self.decode(data)[selection]
@@ -268,6 +289,18 @@ def damage(name: str, data: Buffer) -> Iterator[None]:
 
 def _too_large(name: str, error: Exception) -> LimitError:
     return LimitError(f"a {name} image is larger than PIL.Image.MAX_IMAGE_PIXELS allows: {error}")
+
+
+def pil_array(image: Any) -> NDArray[Any]:
+    """Return the pixels of a Pillow image; those of a palette as its colours."""
+    if image.mode in ("P", "PA"):
+        image = image.convert("RGBA" if "transparency" in image.info or image.mode == "PA" else "RGB")
+    array: NDArray[Any] = np.asarray(image)
+    return array
+
+
+def _shown(image: Any) -> NDArray[Any]:
+    return pil_array(image.convert("RGB") if image.mode in _OTHER_SPACES else image)
 
 
 def into(array: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
@@ -390,6 +423,32 @@ def largest_side(name: str) -> int:
     return _LARGEST_SIDES.get(name, (1 << 31) - 1)
 
 
+def narrowed(array: NDArray[Any], codec: PictureCodec) -> NDArray[Any]:
+    """Leave out of a picture what a kind of image has no place for: transparency, the low bits of 16.
+
+    Returns
+    -------
+    The array itself where there is nothing to leave out; what fits in no way is for the codec to refuse.
+    """
+    if not _takes(codec, array) and array.dtype == np.uint16:
+        array = (array >> 8).astype(np.uint8)
+    if not _takes(codec, array) and array.dtype == np.bool_:
+        array = array.view(np.uint8) * np.uint8(255)
+    if not _takes(codec, array) and array.ndim == 2:
+        array = np.repeat(array[:, :, np.newaxis], 3, axis=2)
+    if not _takes(codec, array) and array.ndim == 3 and array.shape[2] in (2, 4):
+        array = array[:, :, 0] if array.shape[2] == 2 else np.ascontiguousarray(array[:, :, :3])
+    return array
+
+
+def _takes(codec: PictureCodec, array: NDArray[Any]) -> bool:
+    try:
+        codec.check(array)
+    except SampleCompressionError:
+        return False
+    return True
+
+
 def as_pixels(array: NDArray[Any], name: str, modes: list[str]) -> NDArray[Any]:
     """Bring an array into a form that Pillow takes: (H, W) or (H, W, C) of a dtype that has a mode.
 
@@ -454,7 +513,15 @@ def _taken(modes: list[str]) -> str:
     return ", ".join(words[mode] for mode in modes)
 
 
-def _save(pixels: NDArray[Any], name: str) -> bytes:
+def _kept_alpha(pixels: NDArray[Any]) -> NDArray[Any]:
+    """Make one pixel of 255 in all as good as opaque: WebP files of nothing but opaque pixels have three channels."""
+    if pixels.shape[2] == 4 and pixels[:, :, 3].min() == 255:
+        pixels = pixels.copy()
+        pixels[0, 0, 3] = 254
+    return pixels
+
+
+def _save(pixels: NDArray[Any], name: str, quality: int | None) -> bytes:
     import PIL.Image
 
     module, _, kind, _ = _PLUGINS[name]
@@ -463,6 +530,8 @@ def _save(pixels: NDArray[Any], name: str) -> bytes:
     try:
         image = PIL.Image.fromarray(pixels)
         options = _OPTIONS.get(name, {})
+        if quality is not None and name == "webp":
+            options = {"quality": quality}
         if name == "ico":
             options = {"sizes": [image.size]}
         with _undisturbed(name):

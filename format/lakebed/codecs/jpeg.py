@@ -18,13 +18,11 @@ from lakebed.codecs.base import Buffer, FileFacts
 from lakebed.codecs.exif import exif_of
 from lakebed.codecs.images import Image, as_pixels, check_pixels, into
 from lakebed.codecs.traits import Described
-from lakebed.dataclass import dataclass
+from lakebed.dataclass import dataclass, replace
 from lakebed.errors import CorruptedSampleError
 from lakebed.native import headers as native
 
-# What Pillow, and so 3.9.52, writes by default.
-_QUALITY = 75
-_SUBSAMPLING = "420"
+_FINE = 90
 _TAKES = ["1", "L", "RGB"]
 
 _PILLOW = Image("jpeg")
@@ -38,13 +36,26 @@ class Jpeg(Described):
     ----------
     name
         Name of the compression: ``jpeg`` or ``mpo``.
+    quality
+        Of what is encoded, 1 to 100; from 90 on, colours are as fine as brightness.
     """
 
     name: str = "jpeg"
+    quality: int = 75  # what Pillow, and so 3.9.52, writes by default
 
     @property
     def can_encode(self) -> bool:
         return True
+
+    @property
+    def takes_colours(self) -> bool:
+        return True
+
+    def has_palette(self, data: Buffer) -> bool:  # noqa: ARG002 - others have one
+        return False
+
+    def of_quality(self, quality: int) -> Jpeg:
+        return replace(self, quality=quality)
 
     def facts(self, data: Buffer) -> FileFacts:
         height, width, channels, *_ = self._header(data)
@@ -59,22 +70,18 @@ class Jpeg(Described):
         encoded: bytes
         if pixels.ndim == 2:
             encoded = simplejpeg.encode_jpeg(
-                pixels[..., np.newaxis], quality=_QUALITY, colorspace="GRAY", colorsubsampling="Gray"
+                pixels[..., np.newaxis], quality=self.quality, colorspace="GRAY", colorsubsampling="Gray"
             )
         else:
             encoded = simplejpeg.encode_jpeg(
-                pixels, quality=_QUALITY, colorspace="RGB", colorsubsampling=_SUBSAMPLING
+                pixels,
+                quality=self.quality,
+                colorspace="RGB",
+                colorsubsampling="444" if self.quality >= _FINE else "420",
             )
         return encoded
 
     def check(self, array: NDArray[Any]) -> None:
-        """Refuse an array that :meth:`encode` would refuse, without encoding it.
-
-        Raises
-        ------
-        SampleCompressionError
-            If it is not grey or RGB of 8 bits, or too large.
-        """
         if array.size:
             as_pixels(array, self.name, _TAKES)
 
@@ -89,6 +96,9 @@ class Jpeg(Described):
         except (ValueError, MemoryError):
             return _PILLOW.decode(data, out)
         return target if target is out else into(target, out)
+
+    def shown(self, data: Buffer) -> NDArray[Any]:
+        return self.decode(data) if self._header(data)[2] in (1, 3) else _PILLOW.shown(data)
 
     def decode_as(self, data: Buffer, out: NDArray[np.uint8]) -> bool:
         """Decode a file of a common kind straight into an array of its shape, looking at its header once.

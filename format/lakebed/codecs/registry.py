@@ -11,7 +11,7 @@ from lakebed.codecs.traits import TRAITS, names_of
 from lakebed.errors import ModuleNotInstalledException, UnsupportedCompressionError
 
 if TYPE_CHECKING:
-    from lakebed.codecs.base import Buffer, ByteCodec, FileCodec
+    from lakebed.codecs.base import Buffer, ByteCodec, FileCodec, PictureCodec
 
 ALIASES = {"jpg": "jpeg", "tif": "tiff", "jp2": "jpeg2000"}
 
@@ -114,6 +114,19 @@ def file_codec(name: str | None) -> FileCodec | None:
             f"compression {name!r} needs the package {package!r}: pip install {package}{also}"
         ) from error
     return cast("FileCodec", codec)
+
+
+def picture_codec(name: str | None) -> PictureCodec | None:
+    """Return the codec of pictures of that kind; None for other names.
+
+    Raises
+    ------
+    ModuleNotInstalledException
+        As of :func:`file_codec`.
+    """
+    if name is None or name not in IMAGE_NAMES or name in DICOM_NAMES:
+        return None
+    return cast("PictureCodec", file_codec(name))
 
 
 _MAGIC: tuple[tuple[int, bytes, str], ...] = (

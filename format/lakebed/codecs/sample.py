@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from lakebed.codecs.base import Buffer, FileCodec, FileFacts
-from lakebed.codecs.registry import byte_codec, file_codec, normalize, sniff
+from lakebed.codecs.base import Buffer, FileCodec, FileFacts, PictureCodec
+from lakebed.codecs.registry import byte_codec, file_codec, normalize, picture_codec, sniff
 from lakebed.errors import CorruptedSampleError, FormatError, InvalidInputError, SampleDecompressionError
 from lakebed.printable import printable
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+QUALITY = 95
+"""Of pictures that come as files of another kind, where a kind of image has one."""
 
 
 class Sample:
@@ -43,6 +46,12 @@ class Sample:
     facts
         Shape and dtype of the file where they are known, so that its header need not be read.
 
+    Attributes
+    ----------
+    may_lose
+        Where a tensor stores another kind of image, what that has no place for is left out: transparency, the low
+        bits of 16. Otherwise such a picture is refused.
+
     Raises
     ------
     InvalidInputError
@@ -61,6 +70,7 @@ class Sample:
         "_is_text_like",
         "_kind",
         "_local",
+        "may_lose",
         "path",
     )
 
@@ -88,6 +98,7 @@ class Sample:
         self._is_file = array is None and (compression is not None or shape is None)
         self._facts = facts if shape is None else FileFacts(tuple(shape), str(dtype or "uint8"))
         self._is_text_like = False
+        self.may_lose = False
 
     @property
     def held_bytes(self) -> int:
@@ -209,6 +220,36 @@ class Sample:
         return self._array
 
     @property
+    def has_palette(self) -> bool:
+        """Whether it is a picture file whose pixels are numbers of a palette."""
+        codec = picture_codec(self.compression) if self._is_file else None
+        return codec is not None and codec.has_palette(self.buffer)
+
+    @property
+    def shown(self) -> NDArray[Any]:
+        """What a picture shows: its values, with colours in place of numbers of a palette or of inks.
+
+        Raises
+        ------
+        FormatError, LimitError
+            As of :attr:`array`.
+        """
+        codec = picture_codec(self.compression) if self._is_file else None
+        if codec is None:
+            return self.array
+        try:
+            return codec.shown(self.buffer)
+        except SampleDecompressionError as error:
+            raise type(error)(f"{self._place()}: {error}") from error
+
+    def recast(self, pixels: NDArray[Any], codec: PictureCodec) -> tuple[NDArray[Any], PictureCodec]:
+        """Return pixels of this file as another kind of picture takes them, and what encodes them at the least loss."""
+        from lakebed.codecs.images import narrowed
+
+        codec = codec.of_quality(QUALITY)
+        return (narrowed(pixels, codec) if self.may_lose else pixels), codec
+
+    @property
     def pil(self) -> Image:
         """The values as a Pillow image.
 
@@ -229,6 +270,8 @@ class Sample:
     def compressed_bytes(self, compression: str | None) -> Buffer:
         """Return the sample as a file of that kind: verbatim if it is one, else encoded anew.
 
+        A picture file of another kind is encoded as what it shows, at the least loss (see ``may_lose``).
+
         Raises
         ------
         SampleCompressionError
@@ -241,7 +284,10 @@ class Sample:
             return self.uncompressed_bytes()
         if self._is_file and name == self.compression:
             return self.buffer
-        codec = file_codec(name)
+        codec, picture = file_codec(name), picture_codec(name)
+        if picture is not None and self._is_file and picture_codec(self.compression) is not None:
+            pixels, codec = self.recast(self.shown, picture)
+            return codec.encode(pixels)
         if codec is not None:
             return codec.encode(self.array)
         plain = byte_codec(name)

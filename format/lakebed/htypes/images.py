@@ -76,14 +76,14 @@ def converted(array: NDArray[Any], htype: str) -> NDArray[Any]:
 
 
 def converted_file(sample: Sample, htype: str) -> NDArray[Any]:
-    """Do the same for a file, by Pillow's weights, as 3.9.52 does.
+    """Do the same for a file, by Pillow's weights, as 3.9.52 does, and for the colours of a palette.
 
     Raises
     ------
     SampleHtypeMismatchError
         If it is no image of 8 bits per channel.
     """
-    array = sample.array
+    array = sample.shown
     if htype != "image.gray" or array.ndim != 3 or array.shape[2] not in (3, 4) or array.dtype != np.uint8:
         return converted(array, htype)
     from PIL import Image
@@ -94,11 +94,3 @@ def converted_file(sample: Sample, htype: str) -> NDArray[Any]:
 def is_pil(value: Any) -> bool:
     """Whether a value is a Pillow image."""
     return hasattr(value, "getbands") and hasattr(value, "convert")
-
-
-def pil_array(image: Any) -> NDArray[Any]:
-    """Return the pixels of a Pillow image; those of a palette as its colours."""
-    if image.mode in ("P", "PA"):
-        image = image.convert("RGBA" if "transparency" in image.info or image.mode == "PA" else "RGB")
-    array: NDArray[Any] = np.asarray(image)
-    return array

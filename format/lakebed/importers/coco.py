@@ -28,7 +28,8 @@ from lakebed.errors import IngestionError, LakebedError, NotFoundError
 from lakebed.importers.coco_annotations import Kind, Reader, look, tensors_of, values_of
 from lakebed.importers.coco_columns import values_of_many
 from lakebed.importers.json_index import JsonFile, open_json
-from lakebed.importers.plan import Media, Plan, Problem, columns_of_rows, kind_of_images, media, tensor
+from lakebed.importers.pictures import kind_of_images
+from lakebed.importers.plan import Media, Plan, Problem, columns_of_rows, media, tensor
 from lakebed.importers.source import Source, stem_of
 from lakebed.transforms.output import Skipped
 
@@ -381,7 +382,9 @@ class _Planner:
             media(
                 image_tensor,
                 "image",
-                compression=kind_of_images(used, compression, self._problems),
+                compression=kind_of_images(
+                    self._pictures, used, compression, None if link else self._problems
+                ),
                 link=link,
             )
         ]
@@ -578,7 +581,7 @@ def _whole(key: Any) -> Any:
 
 def kind_is_image(name: str) -> bool:
     """Whether a name is that of a picture."""
-    from lakebed.importers.plan import IMAGE_KINDS
+    from lakebed.importers.pictures import IMAGE_KINDS
     from lakebed.importers.source import suffix_of
 
     return suffix_of(name) in IMAGE_KINDS

@@ -32,7 +32,8 @@ import lakebed
 from lakebed.described import Described
 from lakebed.errors import IngestionError, InvalidTensorNameError, LakebedError
 from lakebed.importers.described_columns import as_described, described_column, described_columns
-from lakebed.importers.plan import LOSSY_KINDS, Problem, TensorPlan, kept, media, tensor
+from lakebed.importers.pictures import form_of
+from lakebed.importers.plan import Problem, TensorPlan, kept, media, tensor
 from lakebed.importers.source import Source
 from lakebed.storage.address import scheme_of
 from lakebed.transforms.output import Skipped
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 # Texts and JSON of chunks are compressed, as the destination does it.
 _CHUNKS = "lz4"
 
+_SUPPOSED = {"audio": "wav", "video": "mp4"}
 _MEDIA = ("image", "audio", "video")
 
 # What stands for something else in the files of datasets.
@@ -484,23 +486,25 @@ def _media_of(
         raise IngestionError(f"column {name!r} is said to hold {htype!r}; media are {', '.join(_MEDIA)}")
     if not (_is_text(kind) or _is_binary(kind) or pa.types.is_struct(kind)):
         raise IngestionError(f"column {name!r} of {kind} holds neither files nor paths")
-    found: dict[str, int] = {}
+    found: dict[str, tuple[int, int]] = {}
     for value in values.to_pylist() if values is not None else ():
         try:
             file = _file(value, "file", source, wishes)
             if file is not None and file.compression:
-                found[file.compression] = found.get(file.compression, 0) + 1
+                count, nbytes = found.get(file.compression, (0, 0))
+                found[file.compression] = count + 1, nbytes + len(file.buffer)
         except (lakebed.errors.LakebedError, OSError, ValueError):
             continue  # told when its row is made
-    chosen = wishes.compression or _lossless(found, htype)
-    others = {kind: count for kind, count in found.items() if kind != chosen}
-    if others:
-        lost = ", which loses pixels" if chosen in LOSSY_KINDS else ""
-        problems.append(
-            Problem(name, f"files are of several kinds, and converted to {chosen.upper()}{lost}", 0)
-        )
     is_stored = _is_binary(kind) or (pa.types.is_struct(kind) and _has_bytes(values))
     how = "link" if wishes.link and not is_stored else "file"
+    if htype == "image":
+        chosen = form_of(found, wishes.compression, problems if how == "file" else None, where=name)
+    else:
+        chosen = wishes.compression or max(found, key=lambda kind: found[kind], default=_SUPPOSED[htype])
+        if len(found) > 1:
+            told = ", ".join(sorted(kind.upper() for kind in found))
+            reason = f"files are of several kinds ({told}), of which a tensor holds one: {chosen.upper()} is stored"
+            problems.append(Problem(name, reason, 0))
     return how, media(name, htype, compression=chosen, link=how == "link")
 
 
@@ -508,14 +512,6 @@ def _has_bytes(values: Any) -> bool:
     return values is None or any(
         value is not None and value.get("bytes") is not None for value in values.to_pylist()
     )
-
-
-def _lossless(found: Mapping[str, int], htype: str) -> str:
-    if len(found) == 1:
-        return next(iter(found))
-    if htype == "image":
-        return "png" if found else "jpeg"
-    return max(found, key=lambda kind: found[kind]) if found else {"audio": "wav", "video": "mp4"}[htype]
 
 
 def _is_file_struct(kind: pa.DataType) -> bool:

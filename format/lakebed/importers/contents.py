@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 import lakebed
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.numpy_files import loaded
-from lakebed.importers.plan import LOSSY_KINDS, Problem, TensorPlan, media, tensor
+from lakebed.importers.pictures import form_of
+from lakebed.importers.plan import Problem, TensorPlan, media, tensor
 
 KINDS = ("image", "audio", "video", "dicom", "array", "json", "text", "bytes")
 """What a user may say that bytes are."""
@@ -106,14 +107,11 @@ class Content:
         Kind of file that the tensor stores, of files.
     many
         Whether a row has any number of them.
-    converts
-        Whether images of other kinds are converted even if they lose something, as the user said.
     """
 
     kind: str = "bytes"
     compression: str | None = None
     many: bool = False
-    converts: bool = False
 
 
 @dataclass
@@ -124,6 +122,8 @@ class Looked:
     ----------
     kinds
         Kind -> how many values are of it.
+    nbytes
+        Kind -> how many bytes they have, where that is known.
     empty
         How many values are no bytes, which say nothing.
     most
@@ -131,6 +131,7 @@ class Looked:
     """
 
     kinds: Counter[Kind] = field(default_factory=Counter)
+    nbytes: Counter[Kind] = field(default_factory=Counter)
     empty: int = 0
     most: int = 0
 
@@ -139,7 +140,9 @@ class Looked:
         self.most = max(self.most, len(values))
         for value in values:
             if value:
-                self.kinds[kind_of(value)] += 1
+                kind = kind_of(value)
+                self.kinds[kind] += 1
+                self.nbytes[kind] += len(value)
             else:
                 self.empty += 1
 
@@ -194,22 +197,23 @@ def content_of(
         )
     if kind not in FILES:
         return Content(kind, None, many)
+    if kind == "image":
+        found = {
+            str(one.compression): (count, looked.nbytes[one])
+            for one, count in looked.kinds.items()
+            if one.name == kind
+        }
+        form = form_of(found, compression, problems, where=name, supposed=supposed or _SUPPOSED[kind])
+        return Content(kind, form, many)
     files = [one.compression for one, _ in looked.kinds.most_common() if one.name == kind and one.compression]
     told = ", ".join(sorted(one.upper() for one in files))
-    if kind != "image" and len(files) > 1:
+    if len(files) > 1:
         reason = (
             f"files are of several kinds ({told}), of which a tensor holds one: {files[0].upper()} is stored"
         )
         problems.append(Problem(name, reason, 0))
         return Content(kind, files[0], many)
-    chosen = files[0] if len(files) == 1 else (supposed if not files else None) or _SUPPOSED[kind]
-    if kind == "image" and compression is not None:
-        chosen = compression
-    if any(one != chosen for one in files):
-        lost = ", which loses pixels" if chosen in LOSSY_KINDS else ""
-        others = ", ".join(sorted(one.upper() for one in files if one != chosen))
-        problems.append(Problem(name, f"{others} files are converted to {chosen.upper()}{lost}", 0))
-    return Content(kind, chosen, many, compression is not None)
+    return Content(kind, files[0] if files else supposed or _SUPPOSED[kind], many)
 
 
 def tensor_of(
@@ -292,10 +296,10 @@ def _file(data: bytes, content: Content) -> Any:
         return sample
     if content.kind not in FILES or found not in lakebed.file_kinds[content.kind]:
         raise IngestionError(f"it is {found.upper()}, and others are {str(content.compression).upper()}")
-    if not content.converts and (content.compression in LOSSY_KINDS or content.kind != "image"):
+    if content.kind != "image":
         raise IngestionError(
-            f"it is {found.upper()}, and others are {str(content.compression).upper()}: converted, it would lose "
-            "something. Import with compression=png, or as bytes (kinds=NAME=bytes)"
+            f"it is {found.upper()}, and others are {str(content.compression).upper()}: import them as bytes "
+            "(kinds=NAME=bytes)"
         )
     return sample
 

@@ -27,7 +27,8 @@ from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.cvat_index import SHAPES, Piece, element_of, scanned
 from lakebed.importers.markup import plain
 from lakebed.importers.objects import Images, Object, checked, plain_number, tensors_of, values_of
-from lakebed.importers.plan import Media, Plan, Problem, kind_of_images, media, tensor
+from lakebed.importers.pictures import kind_of_images
+from lakebed.importers.plan import Media, Plan, Problem, media, tensor
 from lakebed.importers.source import Source, stem_of
 from lakebed.importers.splits import SPLITS
 from lakebed.transforms.output import Skipped
@@ -87,7 +88,7 @@ def plan(
     creds_key
         Name of the credentials that the links need.
     compression
-        Kind of image that is stored; left out, that of the files, and PNG where they differ.
+        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
     """
     names = [name for name in source.with_suffix(".xml") if _looks_like_cvat(source, name)]
     if not names:
@@ -98,7 +99,7 @@ def plan(
         planner.take(name)
     items, splits = planner.items()
     used = [item.image for item in items if item.image is not None]
-    compression = kind_of_images(used, compression, planner.problems)
+    compression = kind_of_images(pictures, used, compression, None if link else planner.problems)
     tensors = [
         media("images", "image", compression=compression, link=link),
         *tensors_of(

@@ -24,6 +24,7 @@ from lakebed.described import KEY, Described
 from lakebed.documents.json_style import decode_custom, load
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.htypes.base import Storing
+from lakebed.importers.pictures import form_of
 from lakebed.importers.plan import TensorPlan
 
 if TYPE_CHECKING:
@@ -222,13 +223,13 @@ def _known_extents(found: list[int], said: Described) -> list[int]:
 
 def _kind_of_files(said: Described, values: Any) -> str | None:
     """Return the kind of the first files, if it is another than the tensor had: of what links led to."""
-    kinds: set[str] = set()
+    kinds: dict[str, tuple[int, int]] = {}
     for value in values.to_pylist() if values is not None else ():
         for one in value if isinstance(value, list) else [value]:
             data = one.get("bytes") if isinstance(one, Mapping) else one
-            kind = sniff(data) if isinstance(data, bytes) else None
-            if kind:
-                kinds.add(kind)
-    if said.sample_compression is None or not kinds or kinds == {said.sample_compression}:
+            if isinstance(data, bytes) and (kind := sniff(data)):
+                count, nbytes = kinds.get(kind, (0, 0))
+                kinds[kind] = count + 1, nbytes + len(data)
+    if said.sample_compression is None or not kinds or list(kinds) == [said.sample_compression]:
         return None
-    return "png" if said.base.startswith("image") and len(kinds) > 1 else min(kinds)
+    return form_of(kinds) if said.base.startswith("image") else min(kinds)

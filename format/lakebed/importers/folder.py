@@ -17,17 +17,8 @@ from typing import Any, Literal, NamedTuple
 
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.numpy_files import loaded
-from lakebed.importers.plan import (
-    IMAGE_KINDS,
-    Media,
-    Plan,
-    Problem,
-    TensorPlan,
-    columns_of_rows,
-    kind_of_images,
-    media,
-    tensor,
-)
+from lakebed.importers.pictures import IMAGE_KINDS, kind_of_images
+from lakebed.importers.plan import Media, Plan, Problem, TensorPlan, columns_of_rows, media, tensor
 from lakebed.importers.source import Source, kinds_of, suffix_of
 from lakebed.importers.splits import SPLITS, in_order
 from lakebed.transforms.output import Skipped
@@ -141,7 +132,7 @@ def plan(
     creds_key
         Name of the credentials that the links need.
     compression
-        Kind of image that is stored; left out, that of the files, and PNG where they differ.
+        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
     notes
         Whether texts and JSON files without another file of their stem are rows, or passed over; auto passes them over
         where they are fewer than the other rows.
@@ -307,7 +298,12 @@ def _tensors(
         name = names[htype] = _NAMES[htype]
         if htype == "image":
             tensors.append(
-                media(name, htype, compression=kind_of_images(of, compression, problems), link=link)
+                media(
+                    name,
+                    htype,
+                    compression=kind_of_images(source, of, compression, None if link else problems),
+                    link=link,
+                )
             )
         elif htype in _FILES:
             kinds = kinds_of(of, _FILES[htype])

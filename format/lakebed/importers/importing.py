@@ -25,6 +25,7 @@ from lakebed.errors import (
 )
 from lakebed.importers import making
 from lakebed.importers.collecting import NO_SEARCH, aside
+from lakebed.importers.pictures import LOSSLESS, Pictures
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.registry import Importer, importer_of, recognised
 from lakebed.importers.report import ImportReport
@@ -54,6 +55,7 @@ def import_from(
     overwrite: bool = False,
     dry_run: bool = False,
     strict: bool = False,
+    lossless: bool = False,
     workers: int | None = None,
     scheduler: str | None = None,
     split: str | Sequence[str] | Mapping[str, float] | None = None,
@@ -88,6 +90,9 @@ def import_from(
         Say what would be done, and do nothing; ``dest`` may be left out.
     strict
         Fail at the first thing that cannot be imported.
+    lossless
+        Store images of several kinds as PNG, so that no pixel is lost; otherwise the kind that has most bytes stays as
+        it is, and the others are encoded anew as that kind. The same as ``compression="lossless"``.
     workers
         How many work at a time; None is one for each core, 0 is this thread alone.
     scheduler
@@ -134,9 +139,22 @@ def import_from(
     """
     source = Source.of(src, src_creds, follow_symlinks=follow_symlinks, dest=_address_of(dest))
     importer = recognised(source)[0] if format == "auto" else importer_of(format)
+    if lossless:
+        options.setdefault("compression", LOSSLESS)
     check_options(importer.name, importer.options(), options)
     wanted = chosen(split)
-    how = _How(append, overwrite, strict, workers, scheduler, checkpoint, commit, dest_creds, progressbar)
+    how = _How(
+        append,
+        overwrite,
+        strict,
+        workers,
+        scheduler,
+        checkpoint,
+        commit,
+        dest_creds,
+        progressbar,
+        options.get("compression") == LOSSLESS,
+    )
     if importer.copied is not None:
         is_part = append or separate or bool(split)
         report = _copied(importer, source, None if dry_run else dest, how, options, is_part=is_part)
@@ -241,6 +259,7 @@ class _How:
     commit: bool = True
     creds: Any = None
     progressbar: bool = True
+    lossless: bool = False
 
 
 def _copied(
@@ -468,6 +487,7 @@ class _Import:
                     "context": plan.context,
                     "splits": self._splits,
                     "missing": missing,
+                    "pictures": Pictures.of(self._tensors, lossless=how.lossless),
                 },
                 name=f"import of {importer.name}",
                 progressbar=how.progressbar,

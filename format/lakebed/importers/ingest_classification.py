@@ -24,7 +24,8 @@ from lakebed.errors import (
     SamePathException,
 )
 from lakebed.importers.ingest import Path, ingested
-from lakebed.importers.plan import IMAGE_KINDS, Media, Problem, kind_of_images
+from lakebed.importers.pictures import IMAGE_KINDS, kind_of_images
+from lakebed.importers.plan import Media, Problem
 from lakebed.importers.registry import importer_of
 from lakebed.importers.source import Source, suffix_of
 from lakebed.storage.address import scheme_of
@@ -114,6 +115,7 @@ def ingest_classification(
     else:
         items = _images(source)
         ds = _made(
+            source,
             items,
             dest,
             dest_creds,
@@ -175,6 +177,7 @@ def _images(source: Source) -> list[_Image]:
 
 
 def _made(
+    source: Source,
     items: list[_Image],
     dest: Path | lakebed.Dataset,
     creds: Any,
@@ -184,9 +187,12 @@ def _made(
 ) -> lakebed.Dataset:
     """Make the tensors of each set."""
     problems: list[Problem] = []
+    link = str(image.get("htype", "image")).startswith("link[")
     if not image.get("chunk_compression"):
         kind = image.get("sample_compression")
-        image["sample_compression"] = kind_of_images([item.file for item in items], kind, problems)
+        image["sample_compression"] = kind_of_images(
+            source, [item.file for item in items], kind, None if link else problems
+        )
     for problem in problems:
         warnings.warn(f"{problem.where}: {problem.reason}", stacklevel=4)
     ds = dest if isinstance(dest, lakebed.Dataset) else lakebed.empty(dest, creds=creds, **dataset_kwargs)
@@ -266,7 +272,7 @@ def ingest_kaggle(
     exist_ok
         Import what is in the folder already, without a download.
     images_compression
-        Kind of image that is stored; ``"auto"`` is that of the files, and PNG where they differ.
+        Kind of image that is stored; ``"auto"`` is that of the files, and of most of them where they differ.
     dest_creds
         Credentials of the dataset.
     kaggle_credentials

@@ -9,7 +9,8 @@ from typing import Any
 import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.ingest import Path, ingested
-from lakebed.importers.plan import IMAGE_KINDS, Media, Plan, TensorPlan, kind_of_images
+from lakebed.importers.pictures import IMAGE_KINDS, kind_of_images
+from lakebed.importers.plan import Media, Plan, TensorPlan
 from lakebed.importers.source import Source, suffix_of
 from lakebed.importers.yolo import COORDS, Context, Labelled, reader_of
 from lakebed.importers.yolo_layout import LabelFiles, lines_of_classes
@@ -129,7 +130,9 @@ def _planned(source: Source, items: list[Labelled], image: dict[str, Any], creds
     link = str(image["htype"]).startswith("link[")
     if not image.get("chunk_compression"):
         names = [item.image for item in items]
-        image["sample_compression"] = kind_of_images(names, image.get("sample_compression"), problems)
+        image["sample_compression"] = kind_of_images(
+            source, names, image.get("sample_compression"), None if link else problems
+        )
     held: Any = Media(source, link, creds_key)
     nbytes = sum(source.files[item.image] for item in items)
     found = f"{len(items):,} images with label files"

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import lakebed
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.objects import Images, Object, checked, each, tensors_of, values_of
-from lakebed.importers.plan import Media, Plan, Problem, kind_of_images, media
+from lakebed.importers.pictures import kind_of_images
+from lakebed.importers.plan import Media, Plan, Problem, media
 from lakebed.importers.source import Source, stem_of
 from lakebed.importers.yolo_layout import by_folder
 from lakebed.transforms.output import Skipped
@@ -97,7 +98,7 @@ def plan(
     creds_key
         Name of the credentials that the links need.
     compression
-        Kind of image that is stored; left out, that of the files, and PNG where they differ.
+        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
     """
     if source.is_file:
         only = [source.name]
@@ -132,7 +133,7 @@ def plan(
         first = max((one.stop for one in ranges.values()), default=0)
         ranges[split] = range(first, first + len(keys))
     known = [*dict.fromkeys([*classes, *sorted(labels)])]
-    compression = kind_of_images(kinds, compression, problems)
+    compression = kind_of_images(source, kinds, compression, None if link else problems)
     tensors = [
         media("images", "image", compression=compression, link=link),
         *tensors_of(known, polygons=True),

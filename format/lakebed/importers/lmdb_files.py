@@ -62,7 +62,7 @@ def plan(
         What values hold, where some of them do not tell it: value=text, or of columns image=bytes; image, audio, video,
         dicom, array, json, text or bytes.
     compression
-        Kind of image that is stored; left out, that of the images, and PNG where they differ.
+        Kind of image that is stored; left out, that of the images, and of most of them where they differ.
     """
     names = _files(source)
     if not names:

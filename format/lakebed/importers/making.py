@@ -8,9 +8,11 @@ many        rows of several, one each       columns, and which row is whose
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from lakebed.importers.pictures import Pictures
 from lakebed.importers.plan import columns_of_rows, kept
 from lakebed.importers.registry import Importer
 from lakebed.importers.splits import Splits
@@ -42,7 +44,12 @@ class _Numbered(tuple[int, Any]):
 
 
 def each(
-    entry: tuple[int, Any], importer: Importer, context: Any, splits: Splits, missing: tuple[str, ...]
+    entry: tuple[int, Any],
+    importer: Importer,
+    context: Any,
+    splits: Splits,
+    missing: tuple[str, ...],
+    pictures: Pictures,
 ) -> Iterator[Any]:
     """Make the rows of an item, one at a time."""
     number, item = entry
@@ -52,6 +59,10 @@ def each(
     for row in importer.rows(item, context):
         if type(row) is not dict and not isinstance(row, Mapping):
             yield row
+            continue
+        told = list(pictures.look(row, partial(str, item)))
+        yield from told
+        if any(not one.is_change for one in told):
             continue
         if drawn is None:
             yield {**row, **empty} if empty else row
@@ -81,6 +92,7 @@ def columns(
     context: Any,
     splits: Splits,
     missing: tuple[str, ...],
+    pictures: Pictures,
 ) -> Iterator[Any]:
     """Make the rows of an item, as columns."""
     for number, item in entries:
@@ -90,7 +102,8 @@ def columns(
             if not isinstance(columns, Mapping):
                 yield columns
                 continue
-            count = len(next(iter(columns.values())))
+            columns, whole = yield from _looked_at(columns, pictures, partial(_row_of, item))
+            count = len(whole)
             if not count:
                 continue
             made = {**columns, **{name: [None] * count for name in missing}}
@@ -110,6 +123,7 @@ def many(
     context: Any,
     splits: Splits,
     missing: tuple[str, ...],
+    pictures: Pictures,
 ) -> Iterator[Any]:
     """Make the rows of several items, a row each, as columns."""
     for found in _made(importer, [item for _, item in entries], context):
@@ -117,16 +131,45 @@ def many(
             yield found
             continue
         which, columns = found
+        columns, rows = yield from _looked_at(columns, pictures, partial(_item_at, entries, which))
+        which = [which[row] for row in rows]
         made = {**columns, **{name: [None] * len(which) for name in missing}}
         if splits.names:
             of = [splits.of(entries[at][0], 1)[0] for at in which]
             if splits.only is None:
                 made[splits.tensor] = of
             else:
-                rows = [row for row, split in enumerate(of) if split == splits.only]
-                made, which = kept(made, rows), [which[row] for row in rows]
+                here = [row for row, split in enumerate(of) if split == splits.only]
+                made, which = kept(made, here), [which[row] for row in here]
         if which:
             yield RowsOfItems(made, which, entries)
+
+
+def _row_of(item: Any, row: int) -> str:
+    return f"{item}, row {row:,} of it"
+
+
+def _item_at(entries: Sequence[tuple[int, Any]], which: Sequence[int], row: int) -> str:
+    return str(entries[which[row]])
+
+
+def _looked_at(
+    columns: Mapping[str, Any], pictures: Pictures, place: Callable[[int], str]
+) -> Generator[Skipped, None, tuple[Mapping[str, Any], Sequence[int]]]:
+    """Look at the pictures of columns; return the rows that stay, and which they were."""
+    count = len(next(iter(columns.values())))
+    out: set[int] = set()
+    for name in pictures.kinds.keys() & columns.keys():
+        values = columns[name]
+        for row, value in enumerate(values if isinstance(values, list) else ()):
+            for told in pictures.look({name: value}, partial(place, row)):
+                yield told
+                if not told.is_change:
+                    out.add(row)
+    if not out:
+        return columns, range(count)
+    rows = [row for row in range(count) if row not in out]
+    return kept(columns, rows), rows
 
 
 def _made(importer: Importer, items: Sequence[Any], context: Any) -> Iterator[Any]:

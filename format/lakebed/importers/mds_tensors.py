@@ -22,6 +22,7 @@ from lakebed.importers.contents import (
 )
 from lakebed.importers.mds_index import Found
 from lakebed.importers.mds_values import DTYPES, FILE_LISTS, FILES, LISTS, NUMBERS, Into
+from lakebed.importers.pictures import LOSSLESS, form_of
 from lakebed.importers.plan import Problem, TensorPlan, tensor
 from lakebed.importers.sample_shards import (
     PLAIN_MODES,
@@ -142,25 +143,31 @@ def _described_tensor(
     wish = compression if is_image else None
     is_file = encoding in FILE_LISTS or encoding in ("jpeg", "png") or kind == "file"
     if is_file and (wish or said.sample_compression) is not None:
-        stored = wish or _kind_of_files(encoding, values, said)
-        content = Content("image" if is_image else said.base, stored, said.is_sequence, wish is not None)
+        stored = _kind_of_files(encoding, values, said, wish)
+        content = Content("image" if is_image else said.base, stored, said.is_sequence)
     arguments = said.arguments(content.compression if content is not None else None)
     plan = TensorPlan(called, arguments, {**said.info, **info})
     return Into(called, content, kind, dtype, said), plan
 
 
-def _kind_of_files(encoding: str, values: Sequence[bytes], said: Described) -> str:
+def _kind_of_files(encoding: str, values: Sequence[bytes], said: Described, wish: str | None) -> str:
     """Return the kind of file that the tensor stores: as it was, unless the first files, of links, are others."""
-    kinds: set[str | None] = set()
+    if wish not in (None, "auto", LOSSLESS):
+        return str(wish)
+    known: dict[str, tuple[int, int]] = {}
     for value in values:
         try:
-            kinds.update(map(sniff, list_of(value, LISTS[encoding][1]) if encoding in LISTS else [value]))
+            files = list_of(value, LISTS[encoding][1]) if encoding in LISTS else [value]
         except IngestionError:
             continue  # told when its row is made
-    known = {kind for kind in kinds if kind is not None}
-    if not known or known == {said.sample_compression}:
+        for data in files:
+            kind = sniff(data)
+            if kind is not None:
+                count, nbytes = known.get(kind, (0, 0))
+                known[kind] = count + 1, nbytes + len(data)
+    if not known or list(known) == [said.sample_compression]:
         return str(said.sample_compression)
-    return "png" if len(known) > 1 and said.base.startswith("image") else min(known)
+    return form_of(known, wish) if said.base.startswith("image") else min(known)
 
 
 def _content(

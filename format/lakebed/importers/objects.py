@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lakebed.errors import LakebedError
-from lakebed.importers.plan import IMAGE_KINDS, TensorPlan, tensor
+from lakebed.importers.pictures import IMAGE_KINDS
+from lakebed.importers.plan import TensorPlan, tensor
 from lakebed.importers.source import Source, stem_of, suffix_of
 
 T = TypeVar("T")

@@ -22,7 +22,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.objects import Images, Object, checked, plain_number, tensors_of, values_of
-from lakebed.importers.plan import Media, Plan, Problem, kind_of_images, media, tensor
+from lakebed.importers.pictures import kind_of_images
+from lakebed.importers.plan import Media, Plan, Problem, media, tensor
 from lakebed.importers.source import Source, stem_of
 from lakebed.importers.yolo_layout import by_folder
 from lakebed.transforms.output import Skipped
@@ -105,7 +106,7 @@ def plan(
     creds_key
         Name of the credentials that the links need.
     compression
-        Kind of image that is stored; left out, that of the files, and PNG where they differ.
+        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
     """
     tables = _tables(source)
     if not tables:
@@ -129,7 +130,7 @@ def plan(
     for split, of in splits.items():
         ranges[split] = range(len(items), len(items) + len(of))
         items += [_Row(image, lines.get(stem_of(image), ())) for image in of]
-    compression = kind_of_images(images.names, compression, problems)
+    compression = kind_of_images(source, images.names, compression, None if link else problems)
     shown = list(labels.values())
     info = {"mids": list(labels)}
     tensors = [media("images", "image", compression=compression, link=link)]

@@ -19,7 +19,7 @@ A function ``plan_splits(source, only, *, ...)`` is called in place of ``plan``,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,31 +28,7 @@ import pyarrow as pa
 import lakebed
 from lakebed.dataclass import dataclass, field, replace
 from lakebed.errors import IngestionError
-from lakebed.importers.source import Source, kinds_of
-
-IMAGE_KINDS: Mapping[str, str] = {
-    ".jpg": "jpeg",
-    ".jpeg": "jpeg",
-    ".jpe": "jpeg",
-    ".jfif": "jpeg",
-    ".png": "png",
-    ".gif": "gif",
-    ".bmp": "bmp",
-    ".dib": "dib",
-    ".tif": "tiff",
-    ".tiff": "tiff",
-    ".webp": "webp",
-    ".jp2": "jpeg2000",
-    ".j2k": "jpeg2000",
-    ".ppm": "ppm",
-    ".pgm": "ppm",
-    ".tga": "tga",
-    ".ico": "ico",
-    ".pcx": "pcx",
-}
-"""Kind of an image by the suffix of its file."""
-
-LOSSY_KINDS = frozenset({"jpeg", "webp"})
+from lakebed.importers.source import Source
 
 
 @dataclass(frozen=True)
@@ -197,36 +173,6 @@ class Plan:
             items.extend(self.items[at] for at in self.splits[name])
         rows = self.rows if len(items) == len(self.items) else None
         return replace(self, items=items, splits=ranges, rows=rows)
-
-
-def kind_of_images(
-    names: Iterable[str], compression: str | None = None, problems: list[Problem] | None = None
-) -> str:
-    """Return the sample compression that a tensor of these image files should have: the one in which nothing is lost.
-
-    Parameters
-    ----------
-    compression
-        What the user asked for, which counts.
-    problems
-        Where it is told that files are converted.
-    """
-    kinds = kinds_of(names, IMAGE_KINDS)
-    if compression not in (None, "auto"):
-        chosen = str(compression)
-    elif len(kinds) <= 1:
-        chosen = next(iter(kinds), "jpeg")
-    else:
-        chosen = "png"
-    known = lakebed.file_kinds["image"]
-    if chosen not in known:
-        chosen = "png"
-    others = {kind: count for kind, count in kinds.items() if kind != chosen}
-    if others and problems is not None:
-        told = ", ".join(f"{count:,} {kind.upper()}" for kind, count in sorted(others.items()))
-        lost = ", which loses pixels" if chosen in LOSSY_KINDS else ""
-        problems.append(Problem("images", f"{told} files are converted to {chosen.upper()}{lost}", 0))
-    return chosen
 
 
 def media(

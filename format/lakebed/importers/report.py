@@ -52,6 +52,8 @@ class ImportReport:
         How often rows were left out, by reason.
     left_out
         The first 100 of them: {"where": ..., "reason": ...}.
+    changes
+        What changed in rows that were written: what, in how many, and in which first: {"count": ..., "first": ...}.
     file
         JSON lines of all that this run left out, in the folder for temporary files, if they are more than the 10 that
         are printed; else None.
@@ -79,6 +81,7 @@ class ImportReport:
     skipped: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     left_out: list[dict[str, str]] = field(default_factory=list)
+    changes: dict[str, dict[str, Any]] = field(default_factory=dict)
     file: str | None = None
     no_file: str | None = None
     resumed: bool = False
@@ -126,6 +129,10 @@ class ImportReport:
         self.skipped = int(earlier.get("skipped", 0)) + done.skipped + done.skipped_rows
         self.reasons = dict(earlier.get("reasons", {}))
         self.left_out = list(earlier.get("left_out", []))
+        self.changes = {what: dict(told) for what, told in earlier.get("changes", {}).items()}
+        for what, note in done.notes.items():
+            told_before = self.changes.setdefault(what, {"count": 0, "first": note.first})
+            told_before["count"] += note.rows
         self.file, self.no_file = done.file, done.no_file
         told = 0
         for problem in self.problems:
@@ -158,6 +165,7 @@ class ImportReport:
             "skipped": self.skipped,
             "reasons": self.reasons,
             "left_out": self.left_out,
+            "changes": self.changes,
             "problems": [_told(problem) for problem in self.problems[:_REMEMBERED]],
         }
 
@@ -223,6 +231,10 @@ class ImportReport:
             lines.append(f"    and {len(self.left_out) - _SHOWN:,} more, in ds.info['imports']")
         if self.no_file is not None:
             lines.append(f"  there is no list of all of them: {self.no_file}")
+        lines += [
+            f"  changed {told['count']:,}: {what} (first {told['first']})"
+            for what, told in self.changes.items()
+        ]
         return lines + _problem_lines([problem for problem in self.problems if not problem.rows])
 
 

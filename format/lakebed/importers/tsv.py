@@ -128,7 +128,7 @@ def plan(
         What columns hold, by the names of their tensors, where their lines do not tell it: column_2=image; image,
         audio, video, dicom and array are in base64, json, text and bytes as they stand there.
     compression
-        Kind of image that is stored; left out, that of the images, and PNG where they differ.
+        Kind of image that is stored; left out, that of the images, and of most of them where they differ.
     """
     return plan_splits(
         source, (), splits=splits, link=link, creds_key=creds_key, kinds=kinds, compression=compression

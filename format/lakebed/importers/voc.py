@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.markup import parse_xml, plain
 from lakebed.importers.objects import Images, Object, checked, each, tensors_of, values_of
-from lakebed.importers.plan import Media, Plan, Problem, TensorPlan, kind_of_images, media, tensor
+from lakebed.importers.pictures import kind_of_images
+from lakebed.importers.plan import Media, Plan, Problem, TensorPlan, media, tensor
 from lakebed.importers.source import Source, stem_of
 from lakebed.importers.yolo_layout import by_folder
 from lakebed.transforms.output import Skipped
@@ -106,14 +107,16 @@ def plan(
     creds_key
         Name of the credentials that the links need.
     compression
-        Kind of image that is stored; left out, that of the files, and PNG where they differ.
+        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
     """
     if not source.with_suffix(".xml") and not any(folder.endswith(_MASKS) for folder in source.folders):
         raise IngestionError(f"{source.shown} has neither XML files nor masks of Pascal VOC")
     planner = _Planner(source)
     found = planner.classes(classes)
     items, splits = planner.items(tuple(sets))
-    compression = kind_of_images((item.image for item in items), compression, planner.problems)
+    compression = kind_of_images(
+        source, (item.image for item in items), compression, None if link else planner.problems
+    )
     tensors = [
         media("images", "image", compression=compression, link=link),
         *tensors_of(found, polygons=False, info={"first_pixel": 1}),

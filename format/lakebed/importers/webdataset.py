@@ -31,7 +31,8 @@ from lakebed.importers.columns import tensor_name
 from lakebed.importers.contents import PICKLED, decoded, document
 from lakebed.importers.described_columns import file_value, nested_value
 from lakebed.importers.numpy_files import loaded
-from lakebed.importers.plan import IMAGE_KINDS, Plan, Problem, TensorPlan, media, tensor
+from lakebed.importers.pictures import IMAGE_KINDS
+from lakebed.importers.plan import Plan, Problem, TensorPlan, media, tensor
 from lakebed.importers.source import Source, suffix_of
 from lakebed.importers.splits import SPLITS, in_order
 from lakebed.transforms.output import Skipped

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.plan import IMAGE_KINDS, Media, Plan, TensorPlan, kind_of_images, media, tensor
+from lakebed.importers.pictures import IMAGE_KINDS, kind_of_images
+from lakebed.importers.plan import Media, Plan, TensorPlan, media, tensor
 from lakebed.importers.source import Source, suffix_of
 from lakebed.importers.yolo_layout import LabelFiles, Layout, description_of, layout_of
 from lakebed.transforms.output import Skipped
@@ -170,7 +171,7 @@ def plan(
     creds_key
         Name of the credentials that the links need.
     compression
-        Kind of image that is stored; left out, that of the files, and PNG where they differ.
+        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
     """
     if source.is_file:
         data = data or source.name
@@ -192,7 +193,9 @@ def plan(
         media(
             "images",
             "image",
-            compression=kind_of_images((item.image for item in items), compression, layout.problems),
+            compression=kind_of_images(
+                source, (item.image for item in items), compression, None if link else layout.problems
+            ),
             link=link,
         ),
         *_tensors(reader, layout),

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakebed.errors import IngestionError, ModuleNotInstalledException
-from lakebed.importers.plan import IMAGE_KINDS, Problem
+from lakebed.importers.pictures import IMAGE_KINDS
+from lakebed.importers.plan import Problem
 from lakebed.importers.source import Source, stem_of, suffix_of
 from lakebed.importers.splits import SPLITS
 

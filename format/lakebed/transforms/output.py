@@ -55,12 +55,15 @@ class Skipped:
     reason
         Why it is no row.
     rows
-        How many rows it stands for.
+        How many rows it stands for; 0: a part of one.
+    is_change
+        Nothing is left out: it tells what changed in a row, which is counted.
     """
 
     where: str
     reason: str
     rows: int = 1
+    is_change: bool = False
 
 
 class RowsOfItems(dict[str, Any]):

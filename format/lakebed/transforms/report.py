@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, NamedTuple
 
 from lakebed.transforms.work import Failure, LeftOut
 
@@ -24,6 +24,13 @@ class SkippedItem:
     item: str | None
     cause: str
     rows: int = 1
+
+
+class Note(NamedTuple):
+    """What was told of rows that were added: how often, and of which row first."""
+
+    rows: int
+    first: str
 
 
 @dataclass(slots=True)
@@ -46,6 +53,8 @@ class TransformReport:
         How many rows were left out of those of input samples that are not.
     errors
         The first 1,000 of both.
+    notes
+        What was told of rows that were added: reason -> how often, and of which row first.
     file
         JSON lines of all of them, in the folder for temporary files, if they are more than the 10 that are printed;
         else None.
@@ -62,6 +71,7 @@ class TransformReport:
     skipped: int = 0
     skipped_rows: int = 0
     errors: list[SkippedItem] = field(default_factory=list)
+    notes: dict[str, Note] = field(default_factory=dict)
     file: str | None = None
     no_file: str | None = None
     seconds: float = 0.0
@@ -108,6 +118,10 @@ class SkippedLog:
     def add_rows(self, rows: list[LeftOut]) -> None:
         """Note rows that were left out."""
         for row in rows:
+            if row.is_change:
+                count, first = self._report.notes.get(row.reason, (0, row.where))
+                self._report.notes[row.reason] = Note(count + 1, first)
+                continue
             self._report.skipped_rows += row.rows
             self._add(SkippedItem(row.index, row.where, row.reason, row.rows))
         if rows and self._file is not None:

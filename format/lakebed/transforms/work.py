@@ -79,12 +79,13 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Rows that were left out of those of an item: the item's number, which rows, why, and how many."""
+    """Rows that were left out of those of an item: its number, which rows, why, how many; or what changed in one."""
 
     index: int
     where: str
     reason: str
     rows: int = 1
+    is_change: bool = False
 
 
 @dataclass(slots=True)
@@ -409,7 +410,9 @@ class Worker:
         """
         if rows and not self._job.ignore_errors:
             raise SkippedRowError(f"{rows[0].where}: {rows[0].reason}")
-        self._told().left_out.extend(LeftOut(index, row.where, row.reason, row.rows) for row in rows)
+        self._told().left_out.extend(
+            LeftOut(index, row.where, row.reason, row.rows, row.is_change) for row in rows
+        )
 
     def _told(self) -> Outcome:
         if self._outcome is None:

@@ -107,9 +107,11 @@ def test_what_a_column_is() -> None:
     assert content(picture(0), wish="bytes") == (Content(), [])
     assert content(wish="image")[0].compression == "png"
     assert content(wish="image", supposed="jpeg")[0].compression == "jpeg"
-    mixed, told = content(picture(0), picture(1, "PNG"), supposed="jpeg")
-    assert (mixed.compression, told) == ("png", ["JPEG files are converted to PNG"])
-    assert "loses pixels" in content(picture(1, "PNG"), compression="jpeg")[1][0]
+    mixed, told = content(picture(0), picture(1), picture(1, "PNG"))
+    assert mixed.compression == "jpeg"
+    assert "1 PNG files are encoded anew as JPEG at quality 95" in told[0]
+    assert content(picture(0), picture(1), picture(1, "PNG"), compression="lossless")[0].compression == "png"
+    assert "at quality 95" in content(picture(1, "PNG"), compression="jpeg")[1][0]
     assert content(WAV, ID3)[0] == Content()
     assert "several kinds (MP3, WAV)" in content(WAV, ID3)[1][0]
     assert content(WAV, WAV, ID3, wish="audio")[0] == Content("audio", "wav")
@@ -118,14 +120,11 @@ def test_what_a_column_is() -> None:
 
 
 def test_values() -> None:
-    """Files of another kind are converted only where nothing is lost, or as the user says."""
+    """Pictures of another kind are left to the tensor, sounds and films are not converted."""
     jpeg, png = Content("image", "jpeg"), Content("image", "png")
     assert value_of(picture(0), png).compression == "jpeg"
-    with pytest.raises(IngestionError, match="would lose"):
-        value_of(picture(0, "PNG"), jpeg)
-    asked = content(picture(0), compression="jpeg")[0]
-    assert value_of(picture(0, "PNG"), asked).compression == "png"
-    with pytest.raises(IngestionError, match="would lose"):
+    assert value_of(picture(0, "PNG"), jpeg).compression == "png"
+    with pytest.raises(IngestionError, match="import them as bytes"):
         value_of(ID3, Content("audio", "wav"))
     with pytest.raises(IngestionError, match="it is WAV"):
         value_of(WAV, png)

@@ -155,14 +155,17 @@ def test_encodings(tmp_path: Path) -> None:
 
 
 def test_bytes_are_what_the_user_says(tmp_path: Path) -> None:
-    """Texts are not guessed; files of another kind, which would lose pixels, are counted."""
+    """Texts are not guessed; pictures of another kind, which lose pixels, are counted, or left out."""
     columns = {"a": "bytes", "photo": "bytes"}
     rows = [[b"abc", picture(at)] for at in range(10)] + [[b"abc", picture(10, "PNG")]]
     index(tmp_path, shard(tmp_path, columns, rows))
     report = load(tmp_path)
     assert report.dataset.a[0].numpy().tobytes() == b"abc"
-    assert (report.written, report.dataset.photo.meta.sample_compression) == (10, "jpeg")
-    assert "compression=png" in report.left_out[0]["reason"]
+    assert (report.written, report.dataset.photo.meta.sample_compression) == (11, "jpeg")
+    assert report.changes["PNG encoded anew as JPEG at quality 95"]["count"] == 1
+    report = load(tmp_path, compression="lossless")
+    assert (report.written, report.changes) == (10, {})
+    assert "would lose" in report.left_out[0]["reason"]
     ds = load(tmp_path, kinds={"a": "text"}, compression="png").dataset
     assert (ds.a[10].text(), len(ds)) == ("abc", 11)
     assert ds.photo[10].tobytes() == picture(10, "PNG")

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from lakebed.chunks.image_chunk import ImageChunkCodec, chunk_codec
 from lakebed.codecs.block import Block, empty_block, join_samples
+from lakebed.codecs.images import pil_array
 from lakebed.codecs.registry import byte_codec
 from lakebed.codecs.sample import Sample
 from lakebed.documents.tensor_meta import TILING_THRESHOLD, TensorMeta
 from lakebed.errors import TensorDtypeMismatchError, TensorInvalidSampleShapeError
 from lakebed.htypes.arrays import as_sample, block_of_array, cast, is_numeric, stacked_numbers
-from lakebed.htypes.images import converted, converted_file, is_pil, padded, padded_shape, pil_array
+from lakebed.htypes.images import converted, converted_file, is_pil, padded, padded_shape
 from lakebed.htypes.partial import PartialSample
 from lakebed.native import gather as native
 from lakebed.writing.encode.encoded import Encoded, Samples

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from lakebed.codecs.base import Buffer, FileCodec
 from lakebed.codecs.block import Block, empty_block
-from lakebed.codecs.registry import IMAGE_NAMES
+from lakebed.codecs.images import pil_array
+from lakebed.codecs.registry import IMAGE_NAMES, picture_codec
 from lakebed.codecs.sample import Sample
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidInputError, SampleCompressionError
 from lakebed.htypes.arrays import as_sample, cast
-from lakebed.htypes.images import CHANNELS, converted, converted_file, is_pil, padded, padded_shape, pil_array
+from lakebed.htypes.images import CHANNELS, converted, converted_file, is_pil, padded, padded_shape
 from lakebed.htypes.partial import PartialSample
 from lakebed.native import headers as native
 from lakebed.writing.encode.arrays import sample_info
@@ -113,7 +114,7 @@ class _FileBatch:
         name = spec.meta.sample_compression
         if sample.compression != name:
             return False
-        if spec.converts and _channels(sample.shape) != CHANNELS[spec.htype.name]:
+        if spec.converts and (_channels(sample.shape) != CHANNELS[spec.htype.name] or sample.has_palette):
             return False
         data = sample.buffer
         if self.codec.can_encode and 0 <= spec.threshold < len(data):
@@ -124,8 +125,8 @@ class _FileBatch:
     # -- arrays and other files ----------------------------------------------------------------------------------------
 
     def _encode(self, row: Any) -> None:
-        spec, codec = self.spec, self.codec
-        value, info = self._array(row, codec)
+        spec = self.spec
+        value, info, codec = self._array(row)
         if value is None:
             self._keep(b"", None, {})
             return
@@ -133,14 +134,25 @@ class _FileBatch:
         tile = tile_shape_of(spec, value.shape, value.nbytes)
         self.dtype, self.ndim = self.dtype or value.dtype, value.ndim
         if tile is not None:
-            self._alone(encode_tiled(value, tile, spec, dict(info)))
+            self._alone(encode_tiled(value, tile, spec, dict(info), codec))
             return
         data = codec.encode(value) if value.size else b""
         self._keep(data, value.shape, info, array=value)
 
-    def _array(self, row: Any, codec: FileCodec) -> tuple[NDArray[Any] | None, Info]:
-        """Return one sample as the array to encode, None for an empty one, and what is to be recorded of it."""
-        spec, info = self.spec, {}
+    def _shown(self, sample: Sample) -> tuple[NDArray[Any], FileCodec]:
+        """Return what an image file of another kind shows, and what encodes that at the least loss."""
+        spec, codec = self.spec, picture_codec(self.codec.name)
+        if spec.converts:
+            array = converted_file(sample, spec.htype.name)
+        else:
+            array = (
+                sample.shown if spec.htype.is_image else sample.array
+            )  # numbers of a palette are those of a mask
+        return (array, self.codec) if codec is None else sample.recast(array, codec)
+
+    def _array(self, row: Any) -> tuple[NDArray[Any] | None, Info, FileCodec]:
+        """Return a sample as the array to encode, None for an empty one, what is recorded of it, and its codec."""
+        spec, codec, info = self.spec, self.codec, {}
         if isinstance(row, Sample):
             kind = row.compression
             if kind is not None and not (kind in IMAGE_NAMES and codec.name in IMAGE_NAMES):
@@ -149,12 +161,15 @@ class _FileBatch:
                     f"tensor takes {codec.name}"
                 )
             info = dict(sample_info(row, spec)) if kind is not None else {}
-            array = converted_file(row, spec.htype.name) if spec.converts else np.atleast_1d(row.array)
+            if kind is None:
+                array = converted_file(row, spec.htype.name) if spec.converts else np.atleast_1d(row.array)
+            else:
+                array, codec = self._shown(row)
         else:
             if is_pil(row):
                 row = pil_array(row)
             elif isinstance(row, list | tuple) and len(row) == 0:
-                return None, info
+                return None, info, codec
             if spec.converts:
                 array = as_sample(row, None, of_files=True)
                 if self.dtype is not None and array.dtype != np.bool_:
@@ -168,7 +183,7 @@ class _FileBatch:
             )
         if spec.converts:
             array = converted(array, spec.htype.name)
-        return (padded(array) if spec.pads else array), info
+        return (padded(array) if spec.pads else array), info, codec
 
     # -- blocks --------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.chunks.tiling import boxes, choose_tile_shape, grid
+from lakebed.codecs.base import FileCodec
 from lakebed.codecs.block import Block
 from lakebed.codecs.registry import byte_codec
 from lakebed.errors import InvalidInputError
@@ -59,11 +60,15 @@ def _chosen(spec: TensorSpec, shape: tuple[int, ...], nbytes: int, limit: int) -
 
 
 def encode_tiled(
-    array: NDArray[Any], tile: tuple[int, ...], spec: TensorSpec, info: dict[str, Any] | None
+    array: NDArray[Any],
+    tile: tuple[int, ...],
+    spec: TensorSpec,
+    info: dict[str, Any] | None,
+    codec: FileCodec | None = None,
 ) -> Encoded:
-    """Encode one sample as tiles; its values are compressed when the tiles are asked for."""
+    """Encode one sample as tiles, by a codec of its own if one is given; compressed when the tiles are asked for."""
     shape = tuple(int(n) for n in array.shape)
-    compress = _compressor(spec)
+    compress = _compressor(spec) if codec is None else codec.encode
 
     def tiles() -> Tiles:
         for box in boxes(shape, tile):

@@ -1,0 +1,202 @@
+"""Pictures of several kinds in one tensor: which kind it stores, what becomes of the others, and what is told of that.
+
+The kind that has most of the bytes is stored byte for byte; the few others are encoded anew as that kind at the least
+loss, so that an import costs what its pictures cost. ``compression="lossless"`` stores several kinds as PNG instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import lakebed
+from lakebed.codecs.images import Image
+from lakebed.codecs.registry import picture_codec
+from lakebed.codecs.sample import QUALITY, Sample
+from lakebed.dataclass import dataclass
+from lakebed.errors import LakebedError
+from lakebed.importers.plan import Problem, TensorPlan
+from lakebed.importers.source import Source, suffix_of
+from lakebed.transforms.output import Skipped
+
+IMAGE_KINDS: Mapping[str, str] = {
+    ".jpg": "jpeg",
+    ".jpeg": "jpeg",
+    ".jpe": "jpeg",
+    ".jfif": "jpeg",
+    ".png": "png",
+    ".gif": "gif",
+    ".bmp": "bmp",
+    ".dib": "dib",
+    ".tif": "tiff",
+    ".tiff": "tiff",
+    ".webp": "webp",
+    ".jp2": "jpeg2000",
+    ".j2k": "jpeg2000",
+    ".ppm": "ppm",
+    ".pgm": "ppm",
+    ".tga": "tga",
+    ".ico": "ico",
+    ".pcx": "pcx",
+}
+"""Kind of an image by the suffix of its file."""
+
+LOSSLESS = "lossless"
+"""What a user says in place of a kind of image, so that no pixel is lost where files are of several kinds."""
+
+_LOSSY = frozenset({"jpeg", "webp"})
+# Kinds of which a file may hold several pictures, and a tensor reads the first.
+_SEVERAL = frozenset({"gif", "webp", "tiff"})
+_KEEPS = "; lossless=True (--lossless) stores all as PNG"
+
+
+def form_of(
+    found: Mapping[str, tuple[int, int]],
+    compression: str | None = None,
+    problems: list[Problem] | None = None,
+    *,
+    where: str = "images",
+    supposed: str = "jpeg",
+) -> str:
+    """Return the kind of image that a tensor stores.
+
+    Parameters
+    ----------
+    found
+        Kind -> how many files there are of it, and how many bytes they have.
+    compression
+        What the user asked for, which counts: a kind, ``auto`` or ``lossless``.
+    problems
+        Where it is told that files are converted.
+    where
+        What they are called, for people.
+    supposed
+        The kind where no file is known.
+    """
+    takes_all = _can_be_all(found)
+    if compression not in (None, "auto", LOSSLESS):
+        chosen = str(compression)
+    elif len(found) <= 1:
+        chosen = next(iter(found), supposed)
+    elif compression == LOSSLESS or not takes_all:
+        chosen = "png"
+    else:
+        chosen = max(found, key=lambda kind: (found[kind][1], found[kind][0], kind))
+    if chosen not in lakebed.file_kinds["image"]:
+        chosen = "png"
+    others = {kind: count for kind, (count, _) in found.items() if kind != chosen}
+    if others and problems is not None:
+        told = ", ".join(f"{count:,} {kind.upper()}" for kind, count in sorted(others.items()))
+        keeps = _KEEPS if chosen in _LOSSY and compression in (None, "auto") else ""
+        problems.append(Problem(where, f"{told} files are {_became(chosen)}{keeps}", 0))
+    return chosen
+
+
+def _can_be_all(found: Mapping[str, tuple[int, int]]) -> bool:
+    """Tell whether pictures of every kind can be encoded as the one that has most bytes."""
+    codec = picture_codec(max(found, key=lambda kind: found[kind][1])) if found else None
+    return codec is not None and codec.takes_colours
+
+
+def _became(kind: str) -> str:
+    quality = f" at quality {QUALITY}" if kind in _LOSSY else ""
+    return f"encoded anew as {kind.upper()}{quality}"
+
+
+def kind_of_images(
+    source: Source,
+    names: Iterable[str],
+    compression: str | None = None,
+    problems: list[Problem] | None = None,
+) -> str:
+    """Return the kind of image that a tensor of these files of a source stores, as :func:`form_of` does.
+
+    Parameters
+    ----------
+    problems
+        Where it is told that files are converted; None where they are only linked to.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for name in names:
+        kind = IMAGE_KINDS.get(suffix_of(name))
+        if kind is not None:
+            count, nbytes = found.get(kind, (0, 0))
+            found[kind] = count + 1, nbytes + source.files.get(name, 0)
+    return form_of(found, compression, problems)
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Tensors of images, and what is told of rows that are made for them.
+
+    Parameters
+    ----------
+    kinds
+        Tensor -> the kind that it stores.
+    lossless
+        Rows are left out whose pictures would lose something.
+    """
+
+    kinds: Mapping[str, str]
+    lossless: bool = False
+
+    @classmethod
+    def of(cls, tensors: Sequence[TensorPlan], *, lossless: bool) -> Pictures:
+        """Return those of a plan."""
+        kinds = {
+            one.name: str(one.arguments["sample_compression"])
+            for one in tensors
+            if one.htype.removeprefix("sequence[").startswith("image")
+            and one.arguments.get("sample_compression")
+        }
+        return cls(kinds, lossless)
+
+    def look(self, row: Mapping[str, Any], where: Callable[[], str]) -> Iterator[Skipped]:
+        """Look at the pictures of a row: yield what changes in them, or that the row is left out."""
+        for name, kind in self.kinds.items():
+            value = row.get(name)
+            for one in value if isinstance(value, list) else (value,):
+                if type(one) is Sample:
+                    yield from self._look(one, kind, where)
+
+    def _look(self, sample: Sample, kind: str, where: Callable[[], str]) -> Iterator[Skipped]:
+        if sample.unread_path is not None and kind not in _SEVERAL:
+            named = IMAGE_KINDS.get(suffix_of(sample.unread_path))
+            if named in (None, kind):
+                sample.may_lose = not self.lossless
+                return  # as nearly all are: nothing need be read yet
+        try:
+            found = str(sample.compression)
+            changes = list(_changes(sample, found, kind))
+        except LakebedError:
+            return  # told when it is stored
+        if self.lossless and found != kind and kind in _LOSSY:
+            yield Skipped(
+                where(), f"it is {found.upper()}, and others are {kind.upper()}: it would lose something"
+            )
+            return
+        sample.may_lose = not self.lossless
+        yield from (Skipped(where(), change, 0, is_change=True) for change in changes)
+
+
+def _changes(sample: Sample, found: str, kind: str) -> Iterator[str]:
+    """Yield what a file loses or becomes in a tensor of that kind."""
+    if found in _SEVERAL and _is_several(sample, found):
+        yield f"{found.upper()} of several frames, of which the first one is read"
+    if found == kind:
+        return
+    yield f"{found.upper()} {_became(kind)}"
+    if kind in _LOSSY and sample.dtype in ("uint16", "int32"):
+        yield f"16 bits of {found.upper()} became 8"
+    if kind == "jpeg" and found != "jpeg":
+        with Image(found).opened(sample.buffer) as image:
+            if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+                yield f"transparency of {found.upper()} left out"
+
+
+def _is_several(sample: Sample, kind: str) -> bool:
+    data = sample.buffer
+    if kind == "webp":
+        return bytes(data[12:16]) == b"VP8X" and len(data) > 20 and bool(data[20] & 2)
+    with Image(kind).opened(data) as image:
+        return bool(getattr(image, "is_animated", False))
