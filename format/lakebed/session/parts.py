@@ -36,6 +36,7 @@ from lakebed.session.table import Table
 from lakebed.storage.base import Storage, traits_of
 from lakebed.versions.state import Snapshot, TensorState, empty_table, folder_of
 from lakebed.writing.draft.draft import Draft
+from lakebed.writing.draft.rows import Identities
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.links import Linking
 from lakebed.writing.replace_samples import Allocate, fresh
@@ -374,8 +375,13 @@ def adopt(session: Session, parts: Iterable[Part]) -> None:
         _adopt_all(session, draft, found)
 
 
-def replace_by(session: Session, parts: Iterable[Part]) -> None:
+def replace_by(session: Session, parts: Iterable[Part], *, one_each: bool = False) -> None:
     """Let tensors hold the rows of parts, in this order, instead of their own; tensors that no part extends stay.
+
+    Parameters
+    ----------
+    one_each
+        Each row comes of the row in its place: a tensor that has as many rows as before was updated.
 
     Raises
     ------
@@ -384,13 +390,16 @@ def replace_by(session: Session, parts: Iterable[Part]) -> None:
     """
     found = list(parts)
     with session.mutex, session.writing() as draft:
-        extended = (name for part in found for name in part.extended())
-        for name in dict.fromkeys(extended):
+        before: dict[str, Identities] = {}
+        for name in dict.fromkeys(name for part in found for name in part.extended()):
             key = session.schema().tensor(name).key
-            info = dict(draft.tensors.seen[key].state.info)
+            before[key] = draft.rows.identities(key)
             draft.rows.clear(key)
-            draft.schema.set_tensor_info(key, info)
+            draft.schema.set_tensor_info(key, before[key].info)
         _adopt_all(session, draft, found)
+        for key, known in before.items() if one_each else ():
+            if draft.tensors.seen[key].state.length == known.rows:
+                draft.rows.replaced(key, known)
 
 
 def _adopt_all(session: Session, draft: Draft, parts: Sequence[Part]) -> None:

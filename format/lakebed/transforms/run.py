@@ -199,6 +199,7 @@ class _Run:
         self._kept = kept
         self._report = report
         self._in_place = in_place
+        self._one_each = in_place
         self._settled: Part | None = None
         self._seconds_per_item = 0.0
         self._ending = 0.0  # seconds that the end of a part takes
@@ -320,6 +321,7 @@ class _Run:
             self._kept.add_rows(outcome.left_out)
             self._report.items += task.stop - task.start
             self._report.rows += outcome.rows
+            self._one_each &= outcome.one_each and not outcome.skipped and not outcome.left_out
             self._seconds_per_item = max(outcome.seconds / (task.stop - task.start), 1e-7)
             self._ending = outcome.ending
             if outcome.part is not None:
@@ -371,7 +373,7 @@ class _Run:
         try:
             if self._in_place:
                 self._check_lengths_in_place(parts)
-                replace_by(self._session, parts)
+                replace_by(self._session, parts, one_each=self._one_each)
             else:
                 adopt(self._session, parts)
         except InvalidOperationError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from time import perf_counter
@@ -102,6 +102,8 @@ class Outcome:
         Items that failed and were left out.
     left_out
         Rows that were left out of items which did not fail.
+    one_each
+        Every item became one row of each tensor that it gave rows to, and a batch as many as it had items.
     failure
         Why it ended early; its part is None then.
     seconds
@@ -115,6 +117,7 @@ class Outcome:
     rows: int = 0
     skipped: list[Failure] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
+    one_each: bool = True
     failure: Failure | None = None
     seconds: float = 0.0
     ending: float = 0.0
@@ -280,6 +283,11 @@ class Worker:
             del outcome.left_out[before:]
             self._failed(index, item, error)
             return
+        if outcome.one_each:
+            items = (
+                1 if self._job.batch_size is None else min(self._job.batch_size, outcome.task.stop - index)
+            )
+            outcome.one_each = _made_of(rows, self._stages.overflowed) == {items}
         if isinstance(rows, WholeRows):
             self._wait(index, item, rows)
             return
@@ -427,6 +435,13 @@ class Worker:
             raise _Ended
         # Without frames, which would keep the arrays of the item.
         self._told().skipped.append(Failure(index, text, error.with_traceback(None)))
+
+
+def _made_of(rows: Rows | WholeRows, overflowed: Mapping[str, int]) -> set[int]:
+    """Return how many samples tensors got of an item, those that were handed over before its end among them."""
+    if isinstance(rows, WholeRows):
+        return {len(rows.rows)}
+    return {overflowed.get(name, 0) + len(rows.get(name, ())) for name in {**rows, **overflowed}}
 
 
 def _item_of(rows: Rows, row: int, index: int, item: Any) -> tuple[int, Any]:

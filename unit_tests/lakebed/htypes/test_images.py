@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from lakebed.codecs.images import pil_array
 from lakebed.codecs.sample import Sample
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import SampleHtypeMismatchError
-from lakebed.codecs.images import pil_array
 from lakebed.htypes.images import converted, converted_file, is_pil, padded, pads_rank
 
 COLOURS = np.arange(60, dtype="u1").reshape(4, 5, 3)

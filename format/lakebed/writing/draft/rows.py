@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
-from lakebed.dataclass import replace
+from lakebed.dataclass import dataclass, replace
+from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.errors import InvalidOperationError
@@ -33,6 +34,29 @@ from lakebed.writing.replace_samples import SampleNumbers
 
 # From so many neighbouring samples on, one splice is cheaper than an edit of each.
 LONG_RUN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """Which rows a tensor has, and what its version recorded of them.
+
+    Parameters
+    ----------
+    rows, samples
+        How many rows, and how many samples they hold; both are the same where they are no sequences.
+    ids
+        Ids of the rows, uint64, shape (rows,); None where they have none.
+    diffs
+        What is recorded of the tensor and its hidden companions, by key.
+    info
+        Its info.
+    """
+
+    rows: int
+    samples: int
+    ids: NDArray[np.uint64] | None
+    diffs: Mapping[str, CommitDiff]
+    info: Mapping[str, Any]
 
 
 class DraftRows:
@@ -332,6 +356,40 @@ class DraftRows:
             self._clear(hidden)
         if nulls is not None:
             self._clear(nulls)
+
+    # -- all samples at once -----------------------------------------------------------------------------------
+
+    def identities(self, key: str) -> Identities:
+        """Return which rows a tensor has and what is recorded of them, before others take their places."""
+        tensor = self._tensors[key]
+        hidden = [each for flat in (True, False) for each, _ in self._companions.links(tensor, flat=flat)]
+        ids = self._companions.ids(tensor, range(tensor.state.length))
+        return Identities(
+            tensor.state.length,
+            tensor.meta.length,
+            None if ids is None else ids.copy(),
+            {each.state.key: each.diff for each in (tensor, *hidden)},
+            dict(tensor.state.info),
+        )
+
+    def replaced(self, key: str, before: Identities) -> None:
+        """Record of a tensor that was cleared, and got as many rows again, that its rows were replaced, one by one."""
+        tensor, more = self._tensors[key], self._tensors[key].meta.length - before.samples
+        with self._tensors.changing():
+            diff = diffs.with_resized(before.diffs[key], 0, more)
+            is_told = tensor.meta.htype == "class_label" or dict(tensor.state.info) != before.info
+            tensor.record(diffs.with_info(diff) if is_told else diff)
+            tensor.rows_updated(np.arange(before.rows))
+            for hidden, _ in self._companions.links(tensor, flat=True):
+                old = before.diffs.get(hidden.state.key)
+                if old is not None:
+                    diff = diffs.with_resized(old, 0, more)
+                    hidden.record(diffs.with_updated(diff, np.arange(hidden.meta.length)))
+            for hidden, link in self._companions.links(tensor, flat=False):
+                if link.get("extend") == "extend_id" and before.ids is not None:
+                    block = Block(memoryview(before.ids.tobytes()), before.rows, 8, (1,))
+                    hidden.splice(0, before.rows, [Encoded(block, hidden.meta)])
+                    hidden.record(before.diffs[hidden.state.key])
 
     def rechunk(self, key: str) -> None:
         """Merge neighbouring small chunks of a tensor and its companions."""
