@@ -50,7 +50,7 @@ class LoaderMethods(DatasetBase):
         Batches are dictionaries of tensors that yield their values when they are unpacked:
         ``for images, labels, index in loader``. Unsigned integers of two bytes or more become signed ones, numbers have
         the shape (batch, 1), text and json are lists. Each pass is the next epoch. The order follows from
-        ``lakebed.random.seed``, or from 0.
+        ``lakebed.random.seed``; without one it is another in each run, or follows from ``torch.manual_seed``.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class LoaderMethods(DatasetBase):
         shuffle
             Mix the samples; each pass in another order.
         seed
-            What the order follows from; None for that of ``lakebed.random.seed``, or 0.
+            What the order follows from; None for that of ``lakebed.random.seed``, or chance (see ``lakebed.Loader``).
         map_style
             Return samples by number instead, for samplers of PyTorch, which then decide the order.
         distributed
@@ -207,7 +207,7 @@ class LoaderMethods(DatasetBase):
             return_index=return_index,
             is_plain=True,
             shuffle=shuffle,
-            **({} if seed is None else {"seed": seed}),
+            seed=seed,
             buffer_size=buffer_size,
         )
         datasets = adapter("torch_datasets")
@@ -287,15 +287,17 @@ class LoaderMethods(DatasetBase):
             print(self)
         return DataLoader(self, self._source, is_tolerant=ignore_errors)  # type: ignore[arg-type]
 
-    def random_split(self, lengths: Sequence[float]) -> list[Self]:
+    def random_split(self, lengths: Sequence[float], seed: int | None = None) -> list[Self]:
         """Return views that share the rows out at random.
 
-        The same seed (``lakebed.random.seed``) gives the same views.
+        The same seed gives the same views.
 
         Parameters
         ----------
         lengths
             Rows of each view; or fractions that add up to 1, of which the first get the rows that are left over.
+        seed
+            What the choice follows from; None for that of ``lakebed.random.seed``, or chance.
 
         Returns
         -------
@@ -304,11 +306,13 @@ class LoaderMethods(DatasetBase):
         Raises
         ------
         InvalidInputError
-            If lengths do not add up to the rows of this dataset, or one is negative.
+            If lengths do not add up to the rows of this dataset, or one is negative; or if a tensor is empty beside
+            others, which it would hide.
         """
         from lakebed.loaders.draws import split
 
-        rows = split(lengths, len(self), random.get_seed())  # type: ignore[arg-type]
+        count = len(self._table().shared_rows())
+        rows = split(lengths, count, random.get_seed() if seed is None else seed)
         return [self[part] for part in rows]  # type: ignore[index]
 
     def _source(

@@ -200,6 +200,8 @@ class Dataset(
         if self._index.is_single:
             yield from self.to_dict().items()
             return
+        if not self._pad:
+            self._table().shared_rows()  # which says what tensor is empty, where others are not
         for i in range(self.max_len if self._pad else self.min_len):
             index = self._index[i]
             # Rows may be added while one iterates.

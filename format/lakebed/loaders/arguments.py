@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakebed import random
 from lakebed.errors import EmptyTensorError, InvalidInputError
 from lakebed.htypes.base import Storing
 from lakebed.loaders.called import Steps
@@ -140,7 +139,7 @@ def source_of(
         options["window"] = _window(buffer_size)
     sample = AsSample(names, storing, late, return_index, function, is_widened=is_widened, is_plain=is_plain)
     decode = {name: _METHODS[method] for name, method in methods.items() if name in table.names}
-    return Source(table, {"seed": random.get_seed() or 0, **options, "decode": decode}, sample)
+    return Source(table, {**options, "decode": decode}, sample)
 
 
 def _declared(

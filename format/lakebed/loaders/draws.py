@@ -16,7 +16,9 @@ from __future__ import annotations
 import itertools
 import math
 import secrets
+import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,6 +57,15 @@ def key(*words: int) -> int:
         z = ((z ^ z >> 27) * _SECOND) & _WORD
         made = z ^ z >> 31
     return made
+
+
+def fresh_seed() -> int:
+    """Return a seed of chance, below 2**48: where PyTorch is imported it follows ``torch.manual_seed``."""
+    torch: Any = sys.modules.get("torch")
+    # While another thread still imports it, nobody has seeded it.
+    if hasattr(torch, "randint") and hasattr(torch, "Generator"):
+        return int(torch.randint(1 << 48, ()))
+    return secrets.randbits(48)
 
 
 def draws(seed: int, epoch: int, samples: ArrayLike, n: int = 1) -> NDArray[np.float64]:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkabl
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lakebed import random
 from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.loaders.called import Transform, called, split
 from lakebed.loaders.collate import RAGGED, Batch, Ragged
 from lakebed.loaders.columns import Column, Decode, Resident, column_of
-from lakebed.loaders.draws import weighted
+from lakebed.loaders.draws import fresh_seed, weighted
 from lakebed.loaders.filling import OnError, Settings
 from lakebed.loaders.order import Mode, Order, Shares, Tail
 from lakebed.loaders.plan import Plan
@@ -63,7 +64,9 @@ class Loader:
         parts of the dataset. ``exact``: all samples, each read alone. ``chunk``: chunks in random order, samples inside
         in sequence.
     seed
-        What order and augmentation follow from.
+        What order and augmentation follow from; None is that of ``lakebed.random.seed``. Without one, a process that
+        trains alone draws one, by the generator of PyTorch where that is imported, and several take 0, which all of
+        them know. `state_dict` tells it.
     tensors
         Which tensors; None is all.
     operations
@@ -135,7 +138,7 @@ class Loader:
         batch_size: int | None = 1,
         *,
         shuffle: Shuffle = False,
-        seed: int = 0,
+        seed: int | None = None,
         tensors: Sequence[str] | None = None,
         operations: Mapping[str, Any] | None = None,
         transform: Transform | None = None,
@@ -174,7 +177,6 @@ class Loader:
         self.table = _table(source, tensors, transform)
         self.batch_size = batch_size
         self.mode: Mode = "none" if shuffle is False else "window" if shuffle is True else shuffle
-        self.seed = seed
         self.operations, self.transform = split(operations, transform)
         self.threads = threads
         self.processes = processes
@@ -192,6 +194,9 @@ class Loader:
         self.tail: Tail = tail
         self.progress = progress
         self._check()
+        given = random.get_seed() if seed is None else seed
+        self._is_drawn = given is None and (self.mode != "none" or weights is not None or bool(operations))
+        self._seed = fresh_seed() if self._is_drawn else given or 0
         self._epoch = 0
         self._position = offset
         self._is_resumed = offset > 0
@@ -264,6 +269,11 @@ class Loader:
     # -- which epoch, and where in it --------------------------------------------------------------------------
 
     @property
+    def seed(self) -> int:
+        """What order and augmentation follow from; processes that share the rows must all draw the same."""
+        return 0 if self._is_drawn and self.ranks.now()[1] > 1 else self._seed
+
+    @property
     def epoch(self) -> int:
         """Number of the epoch that the next pass begins, or goes on with."""
         return self._epoch
@@ -297,13 +307,14 @@ class Loader:
             is damaged.
         """
         epoch, position = _checked_state(state)
-        if state["order"] != self._fingerprint() or state["seed"] != self.seed:
+        if state["order"] != self._fingerprint() or (state["seed"] != self.seed and not self._is_drawn):
             raise InvalidInputError(
                 f"the state is of version {state.get('commit')!r} of the dataset, this loader reads "
                 f"{self.table.version!r}: its rows have changed since, or the loader was made with another "
                 "seed, shuffle or window. Make the loader as it was made then (same commit, same view, same "
                 "arguments), or begin the epoch anew"
             )
+        self._seed, self._is_drawn = state["seed"], False
         self._epoch, self._position = epoch, position
         self._is_resumed = True  # a pass that has nothing left is one, so that loops over epochs count right
 

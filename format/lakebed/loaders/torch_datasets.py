@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
+from lakebed import random
 from lakebed.loaders.arguments import Source
+from lakebed.loaders.draws import fresh_seed
 from lakebed.loaders.ranks import process_group
 from lakebed.reading.parallel import cores
 
@@ -29,6 +31,10 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
         self._epochs = torch.zeros(self.MOST_WORKERS, dtype=torch.int64).share_memory_()
         self._state: Mapping[str, Any] | None = None
         self._loader: Any = None
+        # Workers share the rows, and so an order.
+        given = random.get_seed() if source.options.get("seed") is None else source.options["seed"]
+        self._is_drawn = given is None
+        self._seed = fresh_seed() if given is None and source.options.get("shuffle") else given or 0
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
@@ -45,14 +51,21 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
 
     def _loader_of(self, number: int, workers: int) -> Any:
         rank, world = self._placed()
-        alone = self._source.samples(None, rank=rank, world=world)
+        seed = 0 if self._is_drawn and world > 1 else self._seed
+        alone = self._source.samples(None, rank=rank, world=world, seed=seed)
         if workers == 1:
             return alone
         share = max(2 * alone.window, alone.memory // workers)
         threads = max(1, cores() // workers) if alone.threads is None else alone.threads
         tail = "keep" if world == 1 else "pad"
         return self._source.samples(
-            None, rank=rank + world * number, world=world * workers, memory=share, threads=threads, tail=tail
+            None,
+            rank=rank + world * number,
+            world=world * workers,
+            seed=seed,
+            memory=share,
+            threads=threads,
+            tail=tail,
         )
 
     def _placed(self) -> tuple[int, int]:
@@ -77,6 +90,8 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next pass go on where another one was."""
         self._state = dict(state)
+        if self._is_drawn and type(state.get("seed")) is int:
+            self._seed, self._is_drawn = state["seed"], False
 
     def __getstate__(self) -> dict[str, Any]:
         self._placed()

@@ -91,6 +91,8 @@ class _DatasetRows(Source):
         self._facade = facade.max_view if pad else facade
         self._table: Table = facade._table()  # noqa: SLF001
         self._as_dicts = as_dicts
+        if not pad:
+            self._table.shared_rows()  # which says what tensor is empty, where others are not
         self.length = int(facade.max_len if pad else facade.min_len)
 
     def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002

@@ -124,8 +124,9 @@ def test_a_loader_of_one_framework_becomes_none_of_another(ds: lakebed.Dataset) 
         loader.tensorflow()
 
 
-def test_settings_may_follow_the_framework(ds: lakebed.Dataset) -> None:
+def test_settings_may_follow_the_framework(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in 3.x, where each method returns a loader; the one that it was called on stays as it is."""
+    monkeypatch.setattr(lakebed.random, "_seed", 5)
     plain = ds.dataloader().numpy(tensors=["x"])
     assert len(plain) == ROWS
     made = (
@@ -219,7 +220,10 @@ def test_lengths_that_do_not_add_up(ds: lakebed.Dataset, lengths: list[float]) -
 # -- declared operations -------------------------------------------------------------------------------------------
 
 
-def test_operations_of_a_transform_by_tensor_are_made_while_images_are_decoded(tmp_path: Any) -> None:
+def test_operations_of_a_transform_by_tensor_are_made_while_images_are_decoded(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lakebed.random, "_seed", 5)
     ds = lakebed.empty(str(tmp_path / "ds"))
     ds.create_tensor("photo", htype="image", sample_compression="jpeg")
     ds.create_tensor("number", dtype="int64")

@@ -57,7 +57,7 @@ def test_rows_come_once(store: Afar, shuffle: Any, threads: int) -> None:
 
 def test_each_byte_is_read_once_but_those_of_the_first_batch(store: Afar) -> None:
     ds = opened_on(store, read_only=True)
-    loader = lakebed.Loader(ds, 16, shuffle=True, window=800_000, threads=2)
+    loader = lakebed.Loader(ds, 16, shuffle=True, seed=0, window=800_000, threads=2)
     list(loader)
     stored = sum(len(ds.image[row].tobytes()) for row in range(ROWS))
     stats = loader.stats()
@@ -78,7 +78,7 @@ def test_the_first_batch_waits_for_its_own_samples_only(store: Afar) -> None:
             held.wait(30)
         return plain(key, start, length)
 
-    loader = lakebed.Loader(ds, 16, shuffle=True, window=800_000, threads=2, tensors=["image"])
+    loader = lakebed.Loader(ds, 16, shuffle=True, seed=0, window=800_000, threads=2, tensors=["image"])
     loader.state_dict()  # opens the dataset
     slow.get_range = get_range  # type: ignore[method-assign]
     iterator = iter(loader)
@@ -92,12 +92,12 @@ def test_the_first_batch_waits_for_its_own_samples_only(store: Afar) -> None:
 @pytest.mark.parametrize("stop", [1, 7])
 def test_what_was_delivered_is_not_read_again(store: Afar, stop: int) -> None:
     ds = opened_on(store, read_only=True)
-    whole = [batch.rows.tolist() for batch in lakebed.Loader(ds, 16, window=800_000, shuffle=True)]
-    first = lakebed.Loader(ds, 16, shuffle=True, window=800_000)
+    whole = [batch.rows.tolist() for batch in lakebed.Loader(ds, 16, window=800_000, shuffle=True, seed=0)]
+    first = lakebed.Loader(ds, 16, shuffle=True, seed=0, window=800_000)
     iterator = iter(first)
     for _ in range(stop):
         next(iterator)
-    again = lakebed.Loader(opened_on(store, read_only=True), 16, shuffle=True, window=800_000)
+    again = lakebed.Loader(opened_on(store, read_only=True), 16, shuffle=True, seed=0, window=800_000)
     again.load_state_dict(first.state_dict())
     assert [batch.rows.tolist() for batch in again] == whole[stop:]
     stats = again.stats()
@@ -112,7 +112,9 @@ def test_memory_is_bound_with_samples_of_very_different_sizes() -> None:
     ds.x.extend([np.full(size, row % 251, np.uint8) for row, size in enumerate(sizes)])
     ds.commit()
     memory = 6_000_000
-    loader = lakebed.Loader(opened_on(store, read_only=True), 16, shuffle=True, memory=memory, threads=2)
+    loader = lakebed.Loader(
+        opened_on(store, read_only=True), 16, shuffle=True, seed=0, memory=memory, threads=2
+    )
     for batch in loader:
         for row, value in zip(batch.rows.tolist(), batch["x"], strict=True):
             assert (len(value), value[0]) == (sizes[row], row % 251)
@@ -135,7 +137,7 @@ def _failing(store: Afar, ds: lakebed.Dataset, every: int) -> Iterator[None]:
 def test_a_request_that_fails_is_an_error_and_no_hang(store: Afar, threads: int) -> None:
     failing = Afar(store.objects)
     ds = opened_on(failing, read_only=True)
-    loader = lakebed.Loader(ds, 16, shuffle=True, window=800_000, threads=threads, tensors=["image"])
+    loader = lakebed.Loader(ds, 16, shuffle=True, seed=0, window=800_000, threads=threads, tensors=["image"])
     loader.state_dict()
     for _ in _failing(failing, ds, 20):
         with pytest.raises(StorageError, match="the line is down"):
@@ -147,7 +149,7 @@ def test_samples_that_cannot_be_read_are_left_out(store: Afar) -> None:
     failing = Afar(store.objects)
     ds = opened_on(failing, read_only=True)
     loader = lakebed.Loader(
-        ds, 16, shuffle=True, window=800_000, threads=2, tensors=["image"], on_error="skip"
+        ds, 16, shuffle=True, seed=0, window=800_000, threads=2, tensors=["image"], on_error="skip"
     )
     loader.state_dict()
     for _ in _failing(failing, ds, 20):
@@ -166,7 +168,7 @@ def test_few_rows_for_many_processes(world: int) -> None:
     found = []
     for rank in range(world):
         loader = lakebed.Loader(
-            opened_on(store, read_only=True), 3, shuffle=True, rank=rank, world=world, threads=1
+            opened_on(store, read_only=True), 3, shuffle=True, seed=0, rank=rank, world=world, threads=1
         )
         batches = list(loader)
         assert all(value[0] == row for b in batches for row, value in zip(b.rows, b["x"], strict=True))
@@ -179,7 +181,7 @@ def test_few_rows_for_many_processes(world: int) -> None:
 def test_tensors_in_memory_are_asked_for_beside_the_first_samples(store: Afar) -> None:
     slow = Afar(store.objects, pause=0.2)
     ds = opened_on(slow, read_only=True)
-    loader = lakebed.Loader(ds, 16, shuffle=True, window=800_000, threads=2)
+    loader = lakebed.Loader(ds, 16, shuffle=True, seed=0, window=800_000, threads=2)
     slow.forget()
     iterator = iter(loader)
     next(iterator)
@@ -211,7 +213,7 @@ def test_nothing_competes_with_the_first_batch(store: Afar) -> None:
     """Until its samples are here, no others are asked for; then those of all batches ahead are."""
     slow = Afar(store.objects, pause=1.0)
     ds = opened_on(slow, read_only=True)
-    loader = lakebed.Loader(ds, 16, shuffle=True, window=800_000, threads=2, tensors=["image"])
+    loader = lakebed.Loader(ds, 16, shuffle=True, seed=0, window=800_000, threads=2, tensors=["image"])
     loader.state_dict()
     slow.forget()
     iterator = iter(loader)
@@ -231,7 +233,14 @@ def test_a_network_that_is_gone_is_no_bad_sample(store: Afar, on_error: Any, siz
         failing = Afar(store.objects)
         ds = opened_on(failing, read_only=True)
         loader = lakebed.Loader(
-            ds[:rows], size, shuffle=True, window=800_000, threads=2, tensors=["image"], on_error=on_error
+            ds[:rows],
+            size,
+            shuffle=True,
+            seed=0,
+            window=800_000,
+            threads=2,
+            tensors=["image"],
+            on_error=on_error,
         )
         loader.state_dict()
         for _ in _failing(failing, ds, 1):
@@ -247,7 +256,7 @@ def test_a_network_that_goes_in_the_middle_is_no_bad_sample(store: Afar) -> None
     failing = Afar(store.objects)
     ds = opened_on(failing, read_only=True)
     loader = lakebed.Loader(
-        ds, 8, window=200_000, threads=1, tensors=["image"], on_error="skip", shuffle=True
+        ds, 8, window=200_000, threads=1, tensors=["image"], on_error="skip", shuffle=True, seed=0
     )
     iterator = iter(loader)
     seen = list(next(iterator).rows)
@@ -261,7 +270,7 @@ def test_a_request_that_hangs_is_made_a_second_time(store: Afar) -> None:
     """Nobody waits for the first, and what comes is the same; it is told how many there were."""
     slow = Afar(store.objects)
     ds = opened_on(slow, read_only=True)
-    loader = lakebed.Loader(ds, 8, shuffle=True, window=400_000, threads=2, tensors=["image"])
+    loader = lakebed.Loader(ds, 8, shuffle=True, seed=0, window=400_000, threads=2, tensors=["image"])
     for _ in range(2):  # what is usual is known
         list(loader)
     assert loader.stats()["hedged"] == 0
@@ -296,7 +305,7 @@ def test_tensors_of_a_span_are_read_at_the_same_time() -> None:
         ds[name].extend([np.full(500_000 + row, row, np.uint8) for row in range(40)])
     ds.commit()
     far = Afar(store.objects, pause=1.5)
-    loader = lakebed.Loader(opened_on(far, read_only=True), 8, shuffle=True, threads=2)
+    loader = lakebed.Loader(opened_on(far, read_only=True), 8, shuffle=True, seed=0, threads=2)
     loader.state_dict()
     far.forget()
     iterator = iter(loader)
@@ -312,7 +321,7 @@ def test_what_was_asked_of_a_store_is_told(store: Afar) -> None:
     """Requests and bytes as the store sees them; a second pass over small chunks finds them in memory."""
     counted = Afar(store.objects)
     ds = opened_on(counted, read_only=True)
-    loader = lakebed.Loader(ds, 16, shuffle=True, window=800_000, threads=2)
+    loader = lakebed.Loader(ds, 16, shuffle=True, seed=0, window=800_000, threads=2)
     loader.state_dict()
     counted.forget()
     list(loader)

@@ -358,7 +358,7 @@ def test_a_state_of_another_order_is_refused(ds: lakebed.Dataset, change: dict[s
 def test_other_numbers_of_processes_take_the_same_batches(ds: lakebed.Dataset) -> None:
     def ranks(world: int, state: dict[str, Any] | None, steps: int) -> tuple[list[list[int]], dict[str, Any]]:
         loaders = [
-            lakebed.Loader(ds, 24 // world, shuffle=True, window=200_000, rank=rank, world=world)
+            lakebed.Loader(ds, 24 // world, shuffle=True, seed=0, window=200_000, rank=rank, world=world)
             for rank in range(world)
         ]
         for loader in loaders:
@@ -825,7 +825,9 @@ def test_of_an_uncommitted_dataset_no_more_is_read_than_the_spans_need(
         return plain(files, key, start, length)
 
     monkeypatch.setattr(ChunkFiles, "range", counted)
-    for batch in lakebed.Loader(lakebed.load(tmp_path / "uncommitted", read_only=True), 8, shuffle=True):
+    for batch in lakebed.Loader(
+        lakebed.load(tmp_path / "uncommitted", read_only=True), 8, shuffle=True, seed=0
+    ):
         assert all((value == row).all() for value, row in zip(batch["x"], batch.rows, strict=True))
     assert max(read) <= 4 * BLOCK
 

@@ -170,7 +170,7 @@ def test_the_same_after_a_resume_and_in_another_process_count(ds: lakebed.Datase
         operations = {"jpeg": ops.RandomResizedCrop(24, flip=0.5)}
         size = 6 // world
         return lakebed.Loader(
-            ds, size, shuffle=True, tensors=["jpeg"], operations=operations, rank=rank, world=world
+            ds, size, shuffle=True, seed=3, tensors=["jpeg"], operations=operations, rank=rank, world=world
         )
 
     whole = {

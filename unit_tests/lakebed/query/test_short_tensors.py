@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import lakebed
-from lakebed.errors import InvalidInputError, QueryError
+from lakebed.errors import ExportError, InvalidInputError, QueryError
 
 
 @pytest.fixture
@@ -44,11 +44,17 @@ def test_queries_see_the_rows_of_the_tensors_that_they_name(ds: lakebed.Dataset)
         lambda ds: list(ds.batches(2)),
         lambda ds: len(ds.batches(2)),
         lambda ds: list(ds.rows()),
+        lambda ds: [row.a for row in ds],
+        lambda ds: ds.random_split([0.5, 0.5]),
+        lambda ds: lakebed.compute(lambda row, out: out.append({"a": row.a, "b": None}))().eval(
+            ds, progressbar=False
+        ),
+        lambda ds: lakebed.export_to("csv", ds, "mem://export", overwrite=True, progressbar=False),
     ],
 )
 def test_a_short_tensor_that_is_asked_for_is_named(ds: lakebed.Dataset, look: Callable[[Any], Any]) -> None:
     """What would lose rows is an error that names the short tensor; filled up, all rows are there."""
-    with pytest.raises((InvalidInputError, QueryError), match="'b' has 0 rows and 'a' has 5"):
+    with pytest.raises((InvalidInputError, QueryError, ExportError), match="'b' has 0 rows and 'a' has 5"):
         look(ds)
     ds.b.extend([None] * 5)
     look(ds)
