@@ -14,6 +14,7 @@ from lakebed.errors import (
     DatasetCorruptError,
     EmptyCommitError,
     KeyNotFound,
+    LockedException,
     ReadOnlyModeError,
     VersionControlError,
 )
@@ -31,6 +32,9 @@ from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import read_tree_at
 from lakebed.versions.updates import CommitHead, DropBranch, SwapHead, Update
 
+# Seconds that a commit waits for another writer of the branch: rows that a ``with`` block stored are out of its hands.
+_PATIENCE = 10.0
+
 _NO_CHANGES = "There are no changes, commit is not done. Try again with allow_empty=True."
 
 
@@ -46,6 +50,8 @@ def commit(session: Session, message: str | None, *, allow_empty: bool, processe
     ------
     EmptyCommitError
         If nothing changed since the last commit.
+    LockedException
+        If another writer holds the branch for longer than some seconds; what was stored stays, without a commit.
     """
     if not allow_empty and not session.is_head:
         raise EmptyCommitError(_NO_CHANGES)  # before a branch is made for it
@@ -55,6 +61,14 @@ def commit(session: Session, message: str | None, *, allow_empty: bool, processe
     if arrived and session.tree.commits[arrived[0].version_id].message == message:
         session.flush()
         return arrived[0].version_id  # an earlier attempt, whose answer was lost
+    with session.mutex:
+        try:
+            session.acquire_lock(_PATIENCE)
+        except LockedException as error:
+            raise LockedException(
+                f"{error}. Rows that were stored before are there, only the commit is missing: call commit() again, "
+                "and do not add them anew; lock_timeout= of lakebed.load waits longer"
+            ) from error
     with session.mutex, session.writing() as draft:
         committed = session.packed(draft) if draft.dirty else session.snapshot
         if not allow_empty and not is_changed(session, committed):

@@ -83,8 +83,14 @@ class Writer(Checkout):
             self._readers.clear()
             self._collector.forget()
 
-    def acquire_lock(self) -> None:
-        """Become the writer of the branch, or of a new one beside an old commit; see :meth:`draft`."""
+    def acquire_lock(self, patience: float = 0.0) -> None:
+        """Become the writer of the branch, or of a new one beside an old commit; see :meth:`draft`.
+
+        Parameters
+        ----------
+        patience
+            Seconds to wait for another writer at least, whatever the dataset was opened with.
+        """
         if self.read_only:
             raise ReadOnlyModeError(
                 f"{self.storage.url} was opened read-only; open it with read_only=False to change it"
@@ -110,9 +116,10 @@ class Writer(Checkout):
             try:
                 at = lease.acquire(expected=self.snapshot.version_id, known=self.known)
             except LockedException:
-                if not open_sessions.flush_other_sessions(self) and not self.lock_timeout:
+                timeout = max(self.lock_timeout, patience)
+                if not open_sessions.flush_other_sessions(self) and not timeout:
                     raise
-                at = lease.acquire(self.lock_timeout)
+                at = lease.acquire(timeout)
             if self.tree != at.tree or not is_as_read(self.storage, at.tree, self.snapshot, lease.found):
                 self.source.clear()
                 self._tail_cache.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 
 import lakebed
 from lakebed.documents.version_tree import FIRST
+from lakebed.errors import LockedException
+from lakebed.session import branches
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
 
@@ -331,3 +334,33 @@ def test_a_held_dataset_takes_the_lock_of_the_branch_it_goes_to() -> None:
         ds.checkout("main")
         assert rows(ds) == [1, 7]
     assert rows(open_on(storage, "side")) == [1, 2]
+
+
+def test_a_commit_waits_for_another_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease of a ``with`` block ends with it: another writer may come between its rows and their commit."""
+    ds = lakebed.empty(tmp_path / "shared")
+    ds.create_tensor("x", dtype="int64")
+    ds.commit()
+    other = lakebed.load(tmp_path / "shared")
+    with ds:
+        ds.x.extend([1, 2, 3])
+    begun, ends = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with other:
+            other.x.append(4)
+            begun.set()
+            ends.wait(30)
+
+    monkeypatch.setattr(branches, "_PATIENCE", 0.05)
+    writer = threading.Thread(target=write)
+    writer.start()
+    begun.wait(30)
+    with pytest.raises(LockedException, match="only the commit is missing"):
+        ds.commit("mine")
+    monkeypatch.setattr(branches, "_PATIENCE", 30.0)
+    threading.Timer(0.2, ends.set).start()
+    ds.commit("mine")
+    writer.join()
+    assert lakebed.load(tmp_path / "shared").x.numpy().ravel().tolist() == [1, 2, 3, 4]
+    assert ds.commits[0]["message"] == "mine"
