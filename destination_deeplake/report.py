@@ -133,6 +133,13 @@ def warnings(writers: Sequence[StreamWriter], ignored: Mapping[str, int]) -> Ite
                 f"{stream}: {writer.merged.collapsed:,} rows are gone because a newer one has the same key, which was "
                 "another one before, or none. They are in the version before."
             )
+        if writer.keyless is not None:
+            count, first = writer.keyless
+            yield (
+                f"{stream}: {count:,} records have no value in a field of their primary key, the first is record "
+                f"{first:,} of the stream. Of those that are alike in the other fields of the key only the newest is "
+                "there: choose a key that every record has, or sync in append mode."
+            )
         misfits = writer.misfits
         for misfit in misfits[:_COLUMNS]:
             yield f"{stream}, {misfit}. They are stored as null; _airbyte_meta.changes of their rows names the column."

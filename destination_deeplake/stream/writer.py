@@ -44,6 +44,7 @@ from destination_deeplake.upserts.putting_off import Checkpoint, MergePutOffErro
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from destination_deeplake.upserts.keying import Keying
     from destination_deeplake.upserts.store import MergeCount, UpsertStore
     from destination_deeplake.upserts.tombstones import Tombstones
 
@@ -78,6 +79,8 @@ class StreamWriter:
         What the user should know about how the stream was opened.
     merged : MergeCount or None
         What became of newer rows of known keys.
+    keyless : tuple of two int, or None
+        Records that came without a value in a field of their primary key, and the number of the first, from 1 on.
     untimed : int
         Records of which it cannot be read when they were extracted.
     expired : int
@@ -105,6 +108,8 @@ class StreamWriter:
         deletion_days: int = DELETION_DAYS,
     ) -> None:
         self.plan = plan
+        self.keyless: tuple[int, int] | None = None
+        self._seen = 0
         self.notes: list[str] = []
         self._target = target
         self._staged = staged
@@ -248,11 +253,19 @@ class StreamWriter:
     ) -> None:
         for batch in self._columns.batches(taken, refused, numbers):
             if self._store is not None:
+                self._note_incomplete(self._store.keying, batch)
                 self._store.publish(batch)
             else:
                 # Tensors that somebody added to the dataset (labels, embeddings) grow along, empty.
                 self._dataset.extend(batch, append_empty=True)
                 self._dataset.flush()
+
+    def _note_incomplete(self, keying: Keying, batch: Mapping[str, pa.Array]) -> None:
+        rows, before = keying.incomplete(batch), self._seen
+        self._seen += len(batch[keying.key[0]])
+        if len(rows):
+            count, first = self.keyless or (0, before + int(rows[0]) + 1)
+            self.keyless = count + len(rows), first
 
     def finish(self) -> bool:
         """Bring in what waited for the stream to be complete, and let go what a newer generation replaces.

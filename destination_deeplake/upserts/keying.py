@@ -113,6 +113,23 @@ class Keying:
             for name, beside in zip(self.key, texts, strict=True)
         ]
 
+    def incomplete(self, batch: Mapping[str, pa.Array]) -> Rows:
+        """Return the rows of a batch whose key came without one of its values: such rows are one where the rest is.
+
+        A value that came, and could not be stored, is another matter.
+        """
+        if not any(batch[name].null_count for name in self.key):
+            return np.zeros(0, np.int64)
+        rows = np.flatnonzero(
+            np.logical_or.reduce(self._missing(batch)) & ~self.is_deleted(batch, len(batch[self.key[0]]))
+        )
+        if not len(rows) or not self.fields:
+            return rows
+        numbers = [self._numbers_beside(name, batch) for name in self.key]
+        return rows[
+            ~self._are_lost(taken({self.changes: batch[self.changes]}, rows)[self.changes], numbers, rows)
+        ]
+
     def ordered(self, columns: Mapping[str, pa.Array]) -> list[pa.Array]:
         """Return columns of which greater values are newer, the most significant first."""
         return [column for name in self.order for column in self._ordered(name, columns)]

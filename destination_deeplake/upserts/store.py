@@ -128,6 +128,11 @@ class UpsertStore:
         self._merged = MergeCount()
 
     @property
+    def keying(self) -> Keying:
+        """What the tensors say about the rows."""
+        return self._keying
+
+    @property
     def pending(self) -> int:
         """Rows that wait for the next merge."""
         return self._delta.rows

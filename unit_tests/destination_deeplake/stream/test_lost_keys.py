@@ -131,3 +131,32 @@ def test_rows_that_another_key_makes_one_are_told_of(tmp_path: Path) -> None:
     ]
     writer.commit("done")
     assert [row["id"] for row in table(tmp_path / "s")] == [3]
+
+
+@pytest.mark.usefixtures("_budget")
+@pytest.mark.parametrize("key", [(("id",),), (("id",), ("v",))])
+def test_records_without_a_value_in_their_key_are_told_of(
+    tmp_path: Path, key: tuple[tuple[str, ...], ...]
+) -> None:
+    """A null is a value like any other: what falls together so is told, with how many, and the first."""
+    writer = open_stream(lake(tmp_path), replace(keyed(), primary_key=key))
+    for rows in (
+        [{"id": 1, "v": "a"}, {"id": NONE, "v": "b"}],
+        [{"id": 2, "v": "c"}, {"id": None, "v": "d"}],
+    ):
+        put(writer, *rows)
+        writer.publish()
+    put(writer, {"v": "e"})
+    writer.publish()
+    writer.finish()
+    told = [text for text in warnings([writer], {}) if "primary key" in text]
+    assert len(told) == 1
+    assert (
+        "Stream 's': 2 records have no value in a field of their primary key, the first is record 4 "
+        in told[0]
+    )
+    writer.commit("done")
+    without = open_stream(lake(tmp_path / "without"), replace(keyed(), primary_key=key))
+    put(without, {"id": 1, "v": "a"})
+    without.finish()
+    assert not [text for text in warnings([without], {}) if "primary key" in text]
