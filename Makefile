@@ -11,6 +11,7 @@ EXTENSIONS := $(shell find ext -name '*.pyx' -o -name '*.pxd')
 
 FAKER := .cache/venvs/faker
 PYAIRBYTE := .cache/venvs/pyairbyte
+OLDEST := .cache/venvs/oldest
 DEEPLAKE3 := .cache/venvs/deeplake3
 FRAMEWORKS := .cache/venvs/frameworks
 RAY := .cache/venvs/ray
@@ -48,7 +49,7 @@ check: .venv/.dev ## what was changed, in two minutes: style, types, its tests a
 	.venv/bin/python scripts/check.py
 
 .PHONY: test
-test: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## unit tests and the fast integration tests
+test: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(OLDEST)/.ready ## unit tests and the fast integration tests
 	@$(IN_MEMORY)
 	# A seed: the order of the tests is random, and the same each time.
 	$(PYTEST) -n auto --dist worksteal --durations=15 --randomly-seed=1 $(TESTS)
@@ -177,6 +178,13 @@ $(FAKER)/.ready: | .venv/.run
 $(PYAIRBYTE)/.ready: | .venv/.run
 	@echo "installing PyAirbyte, which ships source-smoke-test, into $(@D)"
 	scripts/venv.sh --python '>=3.10,<3.13' $(@D) airbyte
+	touch $@
+
+# The oldest releases that pyproject.toml allows, as far as there are wheels, and no pandas: users of 3.x have numpy 1.
+$(OLDEST)/.ready: | .venv/.run
+	@echo "installing numpy 1.26 and pyarrow 19 into $(@D)"
+	PYTHON=$(CURDIR)/.venv/bin/python scripts/venv.sh $(@D) 'numpy==1.26.*; python_version < "3.13"' \
+		'pyarrow==19.*; python_version < "3.13"' numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle
 	touch $@
 
 $(WHEELS)/.ready:

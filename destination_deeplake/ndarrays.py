@@ -40,10 +40,18 @@ def numbers_of(array: pa.Array) -> NDArray[Any]:
     if pa.types.is_boolean(array.type):
         bits = np.unpackbits(np.frombuffer(array.buffers()[1], np.uint8), bitorder="little")
         return bits[array.offset : array.offset + len(array)].view(np.bool_)
-    dtype: np.dtype[Any] = np.dtype(array.type.to_pandas_dtype())
+    dtype = _dtype_of(array.type)
     if not len(array):
         return np.empty(0, dtype)
     return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
+
+
+def _dtype_of(kind: pa.DataType) -> np.dtype[Any]:
+    """Return the dtype of numbers and moments; pyarrow's own function imports pandas, which need not be there."""
+    if pa.types.is_timestamp(kind):
+        return np.dtype(f"M8[{kind.unit}]")
+    name = str(kind)
+    return np.dtype({"halffloat": "float16", "float": "float32", "double": "float64"}.get(name, name))
 
 
 def _bits(flags: NDArray[np.bool_]) -> pa.Buffer:

@@ -19,6 +19,13 @@ except ImportError as error:
 
 from typing import TYPE_CHECKING
 
+from numpy import __version__ as _numpy_version
+
+if _numpy_version.startswith("1."):
+    from lakebed.old_numpy import check_pyarrow as _check_pyarrow
+
+    _check_pyarrow(_numpy_version)
+
 from lakebed import config, errors, random
 from lakebed.api import (
     connect,

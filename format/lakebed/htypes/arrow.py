@@ -187,13 +187,19 @@ def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
     return ArrowColumn(_string_block(array, nulls, b"{}"), nulls)
 
 
+def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
+    """Return the dtype of the values of an Arrow type of integers, floats or booleans.
+
+    ``to_pandas_dtype`` imports pandas, which need not be there, in every release of pyarrow before 26.
+    """
+    name = str(kind)
+    return np.dtype({"halffloat": "float16", "float": "float32", "double": "float64"}.get(name, name))
+
+
 def _plain_dtype(kind: pa.DataType) -> np.dtype[Any]:
     """Return the dtype that values of a primitive type are stored with: dates and times as their integers."""
-    if pa.types.is_boolean(kind):
-        return np.dtype(np.bool_)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
-        return dtype
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return numpy_dtype(kind)
     if pa.types.is_temporal(kind) and kind.bit_width in (32, 64):
         return np.dtype(np.int32 if kind.bit_width == 32 else np.int64)
     raise TensorDtypeMismatchError(

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import lakebed
 from lakebed.described import Described
 from lakebed.errors import IngestionError, InvalidTensorNameError, LakebedError
+from lakebed.htypes.arrow import numpy_dtype
 from lakebed.importers.described_columns import as_described, described_column, described_columns
 from lakebed.importers.pictures import form_of
 from lakebed.importers.plan import Problem, TensorPlan, kept, media, tensor
@@ -452,7 +453,7 @@ def _tensor_of(
     inner = _innermost(kind)
     if inner is not None:
         is_embedding = pa.types.is_floating(inner) and pa.types.is_fixed_size_list(kind)
-        dtype = str(inner.to_pandas_dtype().__name__).rstrip("_")
+        dtype = numpy_dtype(inner).name
         htype = "embedding" if is_embedding or field.name in wishes.embeddings else None
         return "arrow", tensor(name, htype, dtype=dtype)
     return "json", tensor(name, "json", chunk_compression=_CHUNKS)

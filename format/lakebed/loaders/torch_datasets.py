@@ -102,7 +102,8 @@ class TorchRows(Dataset):  # type: ignore[misc]
     """Samples by number, for samplers of PyTorch; see ``Dataset.torch_dataset``."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source.using(shuffle=False, distributed=False)
+        # Chance comes by the epoch; the seed is the same for all workers.
+        self._source = source.using(shuffle=False, distributed=False, seed=source.options.get("seed") or 0)
         self._length = len(self._source.samples(None))
         self._loader: Any = None
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidOperationError
-from lakebed.htypes.arrow import null_rows
+from lakebed.htypes.arrow import null_rows, numpy_dtype
 from lakebed.reading.arrow import arrow_column, arrow_type, number_array, taken_column
 from lakebed.reading.scan import ColumnScan
 
@@ -158,7 +158,7 @@ def _integers(array: pa.Array) -> NDArray[np.int64]:
     """Return the values of an array of integers, whatever nulls hide; read from the buffer, see `null_rows`."""
     if not len(array):
         return np.empty(0, np.int64)
-    dtype: np.dtype[Any] = np.dtype(array.type.to_pandas_dtype())
+    dtype: np.dtype[Any] = numpy_dtype(array.type)
     values = np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
     return values.astype(np.int64)
 

@@ -246,7 +246,9 @@ def arrow_lists(values: Any, meta: TensorMeta) -> list[Any]:
         return rows
     shape = (0,) * levels
     if meta.dtype is None:
-        dtype = np.dtype(kind.to_pandas_dtype())
+        from lakebed.htypes.arrow import numpy_dtype
+
+        dtype = numpy_dtype(kind)
         return [None if row is None else [_as_array(item, dtype, shape) for item in row] for row in rows]
     name = htype_named(meta.htype).name
     if name not in ("generic", *BOXES) or len(meta.max_shape) not in (0, levels):
