@@ -104,7 +104,8 @@ def ingest_coco(
     groups = {}
     for name in names:
         last = name.rpartition("/")[2]
-        groups[name] = given.get(last, last.rpartition(".")[0])
+        stem = last.rpartition(".")[0]
+        groups[name] = given.get(last) or given.get(stem, stem)
     params = dict(image_params or {})
     source = Source.of(images_directory, src_creds)
     plan = importer_of("coco").plan(

@@ -125,6 +125,13 @@ def _relation(words: Words, left: Expression, word: Token) -> Expression:
 
 
 def _in(words: Words, left: Expression, negated: bool, at: int) -> Expression:
+    if isinstance(left, syntax.Literal) and not words.is_operator(
+        "(", "["
+    ):  # 'cat' in labels, as in filters of 3.x
+        found: Expression = syntax.Call(
+            "CONTAINS", (expression(words, _RELATION + 1), left), False, False, at
+        )
+        return syntax.Unary("not", found, at) if negated else found
     words.expect_operator("(")
     if words.is_keyword("select", "with"):
         query = _query(words)

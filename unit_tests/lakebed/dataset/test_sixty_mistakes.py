@@ -184,9 +184,15 @@ def test_the_message_helps(ds: lakebed.Dataset, mistake: Call, words: str) -> No
     ]
 
 
+def _other_vector(ds: lakebed.Dataset) -> None:
+    for length in (3, 3, 2):  # by every way: the first row, one of its kind, one that is not
+        ds.emb.append(np.zeros(length))
+
+
 WARNED: list[tuple[Call, str]] = [
     (lambda ds: ds.lab.append(99), "has the names of 2 classes, and the label 99 is none of them"),
     (lambda ds: ds.box.append(np.ones((2, 5), "f4")), "has 4 numbers, and a sample has the shape (2, 5)"),
+    (_other_vector, "has 3 numbers, and a sample has the shape (2,), among which no search is possible"),
 ]
 
 
@@ -197,8 +203,11 @@ def test_what_is_taken_all_the_same_is_warned_of(ds: lakebed.Dataset, mistake: C
         mistake(ds)
 
 
-def test_a_new_class_is_told(ds: lakebed.Dataset, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_class_is_told(
+    ds: lakebed.Dataset, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As in 3.9.52; strict_labels=True refuses it."""
+    monkeypatch.setattr(lakebed.config, "TELL_NEW_CLASSES", True)  # a connector of this process turns it off
     ds.lab.append("girafe")
     assert capsys.readouterr().out == "'girafe' added to lab.info.class_names at index 2\n"
     ds.create_tensor("strict", htype="class_label", class_names=["giraffe"], strict_labels=True)

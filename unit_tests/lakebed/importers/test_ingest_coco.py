@@ -57,9 +57,9 @@ def test_one_file(files: tuple[Path, Path, Path]) -> None:
     assert not ds.commits
 
 
-def test_several_files_become_groups(files: tuple[Path, Path, Path]) -> None:
+@pytest.mark.parametrize("groups", [{"keypoints.json": "people"}, {"keypoints": "people"}])
+def test_several_files_become_groups(files: tuple[Path, Path, Path], groups: dict[str, str]) -> None:
     pictures, *annotations = files
-    groups = {"keypoints.json": "people"}
     ds = lakebed.ingest_coco(pictures, annotations, "mem://", file_to_group_mapping=groups, progressbar=False)
     assert set(ds.groups) == {"instances", "people"}
     assert ds.people.keypoints[1].numpy().ravel().tolist() == [1, 1, 2, 0, 0, 0]

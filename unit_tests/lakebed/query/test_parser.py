@@ -39,6 +39,8 @@ def test_queries_of_the_corpus_are_read_or_refused(case: dict[str, str]) -> None
         ("a BETWEEN 1 AND 2 AND b", "(a BETWEEN 1 AND 2) AND b"),
         ("a <> 1", "a != 1"),
         ("a = 010", "a == 8"),
+        ("'cat' IN a.b AND c", "CONTAINS(a.b, 'cat') AND c"),  # a filter of 3.x
+        ("3 NOT IN a", "NOT CONTAINS(a, 3)"),
         ("[1, .5, 1e3]", "ARRAY[1, 0.5, 1000.0]"),
         ('"a/b".c', '"a/b"."c"'),
     ],

@@ -34,6 +34,7 @@ from lakebed.native import headers
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.tensor import TensorDraft
 from lakebed.writing.early_chunks import Begin, EarlyChunk, EarlyChunks, EarlySample
+from lakebed.writing.encode.rows import row_length
 from lakebed.writing.encode.spec import TensorSpec
 from lakebed.writing.replace_samples import PAGE, Allocate, fresh, into_page
 
@@ -351,7 +352,7 @@ def _check_for(state: TensorState, room: Room, early: EarlyChunks | None) -> Che
     if state.info.get(STRICT) and not names:
         return None
     early = early if meta.sample_compression is None and meta.chunk_compression is None else None
-    return _Numbers(dtype, len(meta.max_shape), names, room, early, is_box=htype.name == "bbox", spec=spec)
+    return _Numbers(dtype, len(meta.max_shape), names, room, early, row_length(meta), spec=spec)
 
 
 def _check_for_files(meta: TensorMeta) -> Check | None:
@@ -413,8 +414,8 @@ def _checked_document(htype: str, dtype: str | None, value: Any, _: TensorDraft)
 class _Numbers:
     """Arrays of one dtype and rank; plain numbers in range where the rank is 1; labels that are known.
 
-    What has another dtype, and lists, are converted as the long way does, and kept if nothing speaks against it. Labels
-    without a name and boxes of other than four numbers, which are warned of, go the long way.
+    What has another dtype, and lists, are converted as the long way does, and kept if nothing speaks against it. What
+    is warned of goes the long way: labels without a name, boxes of other than four numbers, vectors of another length.
     """
 
     __slots__ = (
@@ -424,8 +425,8 @@ class _Numbers:
         "_early",
         "_fewest",
         "_high",
-        "_is_box",
         "_kind",
+        "_length",
         "_low",
         "_names",
         "_ndim",
@@ -441,14 +442,14 @@ class _Numbers:
         names: list[str],
         room: Room,
         early: EarlyChunks | None,
+        length: int,
         *,
-        is_box: bool,
         spec: TensorSpec,
     ) -> None:
         self._early = early
         self._dtype, self._ndim = dtype, ndim
         self._names = {name: number for number, name in enumerate(names)}
-        self._classes, self._is_box = len(names), is_box
+        self._classes, self._length = len(names), length
         # How values are converted; None: labels, whose numbers may have no name.
         self._by_value, self._pads = None if names else spec.by_value, spec.pads
         # Among single numbers an empty sample stands for none, and among arrays for itself: see `keep_absent`.
@@ -474,8 +475,8 @@ class _Numbers:
             fits = fits and self._fewest <= value.size and value.nbytes <= _LARGEST_ARRAY
             if fits and self._classes:
                 fits = not value.size or int(value.max()) < self._classes
-            if fits and self._is_box:
-                fits = value.shape[-1] in (0, 4)
+            if fits and self._length:
+                fits = value.shape[-1] in (0, self._length)
             return self._copied(value, tensor) if fits else self._converted(value)
         if kind is list:
             return self._labels(value) if self._classes else self._converted(value) if value else None
@@ -511,7 +512,7 @@ class _Numbers:
             return None
         if not self._fewest <= found.size or found.nbytes > _LARGEST:
             return None
-        if self._is_box and found.shape[-1] not in (0, 4):
+        if self._length and found.shape[-1] not in (0, self._length):
             return None
         return found.copy() if type(value) is np.ndarray and value.dtype == self._dtype else found
 

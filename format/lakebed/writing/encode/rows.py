@@ -56,8 +56,8 @@ def encode_rows(
             check_known(named or (), len(info.get("class_names") or ()), _largest(rows), meta.name)
         else:
             _warn_of_unnamed(rows, named, meta)
-    elif htype.name == "bbox":
-        _warn_of_odd_boxes(rows, meta)
+    elif htype.name in ("bbox", "embedding"):
+        _warn_of_other_lengths(rows, meta)
     files = not is_plain(meta.sample_compression)
     parts = encode_files(rows, meta) if files else encode_arrays(rows, meta, kinds)
     if changes and parts:
@@ -89,16 +89,26 @@ def _warn_of_unnamed(rows: Samples, names: Any, meta: TensorMeta) -> None:
         )
 
 
-def _warn_of_odd_boxes(rows: Samples, meta: TensorMeta) -> None:
+def row_length(meta: TensorMeta) -> int:
+    """Return how many numbers a box, or a vector of an embedding, has; 0 if that is not known, or any number."""
+    if meta.htype == "bbox":
+        return 4
+    is_one = meta.htype == "embedding" and meta.max_shape[-1:] == meta.min_shape[-1:] != ()
+    return meta.max_shape[-1] if is_one else 0
+
+
+def _warn_of_other_lengths(rows: Samples, meta: TensorMeta) -> None:
     shapes = (
         {rows.shape[1:]}
         if isinstance(rows, np.ndarray) and rows.dtype != object
         else set(map(np.shape, _first(rows)))
     )
-    odd = [shape for shape in shapes if shape and shape[-1] not in (0, 4)]
+    length = row_length(meta) or max((shape[-1] for shape in shapes if shape), default=0)
+    odd = [shape for shape in shapes if shape and shape[-1] not in (0, length)]
     if odd:
+        what, why = ("box", "") if meta.htype == "bbox" else ("vector", ", among which no search is possible")
         warnings.warn(
-            f"a box of tensor {meta.name!r} has 4 numbers, and a sample has the shape {odd[0]}",
+            f"a {what} of tensor {meta.name!r} has {length} numbers, and a sample has the shape {odd[0]}{why}",
             UnusualSampleWarning,
             stacklevel=2,
         )
