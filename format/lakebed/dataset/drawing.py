@@ -177,8 +177,11 @@ def _drawn(row: Dataset, name: str, tensors: Sequence[str] | None) -> Image:
 
 
 def _over(tensors: Mapping[str, Tensor], image: str) -> list[str]:
-    """Return what is drawn over an image: of its own group, if there is something."""
-    group = image.rpartition("/")[0]
+    """Return what is drawn over an image: of its own group, or of the first one that has boxes, or whatever has some.
+
+    An import of COCO has the image beside its groups, and beside them the split that it is of.
+    """
+    own = image.rpartition("/")[0]
     of = [
         name
         for name, tensor in tensors.items()
@@ -187,7 +190,14 @@ def _over(tensors: Mapping[str, Tensor], image: str) -> list[str]:
         and not tensor.is_sequence
         and not tensor.is_link
     ]
-    return [name for name in of if name.rpartition("/")[0] == group] or of
+    groups: dict[str, list[str]] = {}
+    for name in of:
+        groups.setdefault(name.rpartition("/")[0], []).append(name)
+    for htypes in (("bbox",), _DRAWN):
+        for group in sorted(groups, key=lambda group: group != own):
+            if any(tensors[name].base_htype in htypes for name in groups[group]):
+                return groups[group]
+    return groups.get(own) or of
 
 
 def _value(tensor: Tensor) -> Any:

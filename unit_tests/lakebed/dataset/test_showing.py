@@ -281,3 +281,30 @@ def test_thumbnails_come_from_a_stored_pyramid(htype: str, monkeypatch: pytest.M
     monkeypatch.setattr(lakebed.Tensor, "tobytes", lambda *_: pytest.fail("the whole sample was read"))
     monkeypatch.setattr(showing, "_MOST_PIXELS", 40_000)
     assert showing._cell(ds.x[0], 100_000).startswith("<img ")
+
+
+def test_what_lies_in_groups_is_drawn_over_an_image_beside_them() -> None:
+    """As an import of COCO lays it out: a split beside the image is no reason to draw no boxes."""
+    ds = lakebed.empty("mem://")
+    with ds:
+        ds.create_tensor("image", htype="image", sample_compression="png")
+        ds.create_tensor("captions/words", htype="class_label", class_names=["a photo"])
+        ds.create_tensor("instances/bbox", htype="bbox")
+        ds.create_tensor("instances/label", htype="class_label", class_names=["cat"])
+        ds.create_tensor("people/bbox", htype="bbox")
+        ds.create_tensor("split", htype="class_label", class_names=["train"])
+        ds.append(
+            {
+                "image": np.zeros((60, 60, 3), np.uint8),
+                "captions/words": 0,
+                "instances/bbox": np.array([[5, 20, 30, 30]], np.float32),
+                "instances/label": [0],
+                "people/bbox": np.array([[50, 50, 5, 5]], np.float32),
+                "split": 0,
+            }
+        )
+    drawn = np.asarray(ds.plot(rows=1))
+    wanted = lakebed.show(ds[0], "image", ["instances/bbox", "instances/label"])
+    assert np.array_equal(drawn, np.asarray(wanted))
+    assert drawn[35, 5].any()
+    assert not drawn[52, 50].any()
