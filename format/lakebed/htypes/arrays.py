@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from os import PathLike
 from typing import Any
 
@@ -19,6 +20,10 @@ from lakebed.errors import (
 # Numbers, and the dates and times that NumPy counts in whole units.
 _KINDS = "biufcmM"
 _LARGEST = 16
+_NAMES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128", "datetime64[us]", "timedelta64[us]"),
+)
 
 
 def array_dtype(name: Any) -> np.dtype[Any]:
@@ -50,7 +55,10 @@ def _advice(name: Any) -> str:
         return " Texts have htype='text', and no dtype"
     if word in ("date", "datetime", "timestamp", "time"):
         return " Dates and times need no dtype: they are known by the first that is appended"
-    return " Values of Python have htype='json' or 'list'" if word in ("object", "dict", "list") else ""
+    if word in ("object", "dict", "list"):
+        return " Values of Python have htype='json' or 'list'"
+    near = get_close_matches(word, _NAMES, 1)
+    return f" Did you mean {near[0]!r}?" if near and near[0] != word else ""
 
 
 def cast(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from weakref import WeakValueDictionary
 
 from lakebed.dataclass import dataclass, field, replace
@@ -16,6 +17,7 @@ from lakebed.errors import (
     HistoryMissingError,
     KeyNotFound,
     LimitError,
+    StorageError,
 )
 from lakebed.storage.base import Storage, place_of, traits_of
 
@@ -102,6 +104,16 @@ def is_dataset(storage: Storage) -> bool:
     return any(key.endswith("/tensor_meta.json") for key, _ in storage.list())
 
 
+def _instead(storage: Storage) -> str:
+    """Return what to do where no dataset is: with what else lies there."""
+    if Path(storage.url).is_file():
+        return "It is a file: lakebed.read(path) reads one, lakebed.import_from('auto', path, dest) imports a table."
+    with suppress(StorageError):
+        if next(iter(storage.list()), None) is not None:
+            return "Other files are there: lakebed.import_from('auto', path, dest) makes a dataset of them."
+    return "Check the path, or create one with lakebed.empty()."
+
+
 @contextmanager
 def _reading(storage: Storage) -> Iterator[None]:
     """Say of which dataset the version tree is missing or damaged."""
@@ -114,7 +126,7 @@ def _reading(storage: Storage) -> Iterator[None]:
                 dataset=storage.url,
             ) from None
         raise DatasetNotFoundError(
-            f"A dataset does not exist at {storage.url}. Check the path, or create one with lakebed.empty()."
+            f"A dataset does not exist at {storage.url}. {_instead(storage)}"
         ) from None
     except FormatError as error:
         raise DatasetCorruptError(

@@ -150,6 +150,12 @@ MISTAKES: list[tuple[Call, str]] = [
     # places
     (lambda _: lakebed.empty("stored"), "use overwrite=True. To open it, use lakebed.load()"),
     (lambda _: lakebed.empty("mine"), "holds other files (letter.txt) and no dataset"),
+    (lambda _: lakebed.load(__file__), "It is a file: lakebed.read(path) reads one"),
+    (
+        lambda _: lakebed.load(Path(__file__).parent),
+        "Other files are there: lakebed.import_from('auto', path, dest)",
+    ),
+    (lambda ds: ds.create_tensor("odd", dtype="float23"), "Did you mean 'float32'?"),
     (lambda _: lakebed.load("nowhere"), "Check the path, or create one with lakebed.empty()"),
     (lambda _: lakebed.load("stored@nope"), "Address nope not found"),
     (
