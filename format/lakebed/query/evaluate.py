@@ -30,11 +30,9 @@ from lakebed.query.columns import (
     Constant,
     Mask,
     Numbers,
-    Ragged,
     Rows,
     collect,
     concatenated,
-    either,
     flags,
     row,
     rows,
@@ -158,14 +156,8 @@ def _logic(node: Logic, scope: Scope) -> Column:
 
 
 def missing(node: Bound, scope: Scope) -> Mask:
-    """Tell of each row whether a value is missing; of what is computed also whether it is an array without anything."""
-    column = evaluate(node, scope)
-    found = column.missing
-    if not isinstance(node, Input):
-        if isinstance(column, Ragged):
-            found = either(found, column.sizes == 0)
-        elif isinstance(column, Numbers) and column.values[:1].size == 0:
-            found = np.ones(len(column), np.bool_)
+    """Tell of each row whether a value is missing; an array without anything is there."""
+    found = evaluate(node, scope).missing
     return np.zeros(scope.count, np.bool_) if found is None else found
 
 

@@ -20,6 +20,9 @@ from lakebed.query.columns import (
     Ragged,
     Texts,
     by_row,
+    collect,
+    rows,
+    take,
     without_value,
 )
 
@@ -45,6 +48,14 @@ def reduced(name: str, column: Column, axis: int | None = None) -> Column:
     QueryError
         If the samples have no such axis, or are no numbers.
     """
+    if axis is not None and isinstance(column, Ragged | Numbers) and column.missing is not None:
+        present = np.flatnonzero(~column.missing)  # of the others nobody knows the axes
+        values: list[Any] = [None] * len(column)
+        for row, value in zip(
+            present.tolist(), rows(_reduced(name, take(column, present), axis)), strict=True
+        ):
+            values[row] = value
+        return collect(values)
     found = _reduced(name, column, axis)
     if name not in _OF_SOMETHING or axis is not None or not isinstance(column, Ragged | Numbers):
         return found
@@ -59,13 +70,20 @@ def _reduced(name: str, column: Column, axis: int | None) -> Column:
     with np.errstate(all="ignore"):
 
         def of_one(value: Any) -> Any:
+            if value is None and axis is not None:
+                return None
             array = _array(value)
-            has_none = array.size == 0 and axis is None and name in _OF_SOMETHING
-            return None if has_none else whole(array, axis)
+            return None if name in _OF_SOMETHING and _has_none(array, axis) else whole(array, axis)
 
         if isinstance(column, Constant):
             return Constant(of_one(column.value), column.count)
         if isinstance(column, Numbers) and column.missing is None:
+            if (
+                axis is not None
+                and name in _OF_SOMETHING
+                and _has_none(np.empty(column.values.shape[1:]), axis)
+            ):
+                return Constant(None, len(column))
             return Numbers(_of_even(name, whole, column.values, axis))
         if isinstance(column, Numbers) and axis is None:
             values = np.asarray(_of_even(name, whole, column.values, None)).copy()
@@ -77,6 +95,13 @@ def _reduced(name: str, column: Column, axis: int | None) -> Column:
             if found is not None:
                 return Numbers(found)
         return by_row(len(column), of_one, [column], name)
+
+
+def _has_none(array: NDArray[Any], axis: int | None) -> bool:
+    """Tell whether there are no values, along an axis where one is given."""
+    if axis is None or not -array.ndim <= axis < array.ndim:
+        return array.size == 0 and axis is None
+    return bool(array.shape[axis] == 0)
 
 
 def _array(value: Any) -> NDArray[Any]:

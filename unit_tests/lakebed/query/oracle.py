@@ -11,6 +11,7 @@ import fnmatch
 import math
 import operator
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -453,7 +454,8 @@ class Statements:
             (f"{a.tql} {sign} {value}", lambda v: len(v) and compared(v, value).all()),
             (f"CONTAINS({a.tql}, {value})", lambda v: value in v),
             (f"ANY({a.tql} IN ({value}, 2))", lambda v: np.isin(v, [value, 2]).any()),
-            (f"{a.tql} IS NULL", lambda v: v.size == 0 and a.tql not in ("rag", "box", "arr")),
+            # An array without anything is there; a row of boxes behind the end is not.
+            (f"{a.tql} IS NULL", lambda v: v.size == 0 and bool(re.fullmatch(r"box\[-?\d+\]", a.tql))),
         ]
         text, function = self.chance.choice(ways)
         return Said(text, lambda row: bool(function(a.py(row))))

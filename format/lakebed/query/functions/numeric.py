@@ -27,6 +27,7 @@ from lakebed.query.columns import (
     rows,
     strings,
     truth,
+    without_value,
 )
 from lakebed.query.elementwise import arithmetic, compare, mapped, on_numbers, wide
 from lakebed.query.exact import joint
@@ -135,19 +136,22 @@ def _sorted(given: Given) -> Column:
 
 
 def _unique(given: Given) -> Column:
-    return by_row(
-        given.count,
-        lambda v: sorted(set(v)) if isinstance(v, list) else np.unique(v),
-        given.columns,
-        "UNIQUE",
+    return _by_row_if_there(
+        given, lambda v: sorted(set(v)) if isinstance(v, list) else np.unique(v), "UNIQUE"
     )
+
+
+def _by_row_if_there(given: Given, function: Any, name: str) -> Column:
+    """Compute row by row; what is missing stays so."""
+    found, missing = by_row(given.count, function, given.columns, name), given.columns[0].missing
+    return found if missing is None else without_value(found, missing)
 
 
 def _flat(given: Given) -> Column:
     column = given.columns[0]
     if isinstance(column, Numbers) and column.missing is None:
         return Numbers(column.values.reshape(len(column), -1) if len(column) else column.values.reshape(0, 0))
-    return by_row(given.count, lambda v: np.asarray(v).reshape(-1), given.columns, "FLATTEN")
+    return _by_row_if_there(given, lambda v: np.asarray(v).reshape(-1), "FLATTEN")
 
 
 def _extreme(name: str, function: Any) -> Function:
