@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -79,6 +80,13 @@ def test_tables_have_the_same_nulls(ds: lakebed.Dataset, values: list[str | None
     for table in (ds.to_arrow(), ds.query("SELECT t, a").to_arrow()):
         assert table["t"].is_null().to_pylist() == expected
         assert table["a"].is_null().to_pylist() == expected
+
+
+def test_duckdb_tells_them_apart(ds: lakebed.Dataset, values: list[str | None]) -> None:
+    asked = ("t IS NULL", "t = ''", "a IS NULL", "len(a) = 0")
+    told = ", ".join(f"count(*) FILTER ({condition})" for condition in asked)
+    nulls, empty = values.count(None), values.count("")
+    assert duckdb.sql(f"SELECT {told} FROM ds").fetchall() == [(nulls, empty, nulls, empty)]
 
 
 # -- functions of all values, of rows and of groups ------------------------------------------------------------------
