@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from lakebed.codecs.sample import Sample
 from lakebed.importers.pictures import Pictures
 from lakebed.importers.plan import columns_of_rows, kept
 from lakebed.importers.registry import Importer
@@ -160,8 +161,11 @@ def _looked_at(
     count = len(next(iter(columns.values())))
     out: set[int] = set()
     for name in pictures.kinds.keys() & columns.keys():
-        values = columns[name]
+        values, suffixes, may_lose = columns[name], pictures.suffixes(name), not pictures.lossless
         for row, value in enumerate(values if isinstance(values, list) else ()):
+            if type(value) is Sample and (path := value.unread_path) is not None and path.endswith(suffixes):
+                value.may_lose = may_lose  # as nearly all are
+                continue
             for told in pictures.look({name: value}, partial(place, row)):
                 yield told
                 if not told.is_change:

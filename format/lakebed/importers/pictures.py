@@ -151,6 +151,14 @@ class Pictures:
         }
         return cls(kinds, lossless)
 
+    def suffixes(self, name: str) -> tuple[str, ...]:
+        """Return the ends of names of files of a tensor's kind, of which nothing need be read."""
+        kind = self.kinds[name]
+        if kind in _SEVERAL:
+            return ()
+        known = [suffix for suffix, of in IMAGE_KINDS.items() if of == kind]
+        return (*known, *map(str.upper, known))
+
     def look(self, row: Mapping[str, Any], where: Callable[[], str]) -> Iterator[Skipped]:
         """Look at the pictures of a row: yield what changes in them, or that the row is left out."""
         for name, kind in self.kinds.items():

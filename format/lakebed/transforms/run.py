@@ -333,15 +333,15 @@ class _Run:
                 parts = []
                 self._before_publish()
                 self._commit(done)
-        if not self._report.rows and self._report.skipped_rows:
+        may_be_none = self._options.skip_ok or self._options.read_only_ok
+        failed = (
+            self._report.errors and self._report.skipped < self._report.items
+        )  # of a batch, all items are one
+        if not self._report.rows and (self._report.skipped_rows or (failed and not may_be_none)):
             raise AllSamplesSkippedError(
                 f"All rows were left out during the transform. The first: {self._report.errors[0].cause}"
             )
-        if (
-            not self._report.rows
-            and self._report.items > self._report.skipped
-            and not (self._options.skip_ok or self._options.read_only_ok)
-        ):
+        if not self._report.rows and self._report.items > self._report.skipped and not may_be_none:
             raise TransformError(
                 "Transform failed: no item became a row. If you want to do this, pass skip_ok=True to the eval method."
             ) from TensorMismatchError(

@@ -630,3 +630,15 @@ def test_a_bad_row_costs_itself_or_its_item(cache_size: float, is_apart: bool) -
         assert (report.skipped, report.skipped_rows, report.rows) == (1, 0, 80)
     assert [int(value[0]) for value in ds.x.numpy(aslist=True)] == good
     assert len(ds) == report.rows
+
+
+def test_batches_that_all_fail_say_why() -> None:
+    """A batch that fails is one item that is left out, and its items are no rows: the cause is told all the same."""
+    made = lakebed.empty("mem://batches-that-fail", overwrite=True)
+    made.create_tensor("x", dtype="int64")
+
+    def fail(_: Any) -> Any:
+        raise KeyError("oops")
+
+    with pytest.raises(AllSamplesSkippedError, match="KeyError: 'oops'"):
+        lakebed.transform(fail, list(range(10)), made, batch_size=5, ignore_errors=True, progressbar=False)
