@@ -328,6 +328,9 @@ class LoaderMethods(DatasetBase):
 
         if isinstance(transform, Mapping):
             tensors = [name for name in transform if name != "index"]
+        elif tensors is not None and "index" in tensors and "index" not in self:  # type: ignore[operator]
+            # As in 3.x: no tensor, but the number of the row.
+            tensors, settings["return_index"] = [name for name in tensors if name != "index"], True
         table = self._table(self._shown(self._session.schema()) if tensors is None else tensors)
         return source_of(table, self._unselected, transform, transform_kwargs, decode_method, **settings)
 

@@ -251,3 +251,9 @@ def test_operations_of_a_transform_by_tensor_are_made_while_images_are_decoded(
 
     called = list(base.transform({"photo": [crop, negative], "number": None}))
     assert all(np.array_equal(-b["photo"], photos) for b, (photos, _) in zip(called, expected, strict=True))
+
+
+def test_the_number_of_the_row_is_asked_for_by_name(ds: lakebed.Dataset) -> None:
+    """As in scripts of 3.x."""
+    source = ds._source(["x", "index"], None, None, None, return_index=False)
+    assert (list(source.rows.names), source.sample.with_index) == (["x"], True)
