@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError, NotFoundError
 from lakebed.htypes.rle import decode_rle
+from lakebed.importers import shares
 from lakebed.importers.json_index import JsonFile
 from lakebed.importers.plan import TensorPlan, tensor
 from lakebed.importers.source import Source
@@ -63,12 +64,6 @@ class Reader:
     is_panoptic: bool
     masks: str
 
-
-MOSTLY = 0.66
-"""Share of the annotations whose values decide what a tensor holds; the others have no value there, or are left out."""
-
-NEARLY_ALL = 0.95
-"""The same for whole numbers, which have no value that stands for none: annotations without one are left out."""
 
 # What values of keys are, by the letters of JSON values; the rest is "other".
 KINDS: Mapping[int, str] = {ord("i"): "int", ord("f"): "float", ord("s"): "text"}
@@ -157,8 +152,8 @@ def tensors_of(
     for key in keys:
         of = kind.keys.get(key, {})
 
-        def mostly(*kinds: str, of: Mapping[str, int] = of, share: float = MOSTLY) -> bool:
-            return 0 < share * looked <= sum(of.get(one, 0) for one in kinds)
+        def mostly(*kinds: str, of: Mapping[str, int] = of, share: float = shares.MOSTLY) -> bool:
+            return shares.mostly(sum(of.get(one, 0) for one in kinds), looked, share)
 
         if key in ignore or (key == "image_id" and dedicated):
             continue
@@ -183,7 +178,9 @@ def tensors_of(
             )
         elif key == "caption" and mostly("text"):
             add(key, htype="sequence[text]")
-        elif "float" not in of and mostly("int", share=MOSTLY if key == "iscrowd" else NEARLY_ALL):
+        elif "float" not in of and mostly(
+            "int", share=shares.MOSTLY if key == "iscrowd" else shares.NEARLY_ALL
+        ):
             dtypes[key] = "int64"
             add(key, dtype="int64")
         elif "float" in of and mostly("int", "float"):
