@@ -82,12 +82,12 @@ def look(kind: Kind, file: JsonFile, most: int) -> None:
     """Note which keys the first annotations of a file have, and what they hold."""
     array = file.arrays["annotations"]
     counts = np.bincount(array.numbers[:most], minlength=len(array.shapes)).tolist()
-    shapes = [(shape, count) for shape, count in zip(array.shapes, counts, strict=True) if count]
-    kind.looked += sum(count for _, count in shapes)
-    for shape, count in shapes:
+    shapes = [(number, one) for number, one in enumerate(zip(array.shapes, counts, strict=True)) if one[1]]
+    kind.looked += sum(counts)
+    for number, (shape, count) in shapes:
         for key, of in zip(*shape, strict=True):
             if key == "segmentation":
-                kind.has_rle |= of == _OBJECT
+                kind.has_rle |= of == _OBJECT and _has_mask(file, number, most)
                 kind.has_polygons |= of in _LISTS
                 kind.keys.setdefault(key, {})
             elif key != "segments_info":
@@ -100,6 +100,12 @@ def look(kind: Kind, file: JsonFile, most: int) -> None:
 def _count(kind: Kind, key: str, of: str, count: int = 1) -> None:
     known = kind.keys.setdefault(key, {})
     known[of] = known.get(of, 0) + count
+
+
+def _has_mask(file: JsonFile, shape: int, most: int) -> bool:
+    """Whether one of the first annotations of a shape has a mask: an object alone may be anything."""
+    numbers = np.flatnonzero(file.arrays["annotations"].numbers[:most] == shape)[:_TOGETHER]
+    return any("counts" in one["segmentation"] for one in file.elements("annotations", numbers))
 
 
 def _look_at_segments(kind: Kind, file: JsonFile, most: int) -> None:
@@ -310,13 +316,13 @@ def _mended(
     for key in reader.names:
         value = one.get(key)
         if key == "bbox":
-            if type(value) is not list or len(value) != 4 or not all(type(n) in (int, float) for n in value):
+            if type(value) is not list or len(value) != 4 or not all(map(_is_number, value)):
                 raise ValueError(f"bbox is {_shown(one, key)}, and not four numbers")
         elif key == "category_id" and key not in reader.dtypes:
             if not _is_number(value) or value not in reader.labels:
                 raise ValueError(f"category_id {_shown(one, key)} is none of the categories'")
         elif key == "keypoints":
-            if type(value) is not list or len(value) % 3 or not all(type(n) in (int, float) for n in value):
+            if type(value) is not list or len(value) % 3 or not all(map(_is_number, value)):
                 raise ValueError(f"keypoints is {_shown(one, key)}, and no numbers in threes")
             if reader.dtypes[key] == "int32" and any(n != int(n) or abs(n) >= 1 << 31 for n in value):
                 raise ValueError(f"keypoints is {_shown(one, key)}, and the others are whole numbers")
@@ -359,9 +365,8 @@ def _outline_of(value: Any, size: tuple[int, int], reader: Reader) -> Any:
     LakebedError, LookupError, TypeError, ValueError
         If it is neither.
     """
-    if type(value) is dict:
-        if "rle_mask" in reader.names:
-            decode_rle(value, size)
+    if type(value) is dict and "rle_mask" in reader.names:
+        decode_rle(value, size)
         return value
     if type(value) is not list:
         raise ValueError(f"it is {str(value)[:80]}, and neither polygons nor a mask")

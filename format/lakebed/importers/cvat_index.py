@@ -130,7 +130,8 @@ class _Scan:
         if self._is_wanted():
             self._open = (self.parser.CurrentByteIndex, attributes)
         if len(path) == 3 and path[1] in ("image", "track") and tag in (*SHAPES, "tag"):
-            self.found.kinds.add(tag)
+            if tag != "tag" or attributes.get("label", "").strip():
+                self.found.kinds.add(tag)
             if "label" in attributes:
                 self.found.labels[attributes["label"]] = None
 

@@ -363,7 +363,7 @@ def _take(reader: Reader, words: Sequence[str], found: Objects) -> str | None:
 
 def _number(word: str) -> float:
     try:
-        found = float(word)
+        found = float(word.replace("_", "x"))  # 1_0 is a number in Python alone
     except ValueError:
         raise ValueError(f"{word[:40]!r} is no number") from None
     if not math.isfinite(found):
