@@ -110,13 +110,11 @@ def plan(
     images = Images(source)
     found = only or source.with_suffix(".json")
     names = only or [name for name in found if _looks_like_labelme(source, name)]
+    if names and not only:  # a file that is cut off, or empty, looks like nothing
+        names = [name for name in found if name in {*names} or _image_beside(name, images) is not None]
     if not names:
         raise IngestionError(f"{source.shown} has no JSON files of LabelMe")
-    problems = [
-        Problem(name, "it is no file of LabelMe", 0)
-        for name in found
-        if name not in {*names} and _image_beside(name, images) is not None
-    ]
+    problems: list[Problem] = []
     rows_of: dict[str, _Row] = {}
     kinds: list[str] = []
     labels: set[str] = set()
@@ -126,6 +124,8 @@ def plan(
         if isinstance(seen, LakebedError):
             problems.append(Problem(name, str(seen)))
             unreadable.add(_image_beside(name, images))
+        elif seen is None:
+            problems.append(Problem(name, "it is no file of LabelMe", 0))
         elif seen.image is None and (not seen.inside or link):
             problems.append(Problem(name, "its image is missing"))
         elif seen.image is not None and seen.image in rows_of:
@@ -175,6 +175,7 @@ def rows(item: _Row, context: _Context) -> Iterator[Any]:
         elif content is not None:
             made["images"] = lakebed.read(_decoded(content, str(item.annotation)))
         if content is not None:
+            _check(content, str(item.annotation))
             for at, shape in enumerate(content["shapes"], 1):
                 objects.add(f"{item.annotation} shape {at}", partial(_object, shape))
             made.update(values_of(objects.found, polygons=True))
@@ -200,7 +201,7 @@ def _looks_like_labelme(source: Source, name: str) -> bool:
     return b'"imageData"' in head or (b'"shapes"' in head and any(key in head for key in _KEYS))
 
 
-def _is_of_another_name(look: tuple[str, _Seen | LakebedError]) -> bool:
+def _is_of_another_name(look: tuple[str, _Seen | LakebedError | None]) -> bool:
     """Whether a file names an image of another name, which may have a file of its own name."""
     name, seen = look
     return isinstance(seen, _Seen) and seen.image is not None and stem_of(seen.image) != stem_of(name)
@@ -210,9 +211,12 @@ def _image_beside(name: str, images: Images) -> str | None:
     return images.of_stem(stem_of(name), name.rpartition("/")[0], ("images", "data"))
 
 
-def _look(source: Source, name: str, images: Images) -> _Seen:
-    """Return what a file says of its image: the name of the file, or what kind is inside."""
+def _look(source: Source, name: str, images: Images) -> _Seen | None:
+    """Return what a file says of its image: the name of the file, or what kind is inside; None of another format."""
     content = _content(source, name)
+    if "shapes" not in content:
+        return None
+    _check(content, name)
     folder = name.rpartition("/")[0]
     path = content.get("imagePath")
     image = images.named(path, [folder]) if isinstance(path, str) and path else None
@@ -242,9 +246,12 @@ def _content(source: Source, name: str) -> dict[str, Any]:
         content = json.loads(source.read(name))
     except (ValueError, RecursionError) as error:
         raise IngestionError(f"{name} is no JSON: {error}") from error
-    if not isinstance(content, dict) or not isinstance(content.get("shapes"), list):
+    return content if isinstance(content, dict) else {}
+
+
+def _check(content: dict[str, Any], name: str) -> None:
+    if not isinstance(content.get("shapes"), list):
         raise IngestionError(f"{name} has no list of shapes")
-    return content
 
 
 def _decoded(content: dict[str, Any], name: str) -> bytes:

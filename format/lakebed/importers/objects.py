@@ -164,15 +164,16 @@ def number_of(value: Any, name: str) -> float:
     ValueError
         If it is none, or not finite.
     """
-    if value is None or (isinstance(value, str) and not value.strip()):
-        raise ValueError(f"its {name} is missing")
-    try:
-        if isinstance(value, int | float | str) and type(value) is not bool and "_" not in str(value):
+    found = math.nan
+    if type(value) in (int, float) or (type(value) is str and "_" not in value):  # 1_0 is one in Python alone
+        try:
             found = float(value)
-            if math.isfinite(found):
-                return found
-    except (ValueError, OverflowError):
-        pass
+        except (ValueError, OverflowError):
+            found = math.nan
+    if math.isfinite(found):
+        return found
+    if value is None or (type(value) is str and not value.strip()):
+        raise ValueError(f"its {name} is missing")
     raise ValueError(f"its {name} is {str(value)[:80]!r}, and no number")
 
 
