@@ -238,7 +238,8 @@ def track(frame: str, label: str = "cat") -> str:
 
 
 def video(*tracks: str) -> str:
-    return f"<annotations><version>1.1</version>{''.join(tracks)}</annotations>"
+    size = "<meta><task><original_size><width>40</width><height>30</height></original_size></task></meta>"
+    return f"<annotations><version>1.1</version>{size}{''.join(tracks)}</annotations>"
 
 
 FRAME = "images/frame_000000.jpg"
@@ -269,11 +270,13 @@ CVAT = [
     Case("a picture that is not there", {"a.xml": cvat(BOX).replace("</annotations>", '<image name="9.jpg"/></annotations>')}, {"1.jpg": CAT}, "9.jpg & missing"),
     Case("a picture that is there twice", {"a.xml": cvat(BOX).replace("</annotations>", f'<image name="1.jpg">{BOX}</image></annotations>')}, {"1.jpg": CAT}, "1.jpg & listed twice"),
     Case("no shapes", {"a.xml": cvat()}, {"1.jpg": ""}),
+    Case("an empty file beside", {"a.xml": cvat(BOX), "b.xml": ""}, {"1.jpg": CAT}, "2.jpg & no XML file lists", "2.jpg"),
     Case("one of two files is cut off", {"a.xml": cvat(BOX), "b.xml": cvat(BOX, image='name="2.jpg"')[:-9]}, {"1.jpg": CAT}, "b.xml & no XML", "2.jpg"),
     Case("a frame that is a float", {"a.xml": video(track("0.0"))}, {FRAME: CAT}),
     Case("a frame that is none", {"a.xml": video(track("x"), track("0"))}, {FRAME: CAT}, "a.xml line 1 & frame of a shape of track 0 is 'x'"),
     Case("a frame below zero", {"a.xml": video(track("-1"), track("0"))}, {FRAME: CAT}, "a.xml line 1 & '-1'"),
     Case("a track without a label", {"a.xml": video(track("0", ""), track("0"))}, {FRAME: CAT}, "track 0 & no class"),
+    Case("a mask of a track", {"a.xml": video('<track id="0" label="cat"><mask frame="0" rle="1,3" left="1" top="2" width="2" height="2"/></track>')}, {FRAME: CAT}),
     Case("outside as a word", {"a.xml": video(track("0"), track("0").replace('outside="0"', 'outside="True"'))}, {FRAME: CAT}, "1 shapes of tracks are outside"),
 ]  # fmt: skip
 

@@ -61,11 +61,12 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Context:
-    """What workers know."""
+    """What workers know; of each file of a video (height, width) of its frames."""
 
     media: Media
     annotations: Source
     tensors: tuple[str, ...]
+    sizes: Mapping[str, tuple[str | None, str | None]]
 
 
 def recognise(source: Source) -> str | None:
@@ -103,7 +104,8 @@ def plan(
     if not names:
         raise IngestionError(f"{source.shown} has no XML files of CVAT")
     pictures = _pictures_of(source, images)
-    planner = _Planner(source, Images(pictures))
+    listed = Images(pictures)
+    planner = _Planner(source, listed)
     for name in names:
         try:
             planner.take(name)
@@ -113,6 +115,12 @@ def plan(
             planner.problems.append(Problem(name, str(error)))
     items, splits = planner.items()
     used = [item.image for item in items if item.image is not None]
+    unlisted = sorted({*listed.names} - {*used})
+    if (
+        unlisted and source.is_folder and not planner.has_tracks
+    ):  # of a video, frames without shapes have no row
+        reason = f"{len(unlisted):,} images that no XML file lists are not imported"
+        planner.problems.append(Problem(unlisted[0], reason, 0))
     compression = kind_of_images(pictures, used, compression, None if link else planner.problems)
     tensors = [
         media("images", "image", compression=compression, link=link),
@@ -132,7 +140,7 @@ def plan(
         f"{len(items):,} images with CVAT annotations",
         tensors,
         items,
-        _Context(Media(pictures, link, creds_key), source, tuple(one.name for one in tensors)),
+        _Context(Media(pictures, link, creds_key), source, tuple(one.name for one in tensors), planner.sizes),
         rows=len(items),
         nbytes=sum(pictures.files[name] for name in used),
         splits=splits,
@@ -157,6 +165,7 @@ def rows(item: _Row, context: _Context) -> Iterator[Any]:
                 for at, child in enumerate(element, 1):
                     found.take(child, {}, f"{piece.file} image {item.name} element {at} ({child.tag[:40]})")
             else:
+                found.size = context.sizes.get(piece.file, found.size)
                 of = f"track {piece.track.get('id')} ({element.tag})"
                 found.take(element, piece.track, f"{piece.file} {item.name} {of}")
         made.update(found.values())
@@ -186,6 +195,8 @@ class _Planner:
         self.classes: list[str] = []
         self.labels: list[Any] = []
         self.meta: dict[str, Any] = {}
+        self.has_tracks = False
+        self.sizes: dict[str, tuple[str | None, str | None]] = {}
         self.kinds: set[str] = set()
 
     def take(self, name: str) -> None:
@@ -195,6 +206,9 @@ class _Planner:
         if found.meta is not None:
             meta = element_of(self._source, found.meta)
             self.meta[name] = plain(meta)
+            size = meta.find(".//original_size")
+            if size is not None:
+                self.sizes[name] = size.findtext("height"), size.findtext("width")
             for label in meta.iter("label"):
                 text = (label.findtext("name") or "").strip()
                 if text and text not in self.classes:
@@ -207,6 +221,7 @@ class _Planner:
             split = SPLITS.get(subset.lower(), "")
             self._add(split, attributes.get("name", ""), folder, [piece], missing=True)
         frames: dict[int, list[Piece]] = {}
+        self.has_tracks |= bool(found.shapes)
         for frame, piece in found.shapes:
             frames.setdefault(frame, []).append(piece)
         for frame in sorted(frames):

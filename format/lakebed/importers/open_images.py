@@ -217,7 +217,7 @@ def _tables(source: Source) -> list[_Table]:
         with source.open(name) as file:
             head = file.read(_HEAD_BYTES).partition(b"\n")[0].decode("utf-8-sig", "replace").strip()
         columns = tuple(_cells(head))
-        is_known = columns[0] == "ImageID" and "LabelName" in columns and "MaskPath" not in columns
+        is_known = columns[:1] == ("ImageID",) and "LabelName" in columns and "MaskPath" not in columns
         if is_known and len({*columns} & {*_SIDES}) in (0, 4):
             found.append(_Table(name, columns))
     return found
