@@ -188,7 +188,7 @@ LABELME = [
     Case("a byte order mark", {"1.json": "\ufeff" + labelme(shape())}, {"1.jpg": CAT}),
     Case("UTF-16", {"1.json": labelme(shape()).encode("utf-16"), "2.json": labelme(shape(), imagePath="2.jpg")}, {"1.jpg": CAT, "2.jpg": CAT}),
     Case("Latin-1 in place of UTF-8", {"1.json": labelme(shape(label="Käse")).encode("latin-1"), "2.json": labelme(shape(), imagePath="2.jpg")}, {"2.jpg": CAT}, "1.json & no JSON", "1.jpg"),
-    Case("NaN of pandas", {"1.json": labelme(shape(group_id=float("nan")), shape(points=[[float("nan"), 1]]))}, {"1.jpg": CAT}, "1.json shape 2 & nan"),
+    Case("NaN of pandas", {"1.json": labelme(shape(group_id=float("nan")), shape(points=[[float("nan"), 1]]))}, {"1.jpg": CAT}, "1.json shape 2 & not finite"),
     Case("a path of Windows", {"a/1.json": labelme(shape(), imagePath="..\\b\\1.jpg")}, {"b/1.jpg": CAT}),
     Case("a path of another machine", {"1.json": labelme(shape(), imagePath="/home/ann/photos/1.jpg")}, {"1.jpg": CAT}),
     Case("no image path", {"1.json": labelme(shape(), imagePath=None)}, {"1.jpg": CAT}),

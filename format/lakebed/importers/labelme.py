@@ -272,7 +272,13 @@ def _object(shape: Any) -> Object:
     if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 2 for one in given):
         told = str(given)[:80] if "points" in shape else "missing"
         raise ValueError(f"its points is {told}, and no list of pairs of numbers")
-    points = [(number_of(across, "point"), number_of(down, "point")) for across, down in given]
+    points = [
+        (
+            across if type(across) is float else number_of(across, "point"),
+            down if type(down) is float else number_of(down, "point"),
+        )
+        for across, down in given
+    ]
     box = None
     if shape.get("shape_type") == "circle":
         if len(points) != 2:

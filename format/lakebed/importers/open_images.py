@@ -43,6 +43,7 @@ _DOCUMENT_BYTES = 1 << 26
 _LINE_BYTES = 1 << 20
 _MOST_CLASSES = 100_000
 _SIDES = ("XMin", "YMin", "XMax", "YMax")
+_USED = {"ImageID", "LabelName", *_SIDES}  # columns that are no attributes
 _MID = re.compile(r"/[a-z]/[\w-]+")
 _SPLIT_OF_NAME = re.compile(r"(?:^|[-_/])(train|validation|val|test)(?=[-_/])")
 
@@ -386,16 +387,9 @@ def _label(line: str, table: _Table, names: Mapping[str, str]) -> tuple[str, dic
     ValueError
         If it has no class.
     """
-    cells = _cells(line)
-    extra = [cell for cell in cells[len(table.columns) :] if cell]
-    if extra:
-        raise ValueError(f"it has {len(cells)} columns, not {len(table.columns)}")
-    values = dict(zip(table.columns, cells, strict=False))
-    mid = values.get("LabelName", "")
-    if mid not in names:
-        raise ValueError(f"its LabelName is {mid[:40]!r}, and no class" if mid else "it has no class")
-    used = {"ImageID", "LabelName", *_SIDES}
-    return names[mid], {key: plain_number(value) for key, value in values.items() if key not in used}
+    values = _values(line, table)
+    label = _class_of(values, names)
+    return label, {key: plain_number(value) for key, value in values.items() if key not in _USED}
 
 
 def _object(line: str, table: _Table, names: Mapping[str, str]) -> Object:
@@ -406,8 +400,23 @@ def _object(line: str, table: _Table, names: Mapping[str, str]) -> Object:
     ValueError
         If it is none.
     """
-    label, attributes = _label(line, table, names)
-    values = dict(zip(table.columns, _cells(line), strict=False))
+    values = _values(line, table)
+    label = _class_of(values, names)
     box = [number_of(values.get(side), side) for side in _SIDES]
+    attributes = {key: plain_number(value) for key, value in values.items() if key not in _USED}
     wrong = [f"its {column} is missing" for column in table.columns[len(values) :]]
     return Object(label, box, attributes=attributes, wrong=wrong[:1])
+
+
+def _values(line: str, table: _Table) -> dict[str, str]:
+    cells = _cells(line)
+    if any(cells[len(table.columns) :]):
+        raise ValueError(f"it has {len(cells)} columns, not {len(table.columns)}")
+    return dict(zip(table.columns, cells, strict=False))
+
+
+def _class_of(values: Mapping[str, str], names: Mapping[str, str]) -> str:
+    mid = values.get("LabelName", "")
+    if mid not in names:
+        raise ValueError(f"its LabelName is {mid[:40]!r}, and no class" if mid else "it has no class")
+    return names[mid]

@@ -13,7 +13,7 @@ an XML file has nulls; one whose XML file cannot be read has no row, as nothing 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -324,30 +324,34 @@ def _document(source: Source, name: str) -> Element:
 
 def _object(one: Element) -> Object:
     wrong: list[str] = []
-    box = _first(one, "bndbox", wrong)
-    if box is None:
+    children = _children(one, ("name", "bndbox"), wrong)
+    if "bndbox" not in children:
         raise ValueError("it has no bndbox")
-    sides = [number_of(_text_of(_first(box, side, wrong)), side) for side in _SIDES]
+    box = _children(children["bndbox"], _SIDES, wrong)
+    sides = [number_of(_text_of(box, side), side) for side in _SIDES]
     attributes = Element("object", one.attrib)
     attributes.extend(child for child in one if child.tag not in ("name", "bndbox"))
     found = plain(attributes)
     parts = found.get("part") if isinstance(found, dict) else None
     if parts is not None:
         found["part"] = parts if isinstance(parts, list) else [parts]
-    label = _text_of(_first(one, "name", wrong))
-    return Object(label, sides, attributes=found if isinstance(found, dict) else {}, wrong=wrong)
+    return Object(
+        _text_of(children, "name"), sides, attributes=found if isinstance(found, dict) else {}, wrong=wrong
+    )
 
 
-def _first(one: Element, tag: str, wrong: list[str]) -> Element | None:
-    """Return the first child of a name; others that say something else are told."""
-    found = one.findall(tag)
-    if any(plain(other) != plain(found[0]) for other in found[1:]):
-        wrong.append(f"it has {len(found)} of {tag}, and the first is taken")
-    return found[0] if found else None
+def _children(one: Element, once: Sequence[str], wrong: list[str]) -> dict[str, Element]:
+    """Return children by name, of several the first; of those that are there once it is told if others differ."""
+    found: dict[str, Element] = {}
+    for child in one:
+        first = found.setdefault(child.tag, child)
+        if first is not child and child.tag in once and plain(child) != plain(first):
+            wrong.append(f"it has several of {child.tag}, and the first is taken")
+    return found
 
 
-def _text_of(element: Element | None) -> str:
-    return "" if element is None else (element.text or "").strip()
+def _text_of(children: Mapping[str, Element], tag: str) -> str:
+    return (children[tag].text or "").strip() if tag in children else ""
 
 
 def _image_level(root: Element) -> Any:
