@@ -83,7 +83,7 @@ def look(kind: Kind, file: JsonFile, most: int) -> None:
     array = file.arrays["annotations"]
     counts = np.bincount(array.numbers[:most], minlength=len(array.shapes)).tolist()
     shapes = [(number, one) for number, one in enumerate(zip(array.shapes, counts, strict=True)) if one[1]]
-    kind.looked += sum(counts)
+    kind.looked += sum(count for _, (shape, count) in shapes if shape.keys)
     for number, (shape, count) in shapes:
         for key, of in zip(*shape, strict=True):
             if key == "segmentation":
