@@ -32,9 +32,9 @@ class Case(NamedTuple):
     lost: str = ""  # other pictures that are there
 
 
-def jpeg() -> bytes:
+def picture(kind: str = "jpeg") -> bytes:
     held = io.BytesIO()
-    Image.new("RGB", (40, 30)).save(held, "jpeg")
+    Image.new("RGB", (40, 30)).save(held, kind)
     return held.getvalue()
 
 
@@ -67,7 +67,7 @@ def check(format_name: str, case: Case, root: Path) -> None:
     for name in [*case.rows, *case.lost.split()]:
         if name.lower().endswith(".jpg") and not {*"\\:"} & {*name} and not name.startswith("/"):
             (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_bytes(jpeg())
+            (root / name).write_bytes(picture())
     for name, content in case.files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(
@@ -178,7 +178,7 @@ def labelme(*shapes: Any, **more: Any) -> str:
     return json.dumps({**given, **more}, ensure_ascii=False)
 
 
-INSIDE = base64.b64encode(jpeg()).decode()
+INSIDE = base64.b64encode(picture()).decode()
 OLD = {"label": "cat", "line_color": None, "fill_color": None, "points": OUTLINE}
 
 LABELME = [
@@ -409,8 +409,19 @@ def coco_many(**changes: Any) -> dict[str, str | bytes]:
 
 
 TEN = ", ".join([CAT] * 10)
+SEGMENT = {key: value for key, value in ONE.items() if key != "image_id"}
+
+
+def panoptic(*segments: Any) -> dict[str, str | bytes]:
+    annotation = {"image_id": 7, "file_name": "1.png", "segments_info": list(segments)}
+    return {"panoptic_train/1.png": picture("png"), "panoptic_train.json": coco(annotation)["instances.json"]}
+
 
 COCO = [
+    Case("segments", panoptic(SEGMENT), {"1.jpg": CAT}),
+    Case("a segment without a category", panoptic(*[SEGMENT] * 9, {"id": 99, "bbox": [1, 2, 3, 4], "area": 1}), {"1.jpg": ", ".join([CAT] * 9)}, "1.jpg & annotation 99: category_id missing"),
+    Case("a segment whose box is empty", panoptic(*[SEGMENT] * 9, {**SEGMENT, "id": 99, "bbox": []}), {"1.jpg": ", ".join([CAT] * 9)}, "1.jpg & annotation 99: bbox is []"),
+    Case("a segment that is null", panoptic(*[SEGMENT] * 9, None), {"1.jpg": ", ".join([CAT] * 9)}, "1.jpg & None, and no object"),
     Case("empty segmentations, as of Roboflow", coco({**ONE, "segmentation": []}), {"1.jpg": CAT}),
     Case("no segmentation", coco(ONE), {"1.jpg": CAT}),
     Case("a flat outline, as of VIA", coco({**ONE, "segmentation": [1, 2, 3, 2, 3, 4]}), {"1.jpg": CAT}),

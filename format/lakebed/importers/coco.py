@@ -564,7 +564,14 @@ class _Planner:
             self._untold["annotations"] = self._untold.get("annotations", 0) + 1
 
     def _tell_problems(self) -> None:
-        unlisted = [name for name in sorted(self._unlisted) if kind_is_image(name)]
+        masks: set[str] = set()  # of panoptic segments, by the names of their pictures
+        if any(kind.segments for kind in self._kinds.values()):
+            masks = {stem_of(name) for rows in self._rows.values() for name in rows}
+        unlisted = [
+            name
+            for name in sorted(self._unlisted)
+            if kind_is_image(name) and not (name.endswith(".png") and stem_of(name) in masks)
+        ]
         if unlisted:
             self._problems.append(
                 Problem(

@@ -253,6 +253,7 @@ def values_of(
     whole: list[dict[str, Any]] = found
     if reader.is_panoptic:
         found, row = _segments(whole, reader, panoptic)
+        found = _usable(found, reader, size, told)
     else:
         found = whole = _usable(found, reader, size, told)
     name = reader.names
@@ -462,6 +463,9 @@ def _segments(
         return [], {}
     if len(found) > 1 or panoptic is None:
         raise IngestionError("a picture has one panoptic annotation")
+    for key, of in (("segments_info", list), ("file_name", str)):
+        if type(found[0].get(key)) is not of:
+            raise IngestionError(f"{_named(found[0])}: {key} is {_shown(found[0], key)}")
     pixels = panoptic.media(_png_of(panoptic, str(found[0]["file_name"]))).array.astype(np.uint32)
     ids = pixels[..., 0] + (pixels[..., 1] << 8) + (pixels[..., 2] << 16)
     return list(found[0]["segments_info"]), {reader.names["segment_ids"]: ids}
