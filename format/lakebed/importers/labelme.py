@@ -108,36 +108,11 @@ def plan(
     else:
         only = []
     images = Images(source)
-    found = only or source.with_suffix(".json")
-    names = only or [name for name in found if _looks_like_labelme(source, name)]
-    if names and not only:  # a file that is cut off, or empty, looks like nothing
-        names = [name for name in found if name in {*names} or _image_beside(name, images) is not None]
+    names = only or _names(source, images)
     if not names:
         raise IngestionError(f"{source.shown} has no JSON files of LabelMe")
     problems: list[Problem] = []
-    rows_of: dict[str, _Row] = {}
-    kinds: list[str] = []
-    labels: set[str] = set()
-    unreadable: set[str | None] = set()
-    looks = list(zip(names, each(source, names, lambda one: _look(source, one, images)), strict=True))
-    for name, seen in sorted(looks, key=_is_of_another_name):
-        if isinstance(seen, LakebedError):
-            problems.append(Problem(name, str(seen)))
-            unreadable.add(_image_beside(name, images))
-        elif seen is None:
-            problems.append(Problem(name, "it is no file of LabelMe", 0))
-        elif seen.image is None and (not seen.inside or link):
-            problems.append(Problem(name, "its image is missing"))
-        elif seen.image is not None and seen.image in rows_of:
-            problems.append(Problem(name, f"{rows_of[seen.image].annotation} is of the same image"))
-        else:
-            rows_of[seen.image or name] = _Row(name, seen.image)
-            kinds.append(seen.image or seen.inside)
-            labels |= seen.labels
-    for image in images.names if not only else ():
-        if image not in rows_of and image not in unreadable:
-            rows_of[image] = _Row(None, image)
-            kinds.append(image)
+    rows_of, kinds, labels = _rows_of(source, names, images, problems, link=link, alone=not only)
     splits = by_folder(sorted(rows_of))
     items = [rows_of[key] for keys in splits.values() for key in keys]
     ranges: dict[str, range] = {}
@@ -162,6 +137,51 @@ def plan(
         classes={"labels": known},
         about={"unlabelled": sum(item.annotation is None for item in items)},
     )
+
+
+def _names(source: Source, images: Images) -> list[str]:
+    """Return the JSON files of LabelMe; if there are any, also those beside images, as one that is empty may be."""
+    found = source.with_suffix(".json")
+    names = {name for name in found if _looks_like_labelme(source, name)}
+    return [name for name in found if names and (name in names or _image_beside(name, images) is not None)]
+
+
+def _rows_of(
+    source: Source, names: list[str], images: Images, problems: list[Problem], *, link: bool, alone: bool
+) -> tuple[dict[str, _Row], list[str], set[str]]:
+    """Return rows by their images or JSON files, what kinds their images are, and all labels.
+
+    Parameters
+    ----------
+    problems
+        Is added to.
+    alone
+        Images without a JSON file have rows, too.
+    """
+    found: dict[str, _Row] = {}
+    kinds: list[str] = []
+    labels: set[str] = set()
+    unreadable: set[str | None] = set()
+    looks = list(zip(names, each(source, names, lambda one: _look(source, one, images)), strict=True))
+    for name, seen in sorted(looks, key=_is_of_another_name):
+        if isinstance(seen, LakebedError):
+            problems.append(Problem(name, str(seen)))
+            unreadable.add(_image_beside(name, images))
+        elif seen is None:
+            problems.append(Problem(name, "it is no file of LabelMe", 0))
+        elif seen.image is None and (not seen.inside or link):
+            problems.append(Problem(name, "its image is missing"))
+        elif seen.image is not None and seen.image in found:
+            problems.append(Problem(name, f"{found[seen.image].annotation} is of the same image"))
+        else:
+            found[seen.image or name] = _Row(name, seen.image)
+            kinds.append(seen.image or seen.inside)
+            labels |= seen.labels
+    for image in images.names if alone else ():
+        if image not in found and image not in unreadable:
+            found[image] = _Row(None, image)
+            kinds.append(image)
+    return found, kinds, labels
 
 
 def rows(item: _Row, context: _Context) -> Iterator[Any]:
