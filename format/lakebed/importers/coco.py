@@ -43,6 +43,7 @@ _ARRAYS = {"images": ("id", "file_name"), "annotations": ("image_id",)}
 _INSPECTED = 1_000_000
 # What JSON has that is no key of a dictionary.
 _NO_KEYS = (list, dict)
+_MOST_DIGITS = 20  # of an id
 # Problems of annotations that are told one by one; all are counted.
 _TOLD = 100
 
@@ -490,6 +491,8 @@ class _Planner:
         for at, owner in enumerate(owners):
             of = None if type(owner) in _NO_KEYS else by_id.get(_whole(owner))
             if of is None:
+                of = by_id.get(_in_other_type(owner))
+            if of is None:
                 self._problem(
                     f"{name}: annotations[{at}]", f"its image_id {owner!r} is none of the pictures'", rows=0
                 )
@@ -561,7 +564,14 @@ class _Planner:
             self._untold["annotations"] = self._untold.get("annotations", 0) + 1
 
     def _tell_problems(self) -> None:
-        unlisted = [name for name in sorted(self._unlisted) if kind_is_image(name)]
+        masks: set[str] = set()  # of panoptic segments, by the names of their pictures
+        if any(kind.segments for kind in self._kinds.values()):
+            masks = {stem_of(name) for rows in self._rows.values() for name in rows}
+        unlisted = [
+            name
+            for name in sorted(self._unlisted)
+            if kind_is_image(name) and not (name.endswith(".png") and stem_of(name) in masks)
+        ]
         if unlisted:
             self._problems.append(
                 Problem(
@@ -577,6 +587,13 @@ class _Planner:
 def _whole(key: Any) -> Any:
     """Return an id that is written as a float, as by pandas, as the whole number that it is."""
     return int(key) if type(key) is float and key.is_integer() else key
+
+
+def _in_other_type(key: Any) -> Any:
+    """Return a whole number as text, and text as the number that it is: tools write either for the other."""
+    if type(key) is str and key.isdecimal() and len(key) < _MOST_DIGITS:
+        return int(key)
+    return str(_whole(key))
 
 
 def kind_is_image(name: str) -> bool:

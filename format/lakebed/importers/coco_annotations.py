@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError, NotFoundError
 from lakebed.htypes.rle import decode_rle
+from lakebed.importers import shares
 from lakebed.importers.json_index import JsonFile
 from lakebed.importers.plan import TensorPlan, tensor
 from lakebed.importers.source import Source
@@ -64,12 +65,6 @@ class Reader:
     masks: str
 
 
-MOSTLY = 0.66
-"""Share of the annotations whose values decide what a tensor holds; the others have no value there, or are left out."""
-
-NEARLY_ALL = 0.95
-"""The same for whole numbers, which have no value that stands for none: annotations without one are left out."""
-
 # What values of keys are, by the letters of JSON values; the rest is "other".
 KINDS: Mapping[int, str] = {ord("i"): "int", ord("f"): "float", ord("s"): "text"}
 _LISTS: Mapping[int, str] = {ord("I"): "ints", ord("F"): "floats", ord("A"): "other"}
@@ -87,12 +82,12 @@ def look(kind: Kind, file: JsonFile, most: int) -> None:
     """Note which keys the first annotations of a file have, and what they hold."""
     array = file.arrays["annotations"]
     counts = np.bincount(array.numbers[:most], minlength=len(array.shapes)).tolist()
-    shapes = [(shape, count) for shape, count in zip(array.shapes, counts, strict=True) if count]
-    kind.looked += sum(count for _, count in shapes)
-    for shape, count in shapes:
+    shapes = [(number, one) for number, one in enumerate(zip(array.shapes, counts, strict=True)) if one[1]]
+    kind.looked += sum(count for _, (shape, count) in shapes if shape.keys)
+    for number, (shape, count) in shapes:
         for key, of in zip(*shape, strict=True):
             if key == "segmentation":
-                kind.has_rle |= of == _OBJECT
+                kind.has_rle |= of == _OBJECT and _has_mask(file, number, most)
                 kind.has_polygons |= of in _LISTS
                 kind.keys.setdefault(key, {})
             elif key != "segments_info":
@@ -105,6 +100,12 @@ def look(kind: Kind, file: JsonFile, most: int) -> None:
 def _count(kind: Kind, key: str, of: str, count: int = 1) -> None:
     known = kind.keys.setdefault(key, {})
     known[of] = known.get(of, 0) + count
+
+
+def _has_mask(file: JsonFile, shape: int, most: int) -> bool:
+    """Whether one of the first annotations of a shape has a mask: an object alone may be anything."""
+    numbers = np.flatnonzero(file.arrays["annotations"].numbers[:most] == shape)[:_TOGETHER]
+    return any("counts" in one["segmentation"] for one in file.elements("annotations", numbers))
 
 
 def _look_at_segments(kind: Kind, file: JsonFile, most: int) -> None:
@@ -157,8 +158,8 @@ def tensors_of(
     for key in keys:
         of = kind.keys.get(key, {})
 
-        def mostly(*kinds: str, of: Mapping[str, int] = of, share: float = MOSTLY) -> bool:
-            return 0 < share * looked <= sum(of.get(one, 0) for one in kinds)
+        def mostly(*kinds: str, of: Mapping[str, int] = of, share: float = shares.MOSTLY) -> bool:
+            return shares.mostly(sum(of.get(one, 0) for one in kinds), looked, share)
 
         if key in ignore or (key == "image_id" and dedicated):
             continue
@@ -183,7 +184,9 @@ def tensors_of(
             )
         elif key == "caption" and mostly("text"):
             add(key, htype="sequence[text]")
-        elif "float" not in of and mostly("int", share=MOSTLY if key == "iscrowd" else NEARLY_ALL):
+        elif "float" not in of and mostly(
+            "int", share=shares.MOSTLY if key == "iscrowd" else shares.NEARLY_ALL
+        ):
             dtypes[key] = "int64"
             add(key, dtype="int64")
         elif "float" in of and mostly("int", "float"):
@@ -250,6 +253,7 @@ def values_of(
     whole: list[dict[str, Any]] = found
     if reader.is_panoptic:
         found, row = _segments(whole, reader, panoptic)
+        found = _usable(found, reader, size, told)
     else:
         found = whole = _usable(found, reader, size, told)
     name = reader.names
@@ -313,13 +317,13 @@ def _mended(
     for key in reader.names:
         value = one.get(key)
         if key == "bbox":
-            if type(value) is not list or len(value) != 4 or not all(type(n) in (int, float) for n in value):
+            if type(value) is not list or len(value) != 4 or not all(map(_is_number, value)):
                 raise ValueError(f"bbox is {_shown(one, key)}, and not four numbers")
         elif key == "category_id" and key not in reader.dtypes:
             if not _is_number(value) or value not in reader.labels:
                 raise ValueError(f"category_id {_shown(one, key)} is none of the categories'")
         elif key == "keypoints":
-            if type(value) is not list or len(value) % 3 or not all(type(n) in (int, float) for n in value):
+            if type(value) is not list or len(value) % 3 or not all(map(_is_number, value)):
                 raise ValueError(f"keypoints is {_shown(one, key)}, and no numbers in threes")
             if reader.dtypes[key] == "int32" and any(n != int(n) or abs(n) >= 1 << 31 for n in value):
                 raise ValueError(f"keypoints is {_shown(one, key)}, and the others are whole numbers")
@@ -362,9 +366,8 @@ def _outline_of(value: Any, size: tuple[int, int], reader: Reader) -> Any:
     LakebedError, LookupError, TypeError, ValueError
         If it is neither.
     """
-    if type(value) is dict:
-        if "rle_mask" in reader.names:
-            decode_rle(value, size)
+    if type(value) is dict and "rle_mask" in reader.names:
+        decode_rle(value, size)
         return value
     if type(value) is not list:
         raise ValueError(f"it is {str(value)[:80]}, and neither polygons nor a mask")
@@ -460,6 +463,9 @@ def _segments(
         return [], {}
     if len(found) > 1 or panoptic is None:
         raise IngestionError("a picture has one panoptic annotation")
+    for key, of in (("segments_info", list), ("file_name", str)):
+        if type(found[0].get(key)) is not of:
+            raise IngestionError(f"{_named(found[0])}: {key} is {_shown(found[0], key)}")
     pixels = panoptic.media(_png_of(panoptic, str(found[0]["file_name"]))).array.astype(np.uint32)
     ids = pixels[..., 0] + (pixels[..., 1] << 8) + (pixels[..., 2] << 16)
     return list(found[0]["segments_info"]), {reader.names["segment_ids"]: ids}

@@ -76,7 +76,8 @@ class _Columns:
         found, self.odd = file.columns("annotations", numbers, asked, kinds.encode())
         array = file.arrays["annotations"]
         if {"segmentation", "rle_mask"} & reader.names.keys():
-            self.odd |= np.isin(array.kinds_of("segmentation"), _NO_OUTLINES)[array.numbers[numbers]]
+            wrong = _NO_OUTLINES if "rle_mask" in reader.names else [*_NO_OUTLINES, ord("o")]
+            self.odd |= np.isin(array.kinds_of("segmentation"), wrong)[array.numbers[numbers]]
         take: Mapping[str, Callable[[str, Any], object]] = {
             "bbox": self._boxes,
             "category_id": self._labels,
@@ -97,6 +98,8 @@ class _Columns:
         self.columns[self._reader.names[key]] = values
 
     def _numbers_of(self, key: str, column: NDArray[Any]) -> None:
+        if column.dtype.kind == "f":
+            self.odd |= ~np.isfinite(column)
         self._put(key, [column[start:stop] for start, stop in self._pairs])
 
     def _labels(self, key: str, column: Ints) -> None:
@@ -111,6 +114,7 @@ class _Columns:
     def _boxes(self, key: str, column: tuple[NDArray[np.float64], Ints]) -> None:
         values, counts = column
         self.odd |= counts != 4
+        self._odd_where(~np.isfinite(values), counts)
         with np.errstate(over="ignore"):
             values = values.astype(self._reader.dtypes[key])
         ends = _ends(counts)
@@ -127,11 +131,11 @@ class _Columns:
     def _keypoints(self, key: str, column: tuple[NDArray[Any], Ints]) -> None:
         values, counts = column
         ends = _ends(counts)
-        if self._reader.dtypes[key] == "int32" and len(values):
-            beyond = (values < _INT32.min) | (values > _INT32.max)
-            if beyond.any():
-                self.odd[np.searchsorted(ends, np.flatnonzero(beyond), side="right") - 1] = True
-                values = np.where(beyond, 0, values)
+        beyond = ~np.isfinite(values)
+        if self._reader.dtypes[key] == "int32":
+            beyond |= (values < _INT32.min) | (values > _INT32.max)
+        if self._odd_where(beyond, counts):
+            values = np.where(beyond, 0, values)
         values = values.astype(self._reader.dtypes[key])
         found: list[Any] = []
         for start, stop in self._pairs:
@@ -145,6 +149,13 @@ class _Columns:
             else:
                 found.append(values[ends[start] : ends[stop]].reshape(stop - start, each).T)
         self._put(key, found)
+
+    def _odd_where(self, which: Marks, counts: Ints) -> bool:
+        """Mark annotations as odd that have one of these numbers, of which each has as many as counted."""
+        if not which.any():
+            return False
+        self.odd[np.searchsorted(_ends(counts), np.flatnonzero(which), side="right") - 1] = True
+        return True
 
     def _texts(self, key: str, column: Ints) -> None:
         texts = self._file.between(column[:, 0], column[:, 1])

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
@@ -26,7 +27,15 @@ from numpy.typing import NDArray
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.cvat_index import SHAPES, Piece, element_of, scanned
 from lakebed.importers.markup import plain
-from lakebed.importers.objects import Images, Object, checked, plain_number, tensors_of, values_of
+from lakebed.importers.objects import (
+    Images,
+    Object,
+    Objects,
+    number_of,
+    plain_number,
+    tensors_of,
+    values_of,
+)
 from lakebed.importers.pictures import kind_of_images
 from lakebed.importers.plan import Media, Plan, Problem, media, tensor
 from lakebed.importers.source import Source, stem_of
@@ -52,11 +61,12 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Context:
-    """What workers know."""
+    """What workers know; of each file of a video (height, width) of its frames."""
 
     media: Media
     annotations: Source
     tensors: tuple[str, ...]
+    sizes: Mapping[str, tuple[str | None, str | None]]
 
 
 def recognise(source: Source) -> str | None:
@@ -94,11 +104,23 @@ def plan(
     if not names:
         raise IngestionError(f"{source.shown} has no XML files of CVAT")
     pictures = _pictures_of(source, images)
-    planner = _Planner(source, Images(pictures))
+    listed = Images(pictures)
+    planner = _Planner(source, listed)
     for name in names:
-        planner.take(name)
+        try:
+            planner.take(name)
+        except IngestionError as error:
+            if len(names) == 1:
+                raise
+            planner.problems.append(Problem(name, str(error)))
     items, splits = planner.items()
     used = [item.image for item in items if item.image is not None]
+    unlisted = sorted({*listed.names} - {*used})
+    if (
+        unlisted and source.is_folder and not planner.has_tracks
+    ):  # of a video, frames without shapes have no row
+        reason = f"{len(unlisted):,} images that no XML file lists are not imported"
+        planner.problems.append(Problem(unlisted[0], reason, 0))
     compression = kind_of_images(pictures, used, compression, None if link else planner.problems)
     tensors = [
         media("images", "image", compression=compression, link=link),
@@ -118,7 +140,7 @@ def plan(
         f"{len(items):,} images with CVAT annotations",
         tensors,
         items,
-        _Context(Media(pictures, link, creds_key), source, tuple(one.name for one in tensors)),
+        _Context(Media(pictures, link, creds_key), source, tuple(one.name for one in tensors), planner.sizes),
         rows=len(items),
         nbytes=sum(pictures.files[name] for name in used),
         splits=splits,
@@ -131,25 +153,26 @@ def plan(
 def rows(item: _Row, context: _Context) -> Iterator[Any]:
     """Make the row of an image; shapes that are damaged are left out, each counted."""
     made: dict[str, Any] = {"file": item.image or item.name}
-    found = _Found()
+    found = _Shapes()
     try:
         if item.image is not None:
             made["images"] = context.media.value(item.image)
         for piece in item.pieces:
             element = element_of(context.annotations, piece)
             if piece.track is None:
-                told = {key: plain_number(value) for key, value in element.attrib.items()}
-                made["annotation"] = told
-                found.size = (told.get("height"), told.get("width"))
-                for child in element:
-                    found.take(child, {}, item.name)
+                made["annotation"] = {key: plain_number(value) for key, value in element.attrib.items()}
+                found.size = (element.get("height"), element.get("width"))
+                for at, child in enumerate(element, 1):
+                    found.take(child, {}, f"{piece.file} image {item.name} element {at} ({child.tag[:40]})")
             else:
-                found.take(element, piece.track, item.name)
+                found.size = context.sizes.get(piece.file, found.size)
+                of = f"track {piece.track.get('id')} ({element.tag})"
+                found.take(element, piece.track, f"{piece.file} {item.name} {of}")
         made.update(found.values())
     except (LakebedError, OSError, ValueError) as error:
         yield Skipped(str(item), f"{error}")
         return
-    yield from found.bad
+    yield from found.objects.told
     yield {name: made.get(name) for name in context.tensors}
 
 
@@ -172,6 +195,8 @@ class _Planner:
         self.classes: list[str] = []
         self.labels: list[Any] = []
         self.meta: dict[str, Any] = {}
+        self.has_tracks = False
+        self.sizes: dict[str, tuple[str | None, str | None]] = {}
         self.kinds: set[str] = set()
 
     def take(self, name: str) -> None:
@@ -181,22 +206,27 @@ class _Planner:
         if found.meta is not None:
             meta = element_of(self._source, found.meta)
             self.meta[name] = plain(meta)
+            size = meta.find(".//original_size")
+            if size is not None:
+                self.sizes[name] = size.findtext("height"), size.findtext("width")
             for label in meta.iter("label"):
                 text = (label.findtext("name") or "").strip()
                 if text and text not in self.classes:
                     self.classes.append(text)
                     self.labels.append(plain(label))
-        self.classes += [label for label in found.labels if label and label not in self.classes]
+        self.classes += [label for label in found.labels if label.strip() and label not in self.classes]
         folder = name.rpartition("/")[0]
         for attributes, piece in found.images:
             subset = attributes.get("subset") or stem_of(name)  # other tools write a file for each
             split = SPLITS.get(subset.lower(), "")
             self._add(split, attributes.get("name", ""), folder, [piece], missing=True)
         frames: dict[int, list[Piece]] = {}
+        self.has_tracks |= bool(found.shapes)
         for frame, piece in found.shapes:
             frames.setdefault(frame, []).append(piece)
         for frame in sorted(frames):
             self._add("", f"frame_{frame:06d}", folder, frames[frame], missing=False)
+        self.problems += [Problem(f"{name} line {line}", reason) for line, reason in found.bad]
         if found.outside:
             reason = f"{found.outside:,} shapes of tracks are outside their frames and are left out"
             self.problems.append(Problem(name, reason, 0))
@@ -252,32 +282,33 @@ def _pictures_of(source: Source, images: str | None) -> Source:
 # -- shapes ------------------------------------------------------------------------------------------------------
 
 
-class _Found:
+class _Shapes:
     """The shapes and tags of an image."""
 
     def __init__(self) -> None:
-        self.objects: list[Object] = []
+        self.objects = Objects()
         self.tags: list[tuple[str, dict[str, Any]]] = []
         self.masks: list[tuple[int, NDArray[np.bool_]]] = []
-        self.size: tuple[Any, Any] = (None, None)
-        self.bad: list[Skipped] = []
+        self.size: tuple[str | None, str | None] = (None, None)
 
-    def take(self, element: Element, track: Mapping[str, str], name: str) -> None:
+    def take(self, element: Element, track: Mapping[str, str], where: str) -> None:
         """Add a shape or a tag."""
-        try:
-            if element.tag == "tag" and element.get("label"):
+        if element.tag == "tag":
+            if element.get("label", "").strip():
                 self.tags.append((element.attrib["label"], _attributes(element, {"label"})))
-                return
-            made = _object(element, track)
-            if element.tag == "mask":
-                self.masks.append((len(self.objects), _mask(element, self.size)))
-            self.objects.append(made)
-        except (ValueError, OverflowError) as error:
-            self.bad.append(Skipped(f"image {name} {element.tag[:40]}", f"no object: {error}"))
+            else:
+                self.objects.told.append(Skipped(where, "no tag: it has no class"))
+            return
+        at = len(self.objects.found)
+        if self.objects.add(where, partial(_object, element, track)) is not None and element.tag == "mask":
+            try:
+                self.masks.append((at, _mask(element, self.size)))
+            except ValueError as error:
+                self.objects.told.append(Skipped(where, f"its mask is left out: {error}", 0))
 
     def values(self) -> dict[str, Any]:
         """Return the values of the row."""
-        found = values_of(self.objects, polygons=True)
+        found = values_of(self.objects.found, polygons=True)
         found["image_labels"] = [label for label, _ in self.tags]
         found["image_label_attributes"] = [attributes for _, attributes in self.tags]
         if self.masks:
@@ -293,6 +324,7 @@ def _object(element: Element, track: Mapping[str, str]) -> Object:
     used = {"label", "points"}
     if tag == "box":
         box = [_number(element, side) for side in _SIDES]
+        points = (box[:2], box[2:])
         used |= {*_SIDES}
     elif tag == "ellipse":
         across, down, rx, ry = (_number(element, key) for key in ("cx", "cy", "rx", "ry"))
@@ -314,7 +346,7 @@ def _object(element: Element, track: Mapping[str, str]) -> Object:
     attributes = {"shape": tag, **_attributes(element, used)}
     if track:
         attributes["track"] = {key: plain_number(value) for key, value in track.items() if key != "label"}
-    return checked(Object(given.get("label") or track.get("label", ""), box, points, attributes))
+    return Object(given.get("label") or track.get("label", ""), box, points, attributes)
 
 
 def _attributes(element: Element, used: set[str]) -> dict[str, Any]:
@@ -322,7 +354,14 @@ def _attributes(element: Element, used: set[str]) -> dict[str, Any]:
     found: dict[str, Any] = {
         key: plain_number(value) for key, value in element.attrib.items() if key not in used
     }
-    values = {one.get("name", ""): plain_number(one.text or "") for one in element.findall("attribute")}
+    values: dict[str, Any] = {}
+    for one in element.findall("attribute"):
+        name, value = one.get("name", ""), plain_number(one.text or "")
+        if name in values and values[name] != value:
+            earlier = values[name]
+            values[name] = [*(earlier if isinstance(earlier, list) else [earlier]), value]
+        else:
+            values[name] = value
     if values:
         found["attributes"] = values
     parts = [plain(child) for child in element if child.tag != "attribute"]
@@ -332,27 +371,30 @@ def _attributes(element: Element, used: set[str]) -> dict[str, Any]:
 
 
 def _number(element: Element, key: str) -> float:
-    try:
-        return float(element.attrib[key])
-    except (KeyError, ValueError):
-        raise ValueError(f"its {key} is {element.get(key)!r}") from None
+    return number_of(element.get(key), key)
 
 
 def _points(text: str) -> list[tuple[float, float]]:
     found = []
-    for pair in text.split(";"):
+    for pair in text.strip().removesuffix(";").split(";"):
         across, comma, down = pair.partition(",")
         if not comma:
-            raise ValueError(f"{pair[:40]!r} is no point")
-        found.append((float(across), float(down)))
+            raise ValueError(
+                f"{pair[:40]!r} of its points is no point" if text.strip() else "it has no points"
+            )
+        found.append((number_of(across, "point"), number_of(down, "point")))
     return found
 
 
-def _mask(element: Element, size: tuple[Any, Any]) -> NDArray[np.bool_]:
+def _mask(element: Element, of_image: tuple[str | None, str | None]) -> NDArray[np.bool_]:
     """Return the mask of a shape in the whole image: counts of zeros and ones in turn, along the rows of its box."""
     left, top, width, height = (int(_number(element, key)) for key in ("left", "top", "width", "height"))
-    if not all(isinstance(side, int) and side > 0 for side in size) or size[0] * size[1] > _MOST_PIXELS:
-        raise ValueError(f"its image has no proper size: {size}")
+    sides = [
+        number_of(side, f"image's {key}") for side, key in zip(of_image, ("height", "width"), strict=True)
+    ]
+    if min(sides) < 1 or any(side % 1 for side in sides) or sides[0] * sides[1] > _MOST_PIXELS:
+        raise ValueError(f"its image has no proper size: {of_image}")
+    size = int(sides[0]), int(sides[1])
     try:
         counts = np.array([int(one) for one in element.get("rle", "").split(",")], np.int64)
     except (ValueError, OverflowError):

@@ -17,6 +17,7 @@ SHAPES = ("box", "polygon", "polyline", "points", "ellipse", "cuboid", "mask", "
 _READ_BYTES = 1 << 18
 _MOST_ELEMENT_BYTES = 1 << 27
 _MOST_DEPTH = 32
+_MOST_DIGITS = 10  # of a frame
 
 
 class Piece(NamedTuple):
@@ -45,6 +46,8 @@ class Index:
         Which shapes there are.
     labels
         Labels of the shapes, in the order in which they come.
+    bad
+        Shapes of tracks that are of no frame: line of the file, and what is wrong.
     """
 
     images: list[tuple[dict[str, str], Piece]] = field(default_factory=list)
@@ -53,6 +56,7 @@ class Index:
     outside: int = 0
     kinds: set[str] = field(default_factory=set)
     labels: dict[str, None] = field(default_factory=dict)
+    bad: list[tuple[int, str]] = field(default_factory=list)
 
 
 def scanned(source: Source, name: str) -> Index:
@@ -126,7 +130,8 @@ class _Scan:
         if self._is_wanted():
             self._open = (self.parser.CurrentByteIndex, attributes)
         if len(path) == 3 and path[1] in ("image", "track") and tag in (*SHAPES, "tag"):
-            self.found.kinds.add(tag)
+            if tag != "tag" or attributes.get("label", "").strip():
+                self.found.kinds.add(tag)
             if "label" in attributes:
                 self.found.labels[attributes["label"]] = None
 
@@ -154,15 +159,13 @@ class _Scan:
             found.meta = piece
         elif tag == "image":
             found.images.append((attributes, piece))
-        elif attributes.get("outside") == "1":
+        elif attributes.get("outside", "").strip().lower() in ("1", "true"):
             found.outside += 1
         else:
-            found.shapes.append((self._frame(attributes), piece._replace(track=self._track)))
-
-    def _frame(self, attributes: Mapping[str, str]) -> int:
-        try:
-            return int(attributes.get("frame", ""))
-        except ValueError:
-            raise IngestionError(
-                f"{self._name} has a shape whose frame is {attributes.get('frame')!r}"
-            ) from None
+            frame = attributes.get("frame", "").strip()
+            whole = frame.removesuffix(".0")
+            if whole.isdecimal() and len(whole) < _MOST_DIGITS:
+                found.shapes.append((int(whole), piece._replace(track=self._track)))
+            else:
+                reason = f"no object: the frame of a shape of track {self._track.get('id')} is {frame[:40]!r}"
+                found.bad.append((self.parser.CurrentLineNumber, reason))

@@ -189,7 +189,7 @@ def open_json(
     Raises
     ------
     IngestionError
-        If it is no JSON object, no UTF-8, or an element of such an array is no object.
+        If it is no JSON object, or no UTF-8.
     """
     called = name or source.name
     try:
@@ -208,7 +208,7 @@ def open_json(
 def _indexed(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]) -> tuple[JsonFile, Found]:
     """Look through a file; errors as of :func:`open_json`."""
     try:
-        return file, _gone_through(file, name, wanted)
+        return file, _gone_through(file, wanted)
     except JsonTextError as error:
         raise IngestionError(f"{name} is no JSON at byte {error.at:,}: {error.what}") from error
     except ValueError as error:
@@ -217,7 +217,7 @@ def _indexed(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]) -> 
         raise IngestionError(f"{name} is no JSON in UTF-8: {error}") from error
 
 
-def _gone_through(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]) -> Found:
+def _gone_through(file: JsonFile, wanted: Mapping[str, Sequence[str]]) -> Found:
     """Go through the members of the object that a file is."""
     found: Found = {}
     text = file.text
@@ -233,7 +233,7 @@ def _gone_through(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]
         if key in wanted and _next(text, at) == b"[":
             if key in file.arrays:
                 raise JsonTextError(at, f"{key} is there twice")
-            file.arrays[key], found[key], at = _array(file, name, key, _skipped(text, at), wanted[key])
+            file.arrays[key], found[key], at = _array(file, _skipped(text, at), wanted[key])
         else:
             file.values[key], at = _value(text, at)
     at = _skipped(text, _expected(text, at, b"}"))
@@ -242,34 +242,21 @@ def _gone_through(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]
     return found
 
 
-def _array(
-    file: JsonFile, name: str, key: str, at: int, wanted: Sequence[str]
-) -> tuple[JsonArray, dict[str, list[Any]], int]:
-    """Look through an array; return also where it ends.
-
-    Raises
-    ------
-    IngestionError
-        If an element is no object.
-    """
+def _array(file: JsonFile, at: int, wanted: Sequence[str]) -> tuple[JsonArray, dict[str, list[Any]], int]:
+    """Look through an array; return also where it ends. An element that is no object is as one without keys."""
     text = file.text
     scanner = ArrayScanner(text, at, wanted)
     found: dict[str, list[Any]] = {of: [] for of in wanted}
     parts: list[tuple[Ints, Ints, NDArray[np.int32]]] = []
-    count = 0
     while not scanner.is_over:
         starts, ends, numbers, places = scanner.next(_TOGETHER)
-        if None in scanner.shapes:
-            wrong = np.flatnonzero(numbers == scanner.shapes.index(None))
-            raise IngestionError(f"{name}: {key}[{count + int(wrong[0])}] is no object")
         for column, of in enumerate(wanted):
             inner = np.ascontiguousarray(places[:, column].T)
             found[of] += json_arrays.values(text, inner[0], inner[1])
         parts.append((starts, ends, numbers.astype(np.int32)))
-        count += len(starts)
     empty = np.zeros(0, np.int64)
     whole = [np.concatenate(of) for of in zip(*parts, strict=True)] or [empty, empty, empty.astype(np.int32)]
-    shapes = [Shape(*shape) for shape in scanner.shapes if shape is not None]
+    shapes = [Shape(*(shape or ((), b""))) for shape in scanner.shapes]
     return JsonArray(whole[0], whole[1], whole[2], shapes, scanner.members), found, scanner.at
 
 

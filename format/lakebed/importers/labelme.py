@@ -4,7 +4,8 @@
 
 ``polygons`` are the points of a shape: corners of a polygon, two corners of a rectangle, center and a point of a
 circle, points of a line. Its ``attributes`` are shape_type, group_id, flags, description and all else; ``annotation``
-is what the file says of the image. An image without a JSON file has nulls.
+is what the file says of the image. An image without a JSON file has nulls; one whose JSON file cannot be read has no
+row, as nothing tells what is in it.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import lakebed
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.objects import Images, Object, checked, each, tensors_of, values_of
+from lakebed.importers.objects import Images, Object, Objects, each, number_of, tensors_of, values_of
 from lakebed.importers.pictures import kind_of_images
 from lakebed.importers.plan import Media, Plan, Problem, media
 from lakebed.importers.source import Source, stem_of
@@ -106,26 +108,11 @@ def plan(
     else:
         only = []
     images = Images(source)
-    names = only or [name for name in source.with_suffix(".json") if _looks_like_labelme(source, name)]
+    names = only or _names(source, images)
     if not names:
         raise IngestionError(f"{source.shown} has no JSON files of LabelMe")
     problems: list[Problem] = []
-    rows_of: dict[str, _Row] = {}
-    kinds: list[str] = []
-    labels: set[str] = set()
-    for name, seen in zip(names, each(source, names, lambda one: _look(source, one, images)), strict=True):
-        if isinstance(seen, LakebedError):
-            problems.append(Problem(name, str(seen)))
-        elif seen.image is None and (not seen.inside or link):
-            problems.append(Problem(name, "its image is missing"))
-        else:
-            rows_of[seen.image or name] = _Row(name, seen.image)
-            kinds.append(seen.image or seen.inside)
-            labels |= seen.labels
-    for image in images.names if not only else ():
-        if image not in rows_of:
-            rows_of[image] = _Row(None, image)
-            kinds.append(image)
+    rows_of, kinds, labels = _rows_of(source, names, images, problems, link=link, alone=not only)
     splits = by_folder(sorted(rows_of))
     items = [rows_of[key] for keys in splits.values() for key in keys]
     ranges: dict[str, range] = {}
@@ -152,9 +139,55 @@ def plan(
     )
 
 
+def _names(source: Source, images: Images) -> list[str]:
+    """Return the JSON files of LabelMe; if there are any, also those beside images, as one that is empty may be."""
+    found = source.with_suffix(".json")
+    names = {name for name in found if _looks_like_labelme(source, name)}
+    return [name for name in found if names and (name in names or _image_beside(name, images) is not None)]
+
+
+def _rows_of(
+    source: Source, names: list[str], images: Images, problems: list[Problem], *, link: bool, alone: bool
+) -> tuple[dict[str, _Row], list[str], set[str]]:
+    """Return rows by their images or JSON files, what kinds their images are, and all labels.
+
+    Parameters
+    ----------
+    problems
+        Is added to.
+    alone
+        Images without a JSON file have rows, too.
+    """
+    found: dict[str, _Row] = {}
+    kinds: list[str] = []
+    labels: set[str] = set()
+    unreadable: set[str | None] = set()
+    looks = list(zip(names, each(source, names, lambda one: _look(source, one, images)), strict=True))
+    for name, seen in sorted(looks, key=_is_of_another_name):
+        if isinstance(seen, LakebedError):
+            problems.append(Problem(name, str(seen)))
+            unreadable.add(_image_beside(name, images))
+        elif seen is None:
+            problems.append(Problem(name, "it is no file of LabelMe", 0))
+        elif seen.image is None and (not seen.inside or link):
+            problems.append(Problem(name, "its image is missing"))
+        elif seen.image is not None and seen.image in found:
+            problems.append(Problem(name, f"{found[seen.image].annotation} is of the same image"))
+        else:
+            found[seen.image or name] = _Row(name, seen.image)
+            kinds.append(seen.image or seen.inside)
+            labels |= seen.labels
+    for image in images.names if alone else ():
+        if image not in found and image not in unreadable:
+            found[image] = _Row(None, image)
+            kinds.append(image)
+    return found, kinds, labels
+
+
 def rows(item: _Row, context: _Context) -> Iterator[Any]:
     """Make the row of an image; shapes that are damaged are left out, each counted."""
     made: dict[str, Any] = {"file": item.image or item.annotation}
+    objects = Objects()
     try:
         content = _content(context.media.source, item.annotation) if item.annotation is not None else None
         if item.image is not None:
@@ -162,15 +195,17 @@ def rows(item: _Row, context: _Context) -> Iterator[Any]:
         elif content is not None:
             made["images"] = lakebed.read(_decoded(content, str(item.annotation)))
         if content is not None:
-            objects, bad = _objects(content, str(item.annotation))
-            yield from bad
-            made.update(values_of(objects, polygons=True))
+            _check(content, str(item.annotation))
+            for at, shape in enumerate(content["shapes"], 1):
+                objects.add(f"{item.annotation} shape {at}", partial(_object, shape))
+            made.update(values_of(objects.found, polygons=True))
             made["annotation"] = {
                 key: value for key, value in content.items() if key not in ("shapes", "imageData")
             }
     except (LakebedError, OSError, ValueError) as error:
         yield Skipped(str(item), f"{error}")
         return
+    yield from objects.told
     yield {name: made.get(name) for name in context.tensors}
 
 
@@ -182,29 +217,46 @@ def describe(plan: Plan) -> dict[str, Any]:
 def _looks_like_labelme(source: Source, name: str) -> bool:
     with source.open("" if source.is_file else name) as file:
         head = file.read(_HEAD_BYTES)
-    return b'"shapes"' in head and any(key in head for key in _KEYS)
+    # Where keys are sorted, an image comes before the shapes.
+    return b'"imageData"' in head or (b'"shapes"' in head and any(key in head for key in _KEYS))
 
 
-def _look(source: Source, name: str, images: Images) -> _Seen:
-    """Return what a file says of its image: the name of the file, or what kind is inside."""
+def _is_of_another_name(look: tuple[str, _Seen | LakebedError | None]) -> bool:
+    """Whether a file names an image of another name, which may have a file of its own name."""
+    name, seen = look
+    return isinstance(seen, _Seen) and seen.image is not None and stem_of(seen.image) != stem_of(name)
+
+
+def _image_beside(name: str, images: Images) -> str | None:
+    return images.of_stem(stem_of(name), name.rpartition("/")[0], ("images", "data"))
+
+
+def _look(source: Source, name: str, images: Images) -> _Seen | None:
+    """Return what a file says of its image: the name of the file, or what kind is inside; None of another format."""
     content = _content(source, name)
+    if "shapes" not in content:
+        return None
+    _check(content, name)
     folder = name.rpartition("/")[0]
     path = content.get("imagePath")
     image = images.named(path, [folder]) if isinstance(path, str) and path else None
     if image is None:
-        image = images.of_stem(stem_of(name), folder, ("images", "data"))
+        image = _image_beside(name, images)
     data = content.get("imageData")
     head = data[:8] if isinstance(data, str) else ""
     inside = next(
         (f"x{suffix}" for magic, suffix in _MAGIC.items() if head.startswith(magic)), "x.png" if head else ""
     )
-    shapes = content.get("shapes")
-    found = (
-        {str(one.get("label")) for one in shapes if isinstance(one, dict)}
-        if isinstance(shapes, list)
-        else set()
-    )
-    return _Seen(image, inside, {label for label in found if label})
+    labels = {_label_of(one) for one in content["shapes"] if isinstance(one, dict)}
+    return _Seen(image, inside, {label for label in labels if label.strip()})
+
+
+def _label_of(shape: dict[str, Any]) -> str:
+    """Return the label of a shape, empty if it is neither text nor a number."""
+    label = shape.get("label")
+    if isinstance(label, float) and not math.isfinite(label):
+        return ""
+    return str(label) if isinstance(label, str | int | float) and type(label) is not bool else ""
 
 
 def _content(source: Source, name: str) -> dict[str, Any]:
@@ -214,9 +266,12 @@ def _content(source: Source, name: str) -> dict[str, Any]:
         content = json.loads(source.read(name))
     except (ValueError, RecursionError) as error:
         raise IngestionError(f"{name} is no JSON: {error}") from error
-    if not isinstance(content, dict) or not isinstance(content.get("shapes"), list):
+    return content if isinstance(content, dict) else {}
+
+
+def _check(content: dict[str, Any], name: str) -> None:
+    if not isinstance(content.get("shapes"), list):
         raise IngestionError(f"{name} has no list of shapes")
-    return content
 
 
 def _decoded(content: dict[str, Any], name: str) -> bytes:
@@ -226,20 +281,24 @@ def _decoded(content: dict[str, Any], name: str) -> bytes:
         raise IngestionError(f"imageData of {name} is no image: {error}") from error
 
 
-def _objects(content: dict[str, Any], name: str) -> tuple[list[Object], list[Skipped]]:
-    found, bad = [], []
-    for number, shape in enumerate(content["shapes"], 1):
-        try:
-            found.append(_object(shape))
-        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
-            bad.append(Skipped(f"{name} shape {number}", f"no object: {error}"))
-    return found, bad
-
-
 def _object(shape: Any) -> Object:
     if not isinstance(shape, dict):
-        raise TypeError("it is no JSON object")
-    points = [(float(across), float(down)) for across, down in shape["points"]]
+        raise ValueError(  # noqa: TRY004 - of a file, not of the caller
+            f"it is {str(shape)[:80]}, and no JSON object"
+        )
+    if shape.get("label") and not _label_of(shape):
+        raise ValueError(f"its label is {str(shape['label'])[:80]}, and no text")
+    given = shape.get("points")
+    if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 2 for one in given):
+        told = str(given)[:80] if "points" in shape else "missing"
+        raise ValueError(f"its points is {told}, and no list of pairs of numbers")
+    points = [
+        (
+            across if type(across) is float else number_of(across, "point"),
+            down if type(down) is float else number_of(down, "point"),
+        )
+        for across, down in given
+    ]
     box = None
     if shape.get("shape_type") == "circle":
         if len(points) != 2:
@@ -248,5 +307,4 @@ def _object(shape: Any) -> Object:
         radius = math.dist((across, down), edge)
         box = (across - radius, down - radius, across + radius, down + radius)
     attributes = {key: value for key, value in shape.items() if key not in ("label", "points")}
-    label = shape.get("label")
-    return checked(Object("" if label is None else str(label), box, points, attributes))
+    return Object(_label_of(shape), box, points, attributes)

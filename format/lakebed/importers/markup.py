@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from typing import Any
 from xml.etree.ElementTree import Element
 from xml.parsers import expat
@@ -11,6 +13,7 @@ from lakebed.importers.objects import plain_number
 
 # Annotations are a few elements deep.
 _MOST_DEPTH = 64
+_DECLARED = re.compile(rb"""<\?xml[^>]*\bencoding=["']([\w.:-]+)""")
 
 
 def new_parser(name: str, encoding: str | None = None) -> expat.XMLParserType:
@@ -73,10 +76,14 @@ def parse_xml(data: bytes, name: str, encoding: str | None = None) -> Element:
     parser.EndElementHandler = lambda _: open_elements.pop()
     parser.CharacterDataHandler = text
     try:
-        parser.Parse(data, True)
+        parser.Parse(data.lstrip(), True)  # some programs write a line before the declaration
     except (expat.ExpatError, ValueError, LookupError) as error:
         if isinstance(error, IngestionError):
             raise
+        declared = _DECLARED.match(data.lstrip())
+        if "multi-byte" in str(error) and declared is not None and encoding is None:  # such as GB2312
+            with suppress(UnicodeDecodeError):
+                return parse_xml(data.decode(declared[1].decode()).encode(), name, "utf-8")
         raise IngestionError(f"{name} is no XML: {error}") from error
     return root[0]
 

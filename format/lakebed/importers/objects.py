@@ -10,6 +10,7 @@ annotation    json: what is said of the image
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from lakebed.errors import LakebedError
 from lakebed.importers.pictures import IMAGE_KINDS
 from lakebed.importers.plan import TensorPlan, tensor
 from lakebed.importers.source import Source, stem_of, suffix_of
+from lakebed.transforms.output import Skipped
 
 T = TypeVar("T")
 
@@ -28,6 +30,7 @@ T = TypeVar("T")
 _READERS = 32
 _READ_BYTES = 1 << 26
 _LTRB = {"mode": "LTRB"}
+_TURNED = "corners of a box were in another order: it is left, top, right, bottom now"
 
 
 @dataclass
@@ -42,12 +45,47 @@ class Object:
         What the file has: corners, a center and a point of a circle, points of a line.
     attributes
         All else, as JSON.
+    wrong
+        What is wrong with it, and is left out of it.
+    is_turned
+        Whether the corners of its box were in another order.
     """
 
     label: str
     box: Sequence[float] | None = None
     points: Sequence[Sequence[float]] = ()
     attributes: dict[str, Any] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    is_turned: bool = False
+
+
+@dataclass
+class Objects:
+    """The objects of an image, and what is told of those that are damaged."""
+
+    found: list[Object] = field(default_factory=list)
+    told: list[Skipped] = field(default_factory=list)
+
+    def add(self, where: str, make: Callable[[], Object]) -> Object | None:
+        """Add an object, or tell why it is none.
+
+        Parameters
+        ----------
+        where
+            File and place of the object.
+        make
+            Returns it, or raises ValueError.
+        """
+        try:
+            one = checked(make())
+        except ValueError as error:
+            self.told.append(Skipped(where, f"no object: {error}"))
+            return None
+        self.told += [Skipped(where, reason, 0) for reason in one.wrong]
+        if one.is_turned:
+            self.told.append(Skipped(where, _TURNED, 0, is_change=True))
+        self.found.append(one)
+        return one
 
 
 def tensors_of(
@@ -100,7 +138,7 @@ def checked(one: Object) -> Object:
     ValueError
         If it has neither, or a number is not finite.
     """
-    if not one.label:
+    if not one.label.strip():
         raise ValueError("it has no class")
     if one.box is None:
         if not one.points:
@@ -111,7 +149,32 @@ def checked(one: Object) -> Object:
         one.points = (tuple(one.box[:2]), tuple(one.box[2:]))
     if not all(math.isfinite(value) for point in (one.box, *one.points) for value in point):
         raise ValueError("a number is not finite")
+    left, top, right, bottom = one.box
+    if left > right or top > bottom:
+        one.box = (min(left, right), min(top, bottom), max(left, right), max(top, bottom))
+        one.is_turned = True
     return one
+
+
+def number_of(value: Any, name: str) -> float:
+    """Return a number, or text that is one.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or not finite.
+    """
+    found = math.nan
+    if type(value) in (int, float) or (type(value) is str and "_" not in value):  # 1_0 is one in Python alone
+        try:
+            found = float(value)
+        except (ValueError, OverflowError):
+            found = math.nan
+    if math.isfinite(found):
+        return found
+    if value is None or (type(value) is str and not value.strip()):
+        raise ValueError(f"its {name} is missing")
+    raise ValueError(f"its {name} is {str(value)[:80]!r}, and no number")
 
 
 def plain_number(text: str) -> Any:
@@ -122,7 +185,7 @@ def plain_number(text: str) -> Any:
             found = kind(stripped)
         except ValueError:
             continue
-        if str(found) == stripped and math.isfinite(found):
+        if str(found) == stripped and abs(found) <= sys.float_info.max:
             return found
     return text
 

@@ -7,8 +7,8 @@
     bbox_labels_600_hierarchy.json                 which class is a part or a kind of which
 
 A row is an image that is there; annotations of others are counted. ``boxes`` are fractions of the image's sides, other
-columns are in ``attributes``. CSV files of any size are read an image at a time, after a pass that notes where its
-lines are.
+columns are in ``attributes``. Cells may be quoted; those that a line lacks are left out. CSV files of any size are read
+an image at a time, after a pass that notes where its lines are.
 """
 
 from __future__ import annotations
@@ -18,12 +18,22 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.objects import Images, Object, checked, plain_number, tensors_of, values_of
+from lakebed.importers.objects import (
+    Images,
+    Object,
+    Objects,
+    number_of,
+    plain_number,
+    tensors_of,
+    values_of,
+)
 from lakebed.importers.pictures import kind_of_images
 from lakebed.importers.plan import Media, Plan, Problem, media, tensor
+from lakebed.importers.shares import mostly
 from lakebed.importers.source import Source, stem_of
 from lakebed.importers.yolo_layout import by_folder
 from lakebed.transforms.output import Skipped
@@ -33,16 +43,18 @@ _DOCUMENT_BYTES = 1 << 26
 _LINE_BYTES = 1 << 20
 _MOST_CLASSES = 100_000
 _SIDES = ("XMin", "YMin", "XMax", "YMax")
+_USED = {"ImageID", "LabelName", *_SIDES}  # columns that are no attributes
 _MID = re.compile(r"/[a-z]/[\w-]+")
 _SPLIT_OF_NAME = re.compile(r"(?:^|[-_/])(train|validation|val|test)(?=[-_/])")
 
 
 class _Lines(NamedTuple):
-    """Lines of an image that follow each other: number of the file, and where they lie."""
+    """Lines of an image that follow each other: number of the file, where they lie, and number of the first."""
 
     file: int
     start: int
     stop: int
+    first: int
 
 
 class _Row(NamedTuple):
@@ -115,7 +127,7 @@ def plan(
     if not images.names:
         raise IngestionError(f"{source.shown} has no images: annotations of Open Images come without them")
     problems: list[Problem] = []
-    names, described = _names(source, tables, classes)
+    names, described = _names(source, tables, classes, problems)
     lines, mids = _scanned(source, tables, {stem_of(name) for name in images.names}, problems)
     used = {described, *(one.name for one in tables)}
     problems += [
@@ -164,25 +176,28 @@ def plan(
 
 def rows(item: _Row, context: _Context) -> Iterator[Any]:
     """Make the row of an image; lines that are damaged are left out, each counted."""
-    objects: list[Object] = []
+    objects = Objects()
     labels: list[tuple[str, dict[str, Any]]] = []
-    bad: list[Skipped] = []
     try:
         image = context.media.value(item.image)
         for lines in item.lines:
             table = context.tables[lines.file]
-            for line in _read(context.media.source, table, lines):
+            for at, line in _read(context.media.source, table, lines):
+                where = f"{table.name} line {at} (image {stem_of(item.image)})"
+                if table.has_boxes:
+                    objects.add(where, partial(_object, line, table, context.names))
+                    continue
                 try:
-                    _take(line, table, context.names, objects, labels)
-                except (ValueError, csv.Error) as error:
-                    bad.append(Skipped(f"{table.name} image {stem_of(item.image)}", f"no object: {error}"))
+                    labels.append(_label(line, table, context.names))
+                except ValueError as error:
+                    objects.told.append(Skipped(where, f"no label: {error}"))
     except (LakebedError, OSError, ValueError) as error:
         yield Skipped(item.image, f"{error}")
         return
-    yield from bad
+    yield from objects.told
     made: dict[str, Any] = {"images": image, "file": item.image}
     if item.lines:
-        made.update(values_of(objects, polygons=False))
+        made.update(values_of(objects.found, polygons=False))
         made["image_labels"] = [label for label, _ in labels]
         made["image_label_attributes"] = [attributes for _, attributes in labels]
     yield {name: made.get(name) for name in context.tensors}
@@ -202,43 +217,52 @@ def _tables(source: Source) -> list[_Table]:
     for name in source.with_suffix(".csv"):
         with source.open(name) as file:
             head = file.read(_HEAD_BYTES).partition(b"\n")[0].decode("utf-8-sig", "replace").strip()
-        columns = tuple(column.strip() for column in head.split(","))
-        is_known = columns[0] == "ImageID" and "LabelName" in columns and "MaskPath" not in columns
+        columns = tuple(_cells(head))
+        is_known = columns[:1] == ("ImageID",) and "LabelName" in columns and "MaskPath" not in columns
         if is_known and len({*columns} & {*_SIDES}) in (0, 4):
             found.append(_Table(name, columns))
     return found
 
 
 def _names(
-    source: Source, tables: Sequence[_Table], classes: str | None
+    source: Source, tables: Sequence[_Table], classes: str | None, problems: list[Problem]
 ) -> tuple[dict[str, str], str | None]:
     """Return the name of each class by its id, and the file that says so."""
     taken = {one.name for one in tables}
     if classes is not None:
-        return _described(source.at(classes), "", classes), classes
+        return _described(source.at(classes), "", classes, problems), classes
     for name in source.with_suffix(".csv"):
         if name not in taken and source.files[name] <= _DOCUMENT_BYTES:
-            found = _described(source, name, name)
+            try:
+                found = _described(source, name, name, problems)
+            except IngestionError:
+                continue  # it may be any table, and is told as one that is not imported
             if found:
                 return found, name
     return {}, None
 
 
-def _described(source: Source, name: str, shown: str) -> dict[str, str]:
-    """Return the classes of a file, if each line is an id and a name."""
+def _described(source: Source, name: str, shown: str, problems: list[Problem]) -> dict[str, str]:
+    """Return the classes of a file, if most of its lines are an id and a name; others are told."""
     try:
-        lines = list(csv.reader(source.document(name).decode("utf-8-sig").splitlines()))
-    except (csv.Error, UnicodeDecodeError) as error:
+        text = source.document(name).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise IngestionError(f"{shown} cannot be read: {error}") from error
-    pairs = [line for line in lines if line]
-    if pairs and pairs[0][:2] == ["LabelName", "DisplayName"]:
-        pairs = pairs[1:]
+    pairs = {at: _cells(line) for at, line in enumerate(text.split("\n"), 1) if line.strip()}
+    told = "class" in stem_of(shown)
+    if pairs and next(iter(pairs.values()))[:2] == ["LabelName", "DisplayName"]:
+        del pairs[next(iter(pairs))]
         told = True
-    else:
-        told = "class" in stem_of(shown)
-    if not pairs or any(len(line) < 2 or not (told or _MID.fullmatch(line[0])) for line in pairs):
+    good = {at: cells for at, cells in pairs.items() if len(cells) > 1 and all(cells[:2])}
+    good = {at: cells for at, cells in good.items() if told or _MID.fullmatch(cells[0])}
+    if not mostly(len(good), len(pairs)):
         return {}
-    return {line[0]: line[1] for line in pairs}
+    problems += [
+        Problem(f"{shown} line {at}", f"it is no id and name of a class: {str(cells)[:80]}", 0)
+        for at, cells in pairs.items()
+        if at not in good
+    ]
+    return {cells[0]: cells[1] for cells in good.values()}
 
 
 def _distinct(names: Mapping[str, str]) -> dict[str, str]:
@@ -257,25 +281,24 @@ def _scanned(
     mids: set[bytes] = set()
     for number, table in enumerate(tables):
         column = table.columns.index("LabelName")
-        others = 0
-        last, start, at = b"", 0, 0
+        others, first_other = 0, 0
+        last, start, first, at, is_there = b"", 0, 0, 0, False
         with source.open(table.name) as file:
             at = len(file.readline(_LINE_BYTES))
-            for line in _lines_of(file, table.name):
+            for count, line in enumerate(_lines_of(file, table.name), 2):
                 image = line.partition(b",")[0]
                 if image != last:
-                    _add(found, last, images, _Lines(number, start, at))
-                    last, start = image, at
+                    _add(found, last, images, _Lines(number, start, at, first))
+                    last, start, first, is_there = image, at, count, _image_of(image) in images
                 at += len(line)
-                if image.decode("utf-8", "replace") in images:
-                    cells = line.split(b",")
-                    if len(cells) == len(table.columns):
-                        mids.add(cells[column].strip())
-                elif image.strip():
-                    others += 1
-        _add(found, last, images, _Lines(number, start, at))
+                if is_there:
+                    mids.add(_cell(line, column))
+                elif not line.isspace():
+                    others, first_other = others + 1, first_other or count
+        _add(found, last, images, _Lines(number, start, at, first))
         if others:
-            problems.append(Problem(table.name, f"{others:,} lines are of images that are not there", 0))
+            told = f"{others:,} lines are of images that are not there, the first is line {first_other}"
+            problems.append(Problem(table.name, told, 0))
     if len(mids) > _MOST_CLASSES:
         raise IngestionError(f"LabelName has {len(mids):,} values, more than {_MOST_CLASSES:,}")
     return found, {text for mid in mids if (text := mid.decode("utf-8", "replace"))}
@@ -289,9 +312,30 @@ def _lines_of(file: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def _add(found: dict[str, list[_Lines]], image: bytes, images: set[str], lines: _Lines) -> None:
-    name = image.decode("utf-8", "replace")
+    name = _image_of(image)
     if name in images and lines.stop > lines.start:
         found.setdefault(name, []).append(lines)
+
+
+def _image_of(cell: bytes) -> str:
+    return cell.strip(b' \t\r\n"').decode("utf-8", "replace")
+
+
+def _cell(line: bytes, column: int) -> bytes:
+    """Return a cell of a line, without blanks; empty if it has none."""
+    if b'"' in line:
+        texts = _cells(line.decode("utf-8", "replace"))
+        return texts[column].encode() if column < len(texts) else b""
+    cells = line.split(b",", column + 1)
+    return cells[column].strip() if column < len(cells) else b""
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells of a line, without blanks; quotes that are not closed end with the line."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line.rstrip("\r\n")], skipinitialspace=True), [])]
+    except csv.Error:
+        return []
 
 
 def _splits(
@@ -325,40 +369,54 @@ def _hierarchy(source: Source, problems: list[Problem]) -> Any:
 # -- lines -------------------------------------------------------------------------------------------------------
 
 
-def _read(source: Source, table: _Table, lines: _Lines) -> list[str]:
+def _read(source: Source, table: _Table, lines: _Lines) -> list[tuple[int, str]]:
+    """Return lines with their numbers."""
     if lines.stop - lines.start > _DOCUMENT_BYTES:
         raise IngestionError(f"an image has {lines.stop - lines.start:,} bytes of lines in {table.name}")
     with source.open(table.name) as file:
         file.seek(lines.start)
         text = file.read(lines.stop - lines.start).decode("utf-8", "replace")
-    return [line for line in text.splitlines() if line.strip()]
+    return [(at, line) for at, line in enumerate(text.split("\n"), lines.first) if line.strip()]
 
 
-def _take(
-    line: str,
-    table: _Table,
-    names: Mapping[str, str],
-    objects: list[Object],
-    labels: list[tuple[str, dict[str, Any]]],
-) -> None:
-    """Add the box or the label of a line.
+def _label(line: str, table: _Table, names: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """Return the class of a line, and what else it says.
+
+    Raises
+    ------
+    ValueError
+        If it has no class.
+    """
+    values = _values(line, table)
+    label = _class_of(values, names)
+    return label, {key: plain_number(value) for key, value in values.items() if key not in _USED}
+
+
+def _object(line: str, table: _Table, names: Mapping[str, str]) -> Object:
+    """Return the box of a line.
 
     Raises
     ------
     ValueError
         If it is none.
     """
-    cells = next(csv.reader([line]))
-    if len(cells) != len(table.columns):
+    values = _values(line, table)
+    label = _class_of(values, names)
+    box = [number_of(values.get(side), side) for side in _SIDES]
+    attributes = {key: plain_number(value) for key, value in values.items() if key not in _USED}
+    wrong = [f"its {column} is missing" for column in table.columns[len(values) :]]
+    return Object(label, box, attributes=attributes, wrong=wrong[:1])
+
+
+def _values(line: str, table: _Table) -> dict[str, str]:
+    cells = _cells(line)
+    if any(cells[len(table.columns) :]):
         raise ValueError(f"it has {len(cells)} columns, not {len(table.columns)}")
-    values = dict(zip(table.columns, map(str.strip, cells), strict=True))
-    mid = values.pop("LabelName")
+    return dict(zip(table.columns, cells, strict=False))
+
+
+def _class_of(values: Mapping[str, str], names: Mapping[str, str]) -> str:
+    mid = values.get("LabelName", "")
     if mid not in names:
-        raise ValueError(f"{mid[:40]!r} is no class")
-    del values["ImageID"]
-    attributes = {key: plain_number(value) for key, value in values.items() if key not in _SIDES}
-    if not table.has_boxes:
-        labels.append((names[mid], attributes))
-        return
-    box = [float(values[side]) for side in _SIDES]
-    objects.append(checked(Object(names[mid], box, attributes=attributes)))
+        raise ValueError(f"its LabelName is {mid[:40]!r}, and no class" if mid else "it has no class")
+    return names[mid]

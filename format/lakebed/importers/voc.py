@@ -4,16 +4,18 @@
     VOC2012/SegmentationClass/1.png, SegmentationObject/1.png
     photos/1.jpg, photos/1.xml                                        as labelImg writes them
 
-Boxes have the numbers of the file, of which the first pixel is 1. What else an object has (pose, truncated, difficult,
-occluded, parts, actions) is in ``attributes``, what is said of the image in ``annotation``. ``masks`` are the numbers
-of the palette: 0 is background, 255 the border of objects. An image without an XML file has nulls.
+Boxes have the numbers of the file, of which the first pixel is 1; corners in another order are put in order. What else
+an object has (pose, truncated, difficult, occluded, parts, actions) is in ``attributes``, what is said of the image in
+``annotation``. ``masks`` are the numbers of the palette: 0 is background, 255 the border of objects. An image without
+an XML file has nulls; one whose XML file cannot be read has no row, as nothing tells what is in it.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.markup import parse_xml, plain
-from lakebed.importers.objects import Images, Object, checked, each, tensors_of, values_of
+from lakebed.importers.objects import Images, Object, Objects, each, number_of, tensors_of, values_of
 from lakebed.importers.pictures import kind_of_images
 from lakebed.importers.plan import Media, Plan, Problem, TensorPlan, media, tensor
 from lakebed.importers.source import Source, stem_of
@@ -141,13 +143,14 @@ def rows(item: _Row, context: _Context) -> Iterator[Any]:
     """Make the row of an image; objects that are damaged are left out, each counted."""
     source = context.media.source
     made: dict[str, Any] = {"file": item.image}
+    objects = Objects()
     try:
         made["images"] = context.media.value(item.image)
         if item.annotation is not None:
             root = _document(source, item.annotation)
-            objects, bad = _objects(root, item.annotation)
-            yield from bad
-            made.update(values_of(objects, polygons=False))
+            for at, one in enumerate(root.findall("object"), 1):
+                objects.add(f"{item.annotation} object {at}", partial(_object, one))
+            made.update(values_of(objects.found, polygons=False))
             made["annotation"] = _image_level(root)
         if item.masks is not None:
             made["masks"] = _mask(source, item.masks, context.colors)
@@ -156,6 +159,7 @@ def rows(item: _Row, context: _Context) -> Iterator[Any]:
     except (LakebedError, OSError, ValueError) as error:
         yield Skipped(str(item), f"{error}")
         return
+    yield from objects.told
     yield {name: made.get(name) for name in context.tensors}
 
 
@@ -173,10 +177,12 @@ class _Planner:
         self._images = Images(source)
         self._of_image: dict[str, str] = {}
         self._labels: set[str] = set()
+        self._unreadable: set[str] = set()
         names = source.with_suffix(".xml")
         for name, found in zip(names, each(source, names, self._look), strict=True):
             if isinstance(found, LakebedError):
-                self.problems.append(Problem(name, str(found), 0))  # its image has a row
+                self.problems.append(Problem(name, str(found)))
+                self._unreadable |= {self._image_beside(name) or ""}
                 continue
             image, labels = found
             if image is None:
@@ -190,14 +196,17 @@ class _Planner:
     def _look(self, name: str) -> tuple[str | None, set[str]]:
         """Return the image of an XML file, and the classes in it."""
         root = _document(self._source, name)
-        folder = name.rpartition("/")[0]
-        above = folder.rpartition("/")[0]
-        image = self._images.of_stem(stem_of(name), folder, _SIBLINGS)
+        image = self._image_beside(name)
         if image is None:
+            folder = name.rpartition("/")[0]
+            above = folder.rpartition("/")[0]
             named = (root.findtext("filename") or "").strip()
             places = [folder, *(f"{above}/{sibling}".lstrip("/") for sibling in _SIBLINGS)]
             image = self._images.named(named, places) if named else None
         return image, {(one.findtext("name") or "").strip() for one in root.iter("object")} - {""}
+
+    def _image_beside(self, name: str) -> str | None:
+        return self._images.of_stem(stem_of(name), name.rpartition("/")[0], _SIBLINGS)
 
     def classes(self, first: Sequence[str]) -> list[str]:
         known = [one for one in _CLASSES[1:] if one in self._labels] if self._labels <= {*_CLASSES} else []
@@ -215,6 +224,8 @@ class _Planner:
         for split, names in splits.items():
             first = len(items)
             for name in names:
+                if name in self._unreadable and name not in self._of_image:
+                    continue
                 root = name.rpartition("/")[0].rpartition("/")[0]
                 beside = [f"{root}/{folder}/{stem_of(name)}.png".lstrip("/") for folder in _MASKS]
                 masks, instances = (one if one in files else None for one in beside)
@@ -311,32 +322,36 @@ def _document(source: Source, name: str) -> Element:
     return root
 
 
-def _objects(root: Element, name: str) -> tuple[list[Object], list[Skipped]]:
-    found, bad = [], []
-    for number, one in enumerate(root.findall("object"), 1):
-        try:
-            found.append(_object(one))
-        except ValueError as error:
-            bad.append(Skipped(f"{name} object {number}", f"no object: {error}"))
-    return found, bad
-
-
 def _object(one: Element) -> Object:
-    box = one.find("bndbox")
-    if box is None:
+    wrong: list[str] = []
+    children = _children(one, ("name", "bndbox"), wrong)
+    if "bndbox" not in children:
         raise ValueError("it has no bndbox")
-    try:
-        sides = [float(box.findtext(side) or "") for side in _SIDES]
-    except ValueError:
-        raise ValueError(f"its bndbox is {plain(box)!r:.200}") from None
+    box = _children(children["bndbox"], _SIDES, wrong)
+    sides = [number_of(_text_of(box, side), side) for side in _SIDES]
     attributes = Element("object", one.attrib)
     attributes.extend(child for child in one if child.tag not in ("name", "bndbox"))
     found = plain(attributes)
     parts = found.get("part") if isinstance(found, dict) else None
     if parts is not None:
         found["part"] = parts if isinstance(parts, list) else [parts]
-    label = (one.findtext("name") or "").strip()
-    return checked(Object(label, sides, attributes=found if isinstance(found, dict) else {}))
+    return Object(
+        _text_of(children, "name"), sides, attributes=found if isinstance(found, dict) else {}, wrong=wrong
+    )
+
+
+def _children(one: Element, once: Sequence[str], wrong: list[str]) -> dict[str, Element]:
+    """Return children by name, of several the first; of those that are there once it is told if others differ."""
+    found: dict[str, Element] = {}
+    for child in one:
+        first = found.setdefault(child.tag, child)
+        if first is not child and child.tag in once and plain(child) != plain(first):
+            wrong.append(f"it has several of {child.tag}, and the first is taken")
+    return found
+
+
+def _text_of(children: Mapping[str, Element], tag: str) -> str:
+    return (children[tag].text or "").strip() if tag in children else ""
 
 
 def _image_level(root: Element) -> Any:

@@ -7,12 +7,14 @@
 
 A row is an image: ``images``, ``file``, ``labels``, ``boxes``, and by task ``polygons`` or ``keypoints``; values are
 the float64 of the texts. An image without a label file has nulls, one with an empty file has no objects. Polygons have
-the boxes around them. A box among polygons is its rectangle: four corners, from the upper left one on.
+the boxes around them. A box among polygons is its rectangle: four corners, from the upper left one on. A polygon of
+four points or more among boxes is the box around it, which is told.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.pictures import IMAGE_KINDS, kind_of_images
 from lakebed.importers.plan import Media, Plan, TensorPlan, media, tensor
+from lakebed.importers.shares import few
 from lakebed.importers.source import Source, suffix_of
 from lakebed.importers.yolo_layout import LabelFiles, Layout, description_of, layout_of
 from lakebed.transforms.output import Skipped
@@ -33,6 +36,7 @@ COORDS = {"type": "fractional", "mode": "CCWH"}
 # A label file of so many bytes is none: 100,000 polygons of 20 points take 40 MB.
 _MOST_BYTES = 1 << 28
 _BOX = 5  # numbers of a line with a box
+_MOST_CLASS = 0xFFFFFFFF  # labels are uint32
 
 
 class Labelled(NamedTuple):
@@ -278,8 +282,9 @@ def reader_of(
         usual = {_BOX + shape[0] * shape[1]}
     else:
         usual = {"detect": {_BOX}, "obb": {9}}.get(task, {count for count in counts if count % 2})
+    with_confidence = sum(counts[n + 1] for n in usual)
     return Reader(
-        source, task, names, shape if task == "pose" else None, bool({n + 1 for n in usual} & counts)
+        source, task, names, shape if task == "pose" else None, not few(with_confidence, counts.total())
     )
 
 
@@ -299,17 +304,20 @@ def read_labels(reader: Reader, name: str) -> tuple[Objects, list[Skipped]]:
         if not words:
             continue
         try:
-            _take(reader, words, found)
+            change = _take(reader, words, found)
         except ValueError as error:
             bad.append(Skipped(f"{name} line {number}", f"no object: {error}"))
+        else:
+            if change:
+                bad.append(Skipped(f"{name} line {number}", change, 0, is_change=True))
     return found, bad
 
 
 _WORDS = {"detect": "boxes", "segment": "polygons", "pose": "poses", "obb": "oriented boxes"}
 
 
-def _take(reader: Reader, words: Sequence[str], found: Objects) -> None:
-    """Add the object of a line.
+def _take(reader: Reader, words: Sequence[str], found: Objects) -> str | None:
+    """Add the object of a line; return what of it was changed.
 
     Raises
     ------
@@ -317,7 +325,7 @@ def _take(reader: Reader, words: Sequence[str], found: Objects) -> None:
         If it is none.
     """
     number, *values = map(_number, words)
-    if number != int(number) or number < 0:
+    if number != int(number) or not 0 <= number <= _MOST_CLASS:
         raise ValueError(f"{words[0]} is no class")
     if reader.names is not None and number >= len(reader.names):
         raise ValueError(f"class {int(number)} is beyond the {len(reader.names):,} names")
@@ -325,9 +333,10 @@ def _take(reader: Reader, words: Sequence[str], found: Objects) -> None:
     if reader.confidence and _has_confidence(reader, len(values)):
         confidence = values.pop()
     count = len(values)
+    is_outlined = reader.task == "detect" and count >= 8 and not count % 2
     if reader.task == "pose":
         _take_pose(reader, values, found)
-    elif reader.task == "detect" or (reader.task == "segment" and count == 4):
+    elif (reader.task == "detect" and not is_outlined) or (reader.task == "segment" and count == 4):
         if count != 4:
             raise ValueError(f"a box has 4 numbers, not {count}; task='segment' reads polygons")
         x, y, w, h = _box(values)
@@ -337,18 +346,24 @@ def _take(reader: Reader, words: Sequence[str], found: Objects) -> None:
     else:
         if count % 2 or count < 6 or (reader.task == "obb" and count != 8):
             expected = "8" if reader.task == "obb" else "an even number of at least 6"
-            raise ValueError(f"{_WORDS[reader.task]} have {expected} numbers, not {count}")
+            more = "; task='segment' reads other polygons" if reader.task == "obb" else ""
+            raise ValueError(f"{_WORDS[reader.task]} have {expected} numbers, not {count}{more}")
         points = np.array(values).reshape(-1, 2)
         low, high = points.min(0), points.max(0)
         found.polygons.append(points)
         found.boxes.append([*((low + high) / 2), *(high - low)])
     found.classes.append(int(number))
     found.confidences.append(confidence)
+    return (
+        "polygons among boxes are the boxes around them; task='segment' reads polygons"
+        if is_outlined
+        else None
+    )
 
 
 def _number(word: str) -> float:
     try:
-        found = float(word)
+        found = float(word.replace("_", "x"))  # 1_0 is a number in Python alone
     except ValueError:
         raise ValueError(f"{word[:40]!r} is no number") from None
     if not math.isfinite(found):
@@ -383,7 +398,7 @@ def _has_confidence(reader: Reader, count: int) -> bool:
         return count == _BOX + points * numbers
     if reader.task == "obb":
         return count == 9
-    return count % 2 == 1
+    return count == _BOX if reader.task == "detect" else count % 2 == 1
 
 
 # -- tensors -----------------------------------------------------------------------------------------------------
@@ -441,9 +456,9 @@ def _items(layout: Layout, files: LabelFiles) -> tuple[list[Labelled], dict[str,
     return items, ranges
 
 
-def _counts(source: Source, files: list[str], inspect: int) -> set[int]:
-    """Return how many numbers the lines of some label files have."""
-    found: set[int] = set()
+def _counts(source: Source, files: list[str], inspect: int) -> Counter[int]:
+    """Return how many numbers the lines of some label files have, and how many lines have so many."""
+    found: Counter[int] = Counter()
     step = max(1, -(-len(files) // max(inspect, 1)))
     for name in files[::step]:
         try:
@@ -451,16 +466,19 @@ def _counts(source: Source, files: list[str], inspect: int) -> set[int]:
         except (LakebedError, OSError):
             continue  # which rows() says of it
         found.update(len(line.split()) for line in text.splitlines())
-    return found - {0}
+    del found[0]
+    return found
 
 
-def _task_of(counts: set[int], shape: tuple[int, int] | None, tasks: Sequence[str]) -> str:
+def _task_of(counts: Counter[int], shape: tuple[int, int] | None, tasks: Sequence[str]) -> str:
     if shape is not None:
         return "pose"
-    if "obb" in tasks and counts and counts <= {9, 10}:
+    lines = counts.total()
+    if "obb" in tasks and lines and few(lines - counts[9] - counts[10], lines):
         return "obb"
     # A line of other counts is damage, not a polygon.
-    return "segment" if any(count >= 7 for count in counts) else "detect"
+    polygons = sum(number for count, number in counts.items() if count >= 7)
+    return "detect" if few(polygons, lines) else "segment"
 
 
 def _text_of(source: Source, name: str) -> str:
@@ -475,8 +493,8 @@ def _text_of(source: Source, name: str) -> str:
 
 def _looks_like_labels(source: Source, name: str) -> bool:
     with source.open(name) as file:
-        head = file.read(1 << 14)
-    words = head.split(b"\n", 1)[0].split()
+        head = file.read(1 << 14).decode("utf-8-sig", "replace").lstrip()
+    words = head.split("\n", 1)[0].split()
     try:
         return len(words) >= _BOX and float(words[0]) == int(float(words[0])) and bool([*map(float, words)])
     except (ValueError, OverflowError):

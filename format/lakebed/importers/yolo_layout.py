@@ -132,6 +132,7 @@ class LabelFiles:
 
     def __init__(self, source: Source, *, apart: bool = False) -> None:
         self._files = source.files
+        self._texts = {f"{name[:-4]}.txt": name for name in source.with_suffix(".txt")}  # also 1.TXT
         self._apart = apart
         self._by_stem: dict[str, str | None] = {}
         if apart:
@@ -143,8 +144,8 @@ class LabelFiles:
         """Return the name of the label file; None where there is none."""
         stem = image[: len(image) - len(suffix_of(image))]
         for candidate in self._candidates(stem):
-            if candidate in self._files:
-                return candidate
+            if candidate in self._texts:
+                return self._texts[candidate]
         return self._by_stem.get(stem_of(image)) if self._apart else None
 
     def unused(self, images: Source) -> list[Problem]:

@@ -196,7 +196,7 @@ def test_panoptic_segments(tmp_path: Path) -> None:
         (b"", "no JSON"),
         (b"[]", "object|expected"),
         (b'{"annotations": []}', "images"),
-        (b'{"images": [1], "annotations": []}', "no object"),
+        (b'{"images": [1], "annotations": []}', "no file_name"),
         (b'{"images": [{"id": 1', "no JSON"),
         (b'{"images": ' + b"[" * 100_000, "nested|no JSON"),
         (b'{"images": [{"file_name": "\xff"}]}', "no JSON|UTF-8|no file"),

@@ -52,7 +52,7 @@ def test_boxes_and_labels_of_images(tmp_path: Path) -> None:
     assert ds.boxes.null_mask().tolist() == [False, False, False, True]
     assert ds.info["imports"][0]["about"]["hierarchy"]["LabelName"] == "/m/0bl9f"
     assert [(problem.where, problem.reason) for problem in report.problems] == [
-        ("train-annotations-bbox.csv", "1 lines are of images that are not there")
+        ("train-annotations-bbox.csv", "1 lines are of images that are not there, the first is line 3")
     ]
 
 

@@ -1,0 +1,1 @@
+"""Small files as tools and people really write them, each with what must remain of it."""
