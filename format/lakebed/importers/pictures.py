@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import lakebed
-from lakebed.codecs.images import Image
+from lakebed.codecs.images import Image, damage
 from lakebed.codecs.registry import picture_codec
 from lakebed.codecs.sample import QUALITY, Sample
 from lakebed.dataclass import dataclass
@@ -73,15 +73,16 @@ def form_of(
     supposed
         The kind where no file is known.
     """
-    takes_all = _can_be_all(found)
+    most = max(found, key=lambda kind: (found[kind][1], found[kind][0], kind), default=supposed)
+    codec = picture_codec(most)
     if compression not in (None, "auto", LOSSLESS):
         chosen = str(compression)
     elif len(found) <= 1:
         chosen = next(iter(found), supposed)
-    elif compression == LOSSLESS or not takes_all:
+    elif compression == LOSSLESS or codec is None or not codec.takes_colours:
         chosen = "png"
     else:
-        chosen = max(found, key=lambda kind: (found[kind][1], found[kind][0], kind))
+        chosen = most
     if chosen not in lakebed.file_kinds["image"]:
         chosen = "png"
     others = {kind: count for kind, (count, _) in found.items() if kind != chosen}
@@ -90,12 +91,6 @@ def form_of(
         keeps = _KEEPS if chosen in _LOSSY and compression in (None, "auto") else ""
         problems.append(Problem(where, f"{told} files are {_became(chosen)}{keeps}", 0))
     return chosen
-
-
-def _can_be_all(found: Mapping[str, tuple[int, int]]) -> bool:
-    """Tell whether pictures of every kind can be encoded as the one that has most bytes."""
-    codec = picture_codec(max(found, key=lambda kind: found[kind][1])) if found else None
-    return codec is not None and codec.takes_colours
 
 
 def _became(kind: str) -> str:
@@ -191,13 +186,13 @@ def _changes(sample: Sample, found: str, kind: str) -> Iterator[str]:
     """Yield what a file loses or becomes in a tensor of that kind."""
     if found in _SEVERAL and _is_several(sample, found):
         yield f"{found.upper()} of several frames, of which the first one is read"
-    if found == kind:
-        return
+    if found == kind or picture_codec(found) is None:
+        return  # what is no picture is told when it is stored
     yield f"{found.upper()} {_became(kind)}"
     if kind in _LOSSY and sample.dtype in ("uint16", "int32"):
         yield f"16 bits of {found.upper()} became 8"
     if kind == "jpeg" and found != "jpeg":
-        with Image(found).opened(sample.buffer) as image:
+        with Image(found).opened(sample.buffer) as image, damage(found, sample.buffer):
             if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
                 yield f"transparency of {found.upper()} left out"
 
@@ -206,5 +201,5 @@ def _is_several(sample: Sample, kind: str) -> bool:
     data = sample.buffer
     if kind == "webp":
         return bytes(data[12:16]) == b"VP8X" and len(data) > 20 and bool(data[20] & 2)
-    with Image(kind).opened(data) as image:
+    with Image(kind).opened(data) as image, damage(kind, data):
         return bool(getattr(image, "is_animated", False))
