@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import lakebed
 from lakebed.described import Described
 from lakebed.errors import IngestionError, InvalidTensorNameError, LakebedError
+from lakebed.htypes.arrow import plain_type, without_views
 from lakebed.importers.described_columns import as_described, described_column, described_columns
 from lakebed.importers.pictures import form_of
 from lakebed.importers.plan import Problem, TensorPlan, kept, media, tensor
@@ -183,13 +184,14 @@ def _stored(kind: pa.DataType) -> pa.DataType:
     """Return what an extension type stores: which types are known depends on what the program has imported."""
     import pyarrow as pa
 
-    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    return plain_type(kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)
 
 
 def _storage(values: Any) -> Any:
     import pyarrow as pa
 
-    return values.storage if isinstance(values, pa.ExtensionArray) else values
+    values = values.storage if isinstance(values, pa.ExtensionArray) else values
+    return without_views(values) if isinstance(values, pa.Array) else values
 
 
 def tensor_name(column: str, taken: set[str]) -> str:
@@ -281,7 +283,7 @@ def _converted(values: Any, column: Column, source: Source, wishes: Wishes, wron
             values, column.how, column.described, wrong, lambda one: _file(one, "file", source, wishes)
         )
     if column.how == "text":
-        return values.cast(pa.string())
+        return values if _is_text(values.type) else values.cast(pa.string())
     if isinstance(values, pa.Array) and pa.types.is_fixed_size_binary(values.type):
         values = values.cast(pa.binary())
     if column.how == "json":
@@ -526,7 +528,7 @@ def _is_file_struct(kind: pa.DataType) -> bool:
 def _is_text(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view")
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _is_binary(kind: pa.DataType) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import itertools
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -239,3 +241,69 @@ def test_moments_of_numpy_and_pandas_come_in() -> None:
     ds.t.extend([pd.Timestamp("2024-02-03"), pd.NaT])
 
     assert ds.t.to_pandas().tolist() == [pd.Timestamp("2024-02-03"), pd.NaT] * 2
+
+
+VIEWS = {
+    "binary_view": (pa.binary(), [b"\x00\xff", None, b"", b"a" * 20]),
+    "large_binary": (pa.binary(), [b"\x00\xff", None, b"", b"a" * 20]),
+    "string_view": (pa.string(), ["a", None, "", "longer than twelve bytes"]),
+    "large_string": (pa.string(), ["a", None, "", "longer than twelve bytes"]),
+    "list_view": (pa.list_(pa.int32()), [[1, 2], None, [], [3]]),
+    "large_list_view": (pa.list_(pa.int32()), [[1, 2], None, [], [3]]),
+    "large_list": (pa.list_(pa.int32()), [[1, 2], None, [], [3]]),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_and_large_types_of_arrow_are_what_they_mean(name: str) -> None:
+    """By every door: a new dataset, rows, a column, an update, rows of a slice."""
+    plain, values = VIEWS[name]
+    kind = getattr(pa, name)(*([pa.int32()] if "list" in name else []))
+    column = pa.array(values, kind)
+    expected = lakebed.from_arrow("mem://", pa.table({"x": pa.array(values, plain)}))
+    ds = lakebed.from_arrow("mem://", pa.table({"x": column}))
+    assert (ds.x.htype, ds.x.dtype) == (expected.x.htype, expected.x.dtype)
+    once = expected.x.to_arrow().to_pylist()
+    assert ds.x.to_arrow().to_pylist() == once
+    for found in (ds, expected):
+        found.extend(pa.table({"x": column}))
+        found.x.extend(column[1:])
+        found.x[0:2] = column[2:4]
+        assert found.x.to_arrow().to_pylist() == [*once[2:], *once[2:], *once, *once[1:]]
+
+
+def test_views_inside_of_others() -> None:
+    kinds = {
+        "lists": pa.list_view(pa.list_view(pa.int32())),
+        "struct": pa.struct([("a", pa.binary_view()), ("b", pa.list_view(pa.string_view()))]),
+        "words": pa.list_(pa.string_view()),
+        "map": pa.map_(pa.string_view(), pa.list_view(pa.int8())),
+    }
+    values: dict[str, list[Any]] = {
+        "lists": [[[1], [2]], None, [[3], [4]]],
+        "struct": [{"a": b"x", "b": ["y"]}, None, {"a": None, "b": None}],
+        "words": [["u", None], [], ["a text longer than twelve bytes"]],
+        "map": [[("k", [1])], None, [("l", [2, 3])]],
+    }
+    table = pa.table({name: pa.array(values[name], kind) for name, kind in kinds.items()})
+    ds = lakebed.from_arrow("mem://", table[1:])
+    ds.extend(table)
+    found = ds.to_arrow()
+    assert found["lists"].to_pylist() == values["lists"][1:] + values["lists"]
+    assert json.loads(found["words"].to_pylist()[1]) == values["words"][2]
+    assert json.loads(found["map"].to_pylist()[1]) == [["l", [2, 3]]]
+
+
+def test_polars() -> None:
+    photo = io.BytesIO()
+    Image.new("RGB", (4, 3)).save(photo, "PNG")
+    frame = pl.DataFrame(
+        {"raw": [b"\x00\xff", None], "photo": [photo.getvalue(), None], "kind": ["a", "b"]},
+        schema_overrides={"kind": pl.Categorical},
+    )
+    ds = lakebed.from_polars("mem://", frame, media={"photo": "image"})
+    ds.extend(frame)
+    assert ds.raw.to_arrow().to_pylist() == [[0, 255], None] * 2
+    assert (ds.photo.htype, ds.photo.meta.sample_compression) == ("image", "png")
+    assert [ds.photo[row].shape for row in (0, 2)] == [(3, 4, 3)] * 2
+    assert ds.kind.to_arrow().to_pylist() == ["a", "b"] * 2

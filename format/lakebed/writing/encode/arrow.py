@@ -46,17 +46,21 @@ def is_arrow(values: Any) -> bool:
 
 
 def chunks_of(values: Any) -> list[pa.Array]:
-    """Return what speaks the Arrow interface as arrays of pyarrow."""
+    """Return what speaks the Arrow interface as arrays of pyarrow, without views."""
     # pyarrow takes a tenth of a second to import, so only programs that bring Arrow data pay for it.
     import pyarrow as pa
 
+    from lakebed.htypes.arrow import without_views
+
     if isinstance(values, pa.Array):
-        return [values]
-    if isinstance(values, pa.ChunkedArray):
-        return list(values.chunks)
-    if hasattr(values, "__arrow_c_array__"):
-        return [pa.array(values)]
-    return list(pa.chunked_array(values).chunks)
+        found = [values]
+    elif isinstance(values, pa.ChunkedArray):
+        found = values.chunks
+    elif hasattr(values, "__arrow_c_array__"):
+        found = [pa.array(values)]
+    else:
+        found = pa.chunked_array(values).chunks
+    return [without_views(array) for array in found]
 
 
 def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Iterator[Encoded]:
