@@ -38,7 +38,7 @@ from lakebed.importers.plan import Problem, TensorPlan, kept, media, tensor
 from lakebed.importers.source import Source
 from lakebed.storage.address import scheme_of
 from lakebed.transforms.output import Skipped
-from lakebed.writing.names import check_tensor_name
+from lakebed.writing.names import check_tensor_name, is_companion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -174,6 +174,7 @@ def columns_of(
         told = described_column(name, field, said, values) if said is not None else None
         how, plan = told or _tensor_of(name, field, feature, wishes, values, source, problems)
         if name != field.name:
+            problems.append(renamed(field.name, name))
             plan = TensorPlan(plan.name, plan.arguments, {**plan.info, "column": field.name})
         columns.append(Column(field.name, name, how, said if told is not None else None))
         tensors.append(plan)
@@ -197,7 +198,7 @@ def _storage(values: Any) -> Any:
 def tensor_name(column: str, taken: set[str]) -> str:
     """Return the name of a column's tensor: the column's, with ``_`` for what names of tensors cannot hold.
 
-    ``_`` is put behind names that datasets have themselves, and behind those of groups.
+    ``_`` is put behind names with which Deep Lake 3 could not open the dataset, and behind those of groups.
     """
     text = _NOT_IN_NAMES.sub("_", column).encode("utf-8", "replace").decode()
     parts = [part.strip().encode()[:_LONGEST_PART].decode("utf-8", "ignore") for part in text.split("/")]
@@ -209,8 +210,13 @@ def tensor_name(column: str, taken: set[str]) -> str:
     return name
 
 
+def renamed(column: str, name: str) -> Problem:
+    """Return what is told of a column whose tensor has another name."""
+    return Problem(column, f"the column is tensor {name!r}, which ds[{column!r}] finds, too", 0)
+
+
 def _is_refused(name: str) -> bool:
-    if name.startswith("_") or any(hasattr(lakebed.Dataset, part) for part in name.split("/")):
+    if is_companion(name):
         return True
     try:
         check_tensor_name(name)

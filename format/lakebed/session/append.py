@@ -42,11 +42,11 @@ def append_row(
             "Cannot append: a row is a dictionary from tensor names to samples, "
             f"for example {{'x': 1}}, not {type(sample).__name__}"
         )
-    missing = _check_names(table.names, group, sample, skip_ok=skip_ok, append_empty=append_empty)
+    missing = _check_names(table, group, sample, skip_ok=skip_ok, append_empty=append_empty)
     session = table.session
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()
-        states = {name: schema.tensor(normalize(name, group)) for name in sample}
+        states = {name: schema.tensor(_stored_name(table, group, name)) for name in sample}
         states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
         new.of(states.values())
         _check_equal_lengths(states.values())
@@ -77,12 +77,12 @@ def extend_rows(
         samples = columns_of_table(samples)
     if not samples:
         return
-    missing = _check_names(table.names, group, samples, skip_ok=skip_ok, append_empty=append_empty)
+    missing = _check_names(table, group, samples, skip_ok=skip_ok, append_empty=append_empty)
     columns = columns_of(samples)
     count, session = len(next(iter(columns.values()))), table.session
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()
-        states = {name: schema.tensor(normalize(name, group)) for name in columns}
+        states = {name: schema.tensor(_stored_name(table, group, name)) for name in columns}
         states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
         new.of(states.values())
         _check_equal_lengths(states.values())
@@ -216,12 +216,21 @@ def _column(values: Any, name: str) -> Any:
     return list(values)
 
 
+def _stored_name(table: Table, group: str, name: str) -> str:
+    """Return the full name of the tensor that a name of a row means."""
+    full = normalize(name, group)
+    return full if full in table.names.values() else table.session.structure().stored_name(full)
+
+
 def _check_names(
-    names: Mapping[str, str], group: str, sample: Mapping[str, Any], *, skip_ok: bool, append_empty: bool
+    table: Table, group: str, sample: Mapping[str, Any], *, skip_ok: bool, append_empty: bool
 ) -> list[str]:
     """Return the full names of tensors that the row leaves out."""
+    names = table.names
     known = set(names.values())
     inputs = [normalize(str(name), group) for name in sample]
+    if not known.issuperset(inputs):
+        inputs = [_stored_name(table, group, str(name)) for name in sample]
     for name, full in zip(sample, inputs, strict=True):
         if full not in known:
             raise TensorDoesNotExistError.among(str(name), names)

@@ -108,12 +108,49 @@ def test_keys_keep_their_order_and_may_be_missing() -> None:
         labels=["path"],
     )
 
-    assert list(ds.tensors) == ["b", "a", "path_"] or set(ds.tensors) == {"b", "a", "path_"}
+    assert list(ds.tensors) == ["b", "a", "path"]
     assert ds.to_arrow().to_pylist() == [
-        {"b": '{"x": 1}', "a": 1, "path_": None},
-        {"b": None, "a": 2, "path_": "x"},
+        {"b": '{"x": 1}', "a": 1, "path": None},
+        {"b": None, "a": 2, "path": "x"},
     ]
-    assert ds.path_.info["column"] == "path"
+    assert ds.path.startswith("mem://")
+
+
+def test_columns_of_any_name_are_found_by_it() -> None:
+    """Those of which Deep Lake 3 could not open the dataset, or that cannot be stored, have tensors of other names."""
+    renamed = {"index": "index_", "version_state": "version_state_", "a,b": "a_b", "g/index": "g/index_"}
+    names = [*renamed, "path", "info", "query", "to_pandas", "_id", "tensors", "map"]
+    frame = pd.DataFrame({name: [1, 2, 3] for name in names})
+    report = lakebed.import_from("dataframe", frame, address(), progressbar=False)
+    assert {one.where: one.reason.split("'")[1] for one in report.problems} == renamed
+    ds = report.dataset
+    assert list(ds.tensors) == [renamed.get(name, name) for name in names]
+    ds.append(dict.fromkeys(names, 4))
+    ds.extend(frame[:1])
+    ds.commit("as a reader of versions finds them")
+    for name in names:
+        assert name in ds
+        assert ds[name].numpy().ravel().tolist() == [1, 2, 3, 4, 1]
+        assert ds[1][name].numpy().item() == 2
+        assert ds[[name]].to_pandas().iloc[:, 0].tolist() == [1, 2, 3, 4, 1]
+        assert ds.to_arrow([name]).column(0).to_pylist() == [1, 2, 3, 4, 1]
+    assert ds.query('SELECT path, "index" WHERE query > 1 AND index < 4').to_arrow().to_pydict() == {
+        "path": [2, 3],
+        "index": [2, 3],
+    }
+    assert next(iter(ds.batches(2, tensors=["path", "index"])))["path"].ravel().tolist() == [1, 2]
+    ds["index"][0] = 9
+    assert ds["index_"][0].numpy().item() == 9
+    assert not hasattr(ds, "a,b")
+
+
+def test_a_column_that_an_earlier_release_renamed_is_not_made_twice() -> None:
+    ds = lakebed.empty(address())
+    ds.create_tensor("path_", htype="text").info["column"] = "path"
+    with pytest.raises(IngestionError, match=r"ds.rename_tensor\('path_', 'path'\)"):
+        lakebed.from_rows(ds, [{"path": "x"}])
+    ds.extend({"path": ["x"]})
+    assert ds["path"].text() == ["x"]
 
 
 def test_wishes() -> None:

@@ -54,8 +54,7 @@ def check(ds: lakebed.Dataset) -> None:
     assert np.isnan(found["share"].to_pylist()[2])
     assert found["is ok"].to_pylist() == [True, None, False, True]
     assert found["name"].to_pylist() == ["ada", "", None, "ü"]
-    assert found["path_"].to_pylist() == ["a", "b", "c", "d"]
-    assert ds["path_"].info["column"] == "path"
+    assert found["path"].to_pylist() == ["a", "b", "c", "d"]
     assert found["at"].to_pylist()[0] == dt.datetime(2024, 2, 3, 4, 5, tzinfo=UTC)
     assert found["day"].to_pylist() == [dt.date(2024, 2, 3), None, None, None]
     assert found["price"].to_pylist() == ["1.10", None, None, None]
@@ -291,7 +290,15 @@ def test_integers_that_floats_do_not_hold_stay_what_they_are(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("column", "name"),
-    [("x,y", "x_y"), ("C:\\a", "C__a"), ("..", "column__"), ("chunks", "chunks_"), ("ü" * 300, "ü" * 100)],
+    [
+        ("x,y", "x_y"),
+        ("C:\\a", "C__a"),
+        ("..", "__"),
+        ("index", "index_"),
+        ("_x_id", "column_x_id"),
+        ("chunks", "chunks_"),
+        ("ü" * 300, "ü" * 100),
+    ],
 )
 def test_names_that_tensors_cannot_have(column: str, name: str) -> None:
     ds = lakebed.import_from("dataframe", pa.table({column: [1, 2]}), "mem://", progressbar=False).dataset
