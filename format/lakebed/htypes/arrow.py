@@ -14,7 +14,7 @@ from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidInputError, TensorDtypeMismatchError, TensorInvalidSampleShapeError
 from lakebed.htypes.arrays import block_of_array, cast
 from lakebed.htypes.base import Storing
-from lakebed.htypes.documents import encode_json, encode_list
+from lakebed.htypes.documents import encode_json, encode_list, plain_value
 from lakebed.htypes.text import encode_text
 from lakebed.native import chunks as native
 
@@ -134,7 +134,7 @@ def encode_arrow(
     if storing is Storing.JSON:
         return _json(array, trusted=trusted_json)
     if storing is Storing.LIST:
-        return ArrowColumn(encode_list(array.to_pylist()), null_rows(array))
+        return ArrowColumn(encode_list(plain_value(array.to_pylist())), null_rows(array))
     if _is_list(array.type):
         return _lists(array, dtype, ndim, axes)
     return _numbers(array, dtype, ndim)
@@ -224,7 +224,7 @@ def _string_block(array: pa.Array, nulls: NDArray[np.bool_] | None, filler: byte
 def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
     nulls = null_rows(array)
     if not _is_text(array.type):
-        return ArrowColumn(encode_json(array.to_pylist()), nulls)
+        return ArrowColumn(encode_json(plain_value(array.to_pylist())), nulls)
     if not trusted:
         for i, text in enumerate(array.to_pylist()):
             try:

@@ -32,6 +32,7 @@ import lakebed
 from lakebed.described import Described
 from lakebed.errors import IngestionError, InvalidTensorNameError, LakebedError
 from lakebed.htypes.arrow import plain_type, without_views
+from lakebed.htypes.documents import plain_value
 from lakebed.importers.described_columns import as_described, described_column, described_columns
 from lakebed.importers.pictures import form_of
 from lakebed.importers.plan import Problem, TensorPlan, kept, media, tensor
@@ -342,21 +343,6 @@ def _with_nulls_inside(values: Any) -> list[int]:
 
 def _documents(values: pa.Array) -> list[Any]:
     return [None if value is None else plain_value(value) for value in values.to_pylist()]
-
-
-def plain_value(value: Any) -> Any:
-    """Return a value as JSON has it: what JSON has no type for is text."""
-    if isinstance(value, Mapping):
-        return {str(key): plain_value(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_value(one) for one in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, bytes):
-        import base64
-
-        return base64.b64encode(value).decode()
-    return str(value)
 
 
 def _file(value: Any, how: str, source: Source, wishes: Wishes) -> Any:

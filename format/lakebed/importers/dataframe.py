@@ -137,7 +137,7 @@ def plan_of_rows(
 
     from lakebed.importers.python_values import columns_of_rows
 
-    found = columns_of_rows(rows, documents, embeddings)
+    found = columns_of_rows(rows, documents, embeddings, {*(media or {}), *documents})
     table = pa.table(dict(found.arrow))
     wishes = Wishes(dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key)
     wishes.check(list(found.names))
@@ -147,7 +147,11 @@ def plan_of_rows(
     first = next(iter(table.slice(0, 64).combine_chunks().to_batches()), None)
     columns, tensors = columns_of(table.schema, known, first, source, problems)
     apart = {
-        name: (values, tensor(name, "json" if name in found.documents else None, chunk_compression="lz4"))
+        name: (
+            values,
+            found.files.get(name)
+            or tensor(name, "json" if name in found.documents else None, chunk_compression="lz4"),
+        )
         for name, values in found.apart.items()
     }
     beside = _placed_beside(apart, tensors, problems)

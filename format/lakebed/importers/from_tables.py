@@ -229,7 +229,8 @@ def from_rows(
     """Make a dataset of rows that are dictionaries, a tensor for each key.
 
     Types are those that all values of a key have: numbers of one kind, text, dates and times, bytes, lists and arrays
-    of numbers. What is mixed, and dictionaries, are JSON. A key that a row lacks is null there.
+    of numbers, tensors of PyTorch, pictures of Pillow, files (``lakebed.read``, or a ``pathlib.Path`` of media) and
+    links to them. What is mixed, and dictionaries, are JSON. A key that a row lacks is null there.
 
     Parameters
     ----------

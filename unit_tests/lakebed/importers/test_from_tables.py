@@ -7,7 +7,9 @@ import io
 import itertools
 import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import duckdb
 import numpy as np
@@ -18,7 +20,7 @@ import pytest
 from PIL import Image
 
 import lakebed
-from lakebed.errors import DatasetExistsError, IngestionError, InvalidPandasDataframeError
+from lakebed.errors import DatasetExistsError, IngestionError, InvalidPandasDataframeError, LakebedError
 
 NUMBER = itertools.count()
 
@@ -83,7 +85,30 @@ def test_an_open_dataset_is_appended_to_and_another_is_not_overwritten() -> None
         ([[1.5], [2.5]], "embedding", "float64", [[1.5], [2.5]]),
         ([np.ones(2, "f4"), None], "embedding", "float32", [[1.0, 1.0], None]),
         ([[1, "a"], [2]], "json", None, ['[1, "a"]', "[2]"]),
-        ([[[1, 2]], [[3, 4]]], "json", None, ["[[1, 2]]", "[[3, 4]]"]),
+        ([[[1, 2]], [[3, 4]]], "generic", "int64", [[[1, 2]], [[3, 4]]]),
+        (
+            [[[1, 2, 3, 4]], None, [], [[1, 2, 3, 4]] * 2],
+            "generic",
+            "int64",
+            [[[1, 2, 3, 4]], None, [], [[1, 2, 3, 4]] * 2],
+        ),
+        ([[[1, 2.5]], [[3, 4]]], "generic", "float64", [[[1.0, 2.5]], [[3.0, 4.0]]]),
+        ([[np.ones(2, "f4")] * 2], "generic", "float32", [[[1.0, 1.0], [1.0, 1.0]]]),
+        ([[[True]]], "generic", "bool", [[[True]]]),
+        ([[[1, True]]], "json", None, ["[[1, true]]"]),
+        ([[[1, 2], [3]]], "json", None, ["[[1, 2], [3]]"]),
+        ([[[1, "a"]]], "json", None, ['[[1, "a"]]']),
+        ([[[2**60 + 1, 0.5]]], "json", None, ["[[1152921504606846977, 0.5]]"]),
+        ([[[2**60 + 1]], [[0.5]]], "json", None, ["[[1152921504606846977]]", "[[0.5]]"]),
+        ([[[2**70]]], "json", None, ["[[1180591620717411303424]]"]),
+        ([[[1]], [[[1]]]], "json", None, ["[[1]]", "[[[1]]]"]),
+        ([np.datetime64("2024-02-03"), None], "generic", "int32", [dt.date(2024, 2, 3), None]),
+        ([np.datetime64("2024"), np.datetime64("NaT")], "generic", "int32", [dt.date(2024, 1, 1), None]),
+        ([np.timedelta64(3, "D")], "generic", "int64", [dt.timedelta(days=3)]),
+        ([{"d": np.datetime64("2024-02-03")}], "json", None, ['{"d": "2024-02-03"}']),
+        ([UUID(int=5), None], "text", None, ["00000000-0000-0000-0000-000000000005", None]),
+        ([np.array(3, "i2"), None], "generic", "int16", [3, None]),
+        ([Path("notes/a.txt"), None], "text", None, ["notes/a.txt", None]),
         ([np.ones((1, 2), "u1"), None], "generic", "uint8", [[[1, 1]], None]),
         ([b"ab", None], "generic", "uint8", [[97, 98], None]),
         ([Decimal("1.10"), None], "text", None, ["1.10", None]),
@@ -99,6 +124,73 @@ def test_types_of_rows(values: list[Any], htype: str, dtype: str | None, stored:
 
     assert (ds.x.htype, ds.x.to_arrow().to_pylist()) == (htype, stored)
     assert dtype is None or ds.x.dtype == dtype
+
+
+def test_files_and_pictures_in_rows(tmp_path: Path) -> None:
+    Image.new("RGB", (4, 3), "red").save(tmp_path / "a.png")
+    Image.new("L", (5, 6)).save(tmp_path / "B.JPG")
+    png = (tmp_path / "a.png").read_bytes()
+    rows = [
+        {"pillow": Image.new("RGB", (4, 3)), "read": lakebed.read(tmp_path / "a.png"), "path": tmp_path / "a.png",
+         "link": lakebed.link(str(tmp_path / "a.png")), "foreign": Foreign(), "raw": png},
+        {"pillow": Image.new("L", (2, 2), 7), "path": tmp_path / "B.JPG"},
+    ]  # fmt: skip
+    ds = lakebed.from_rows(address(), rows, media={"raw": "image"})
+    assert {name: (ds[name].htype, ds[name].meta.sample_compression) for name in ds.tensors} == {
+        "pillow": ("image", "png"), "read": ("image", "png"), "path": ("image", "png"),
+        "link": ("link[image]", "png"), "foreign": ("generic", None), "raw": ("image", "png"),
+    }  # fmt: skip
+    assert [one.shape[:2] for one in ds.pillow] == [(3, 4), (2, 2)]
+    assert ds.pillow[1].numpy().ravel().tolist()[0] == 7
+    assert ds["read"][0].tobytes() == png
+    assert [one.shape[:2] for one in ds["path"]] == [(3, 4), (6, 5)]
+    assert ds.link[0].numpy()[0, 0].tolist() == [255, 0, 0]
+    assert ds.foreign.numpy(aslist=True)[0].tolist() == [[1, 2]]
+    assert ds["read"].null_mask().tolist() == [False, True]
+    with pytest.raises(LakebedError, match=r"b\.png"):
+        lakebed.from_rows(address(), [{"x": tmp_path / "b.png"}])
+
+
+class Foreign:
+    """A tensor of another library, as those of PyTorch are."""
+
+    def detach(self) -> Foreign:
+        return self
+
+    def cpu(self) -> Foreign:
+        return self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array([[1, 2]])
+
+
+def test_json_of_arrow_is_the_same_by_every_door() -> None:
+    """Dates, decimals and bytes in lists and structs: a new dataset, rows of a table, a column, an update."""
+    photo = io.BytesIO()
+    Image.new("RGB", (4, 3)).save(photo, "PNG")
+    table = pa.table(
+        {
+            "days": pa.array([[dt.date(2024, 2, 3)], None]),
+            "when": pa.array(
+                [[dt.datetime(2024, 2, 3, tzinfo=dt.UTC)], None], pa.list_(pa.timestamp("ns", "UTC"))
+            ),
+            "more": pa.array([{"d": Decimal("1.10"), "b": b"x", "t": dt.time(1, 2)}, None]),
+            "photo": pa.array([{"bytes": photo.getvalue(), "path": "a.png"}, None]),
+        }
+    )
+    ds = lakebed.from_arrow(address(), table)
+    ds.extend(table)
+    for name in ("days", "when", "more"):
+        ds[name].extend(table[name])
+        ds[name][0:2] = table[name]
+        found = ds[name].to_arrow().to_pylist()
+        assert found == found[:2] * 3
+        assert found[1] is None
+    assert ds.days[0].dict() == ["2024-02-03"]
+    assert ds.more[2].dict() == {"d": "1.10", "b": b"x", "t": "01:02:00"}
+    assert [one.shape for one in ds.photo[:4]] == [(3, 4, 3), (0, 0, 0)] * 2
+    with pytest.raises(LakebedError, match=r"lakebed\.read"):
+        ds.photo.extend(pa.array([{"bytes": None, "path": "a.png"}], table.schema.field("photo").type))
 
 
 def test_keys_keep_their_order_and_may_be_missing() -> None:
@@ -165,7 +257,7 @@ def test_wishes() -> None:
 def test_what_cannot_be_stored_leaves_no_dataset() -> None:
     where = address()
     with pytest.raises(IngestionError, match=r"ds\.create_tensor"):
-        lakebed.from_rows(where, [{"x": Image.new("L", (2, 2))}])
+        lakebed.from_rows(where, [{"x": object()}])
     with pytest.raises(IngestionError, match="row 1 is of type int"):
         lakebed.from_rows(where, [{"x": 1}, 3])  # type: ignore[list-item]
     with pytest.raises(IngestionError, match="null inside a list"):
