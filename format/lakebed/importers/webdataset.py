@@ -51,6 +51,9 @@ _NUMBERS = frozenset({"cls", "cls2", "index", "inx", "count", "id"})
 _TEXTS = frozenset({"txt", "text", "transcript", "caption"})
 _PICKLED = frozenset({"pkl", "pickle", "pyd", "pth", "pt"})
 
+# Suffix of the empty file that the exporter writes for a row of which all is null.
+_NOTHING = "null"
+
 # A worker takes about so many bytes of a shard at a time.
 _ITEM_BYTES = 32 << 20
 # Larger files of a sample, and longer names, are no samples but attacks on memory.
@@ -182,7 +185,7 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
                     if key is not None:
                         yield _made(item, key, {**empty, **row, context.key: key}, wrong)
                     key, row, wrong = of, {}, ""
-                if wrong:
+                if wrong or (suffix == _NOTHING and not member.size):
                     continue
                 try:
                     name = context.tensors[suffix]
@@ -273,7 +276,8 @@ def _scan(source: Source, shard: str, scan: _Scan) -> None:
                     )
                     continue
                 of, suffix = _split(member.name)
-                scan.suffixes[suffix] = scan.suffixes.get(suffix, 0) + 1
+                if member.size or suffix != _NOTHING:
+                    scan.suffixes[suffix] = scan.suffixes.get(suffix, 0) + 1
                 if of != key:
                     key = of
                     scan.rows += 1
