@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakebed.errors import IngestionError
 from lakebed.importers.columns import Column, Wishes, columns_of, converted, reading
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source, stem_of
-from lakebed.importers.splits import SPLITS
+from lakebed.importers.splits import SPLITS, in_order
 from lakebed.transforms.output import Skipped
 
 if TYPE_CHECKING:
@@ -31,8 +32,26 @@ _HEAD_BYTES = 1 << 16
 _TAIL_BYTES = 64
 _WHOLE = 2**53  # float64 holds all integers up to it
 # What Excel writes above the names of the columns.
-_SAID = re.compile(r"\ufeff?sep=(.)\r?\n", re.IGNORECASE)
+_SAID = re.compile(r"\ufeff?sep=(.)(\r\n|\n|\r)", re.IGNORECASE)
 _SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+# What programs write for a missing value; nobody else knows whether it is one.
+_OFTEN_NULL = (
+    "NA",
+    "N/A",
+    "n/a",
+    "#N/A",
+    "NULL",
+    "null",
+    "None",
+    "none",
+    "nil",
+    "NaN",
+    "nan",
+    "-",
+    "--",
+    "?",
+    ".",
+)
 # What a column may be, in the order in which it is tried; text is what is left.
 _TRIED = ("int64", "float64", "bool", "date32", "timestamp", "timestamp with zone")
 
@@ -89,6 +108,43 @@ class _Rounded:
             if _is_rounded(text, digits[at].as_py()):
                 self.count += 1
                 self.first = self.first or f"{text} in row {before + at + 1:,} ({name})"
+
+
+@dataclass
+class _ButFor:
+    """A column of text that would be of another type but for words that often mean null.
+
+    Parameters
+    ----------
+    types
+        The types that it would be of.
+    words
+        The words, and how often they are there.
+    values
+        How many other values there are.
+    """
+
+    types: list[str]
+    values: int = 0
+    words: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{count:,} times {word!r}" for word, count in self.words.most_common(3))
+        nulls = ",".join(self.words)
+        return f"it is text, and would be {self.types[0]} but for {told}: nulls={nulls} makes them null"
+
+    def look(self, column: pa.Array) -> None:
+        """Look at texts of the column."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not self.types:
+            return
+        is_word = pc.is_in(column, pa.array(_OFTEN_NULL))
+        self.types = [kind for kind in self.types if _fits(pc.if_else(is_word, None, column), kind)]
+        words = column.filter(is_word).to_pylist()
+        self.words.update(words)
+        self.values += len(column) - column.null_count - len(words)
 
 
 @dataclass(frozen=True)
@@ -168,6 +224,7 @@ def plan(
     types: dict[str, list[str]] = {}
     first: pa.RecordBatch | None = None
     rounded: dict[str, _Rounded] = {}
+    but_for: dict[str, _ButFor] = {}
     rows = 0
     bad: list[Skipped] = []
     by_split: dict[str, list[_File]] = {}
@@ -179,7 +236,11 @@ def plan(
             _check_names(types, batch.schema.names, file)
             for name, column in zip(batch.schema.names, batch.columns, strict=True):
                 possible = types.setdefault(name, [] if name in text else list(_TRIED))
-                possible[:] = [kind for kind in possible if _fits(column, kind)]
+                before, possible[:] = list(possible), [kind for kind in possible if _fits(column, kind)]
+                if before and not possible:
+                    but_for[name] = _ButFor(before)
+                if name in but_for:
+                    but_for[name].look(column)
                 if "float64" in possible:
                     rounded.setdefault(name, _Rounded()).look(
                         column, file, below, is_whole=possible[0] == "int64"
@@ -207,7 +268,13 @@ def plan(
         for name, told in rounded.items()
         if told.count and schema.field(name).type == "double"
     ]
+    problems += [
+        Problem(name, str(told), 0)
+        for name, told in but_for.items()
+        if told.types and told.values and name not in (*labels, *wishes.media)
+    ]
     columns, tensors = columns_of(schema, wishes, small, source, problems)
+    by_split = dict(in_order(by_split))
     items = [one for of in by_split.values() for one in of]
     splits: dict[str, range] = {}
     for split, of in by_split.items():
@@ -370,7 +437,7 @@ def _header(source: Source, name: str, style: _Style) -> tuple[list[str], int]:
     if style.names is not None:
         return list(style.names), 1 if said else 0
     lines = csv.reader(
-        io.StringIO(head[said.end() :] if said else head),
+        io.StringIO(head[said.end() :] if said else head, newline=None),  # lines of old Macs end with CR
         delimiter=style.delimiter,
         quotechar=style.quote or None,
         quoting=csv.QUOTE_MINIMAL if style.quote else csv.QUOTE_NONE,

@@ -6,6 +6,7 @@ loss, so that an import costs what its pictures cost. ``compression="lossless"``
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -45,6 +46,7 @@ LOSSLESS = "lossless"
 """What a user says in place of a kind of image, so that no pixel is lost where files are of several kinds."""
 
 _LOSSY = frozenset({"jpeg", "webp"})
+_SIGNATURES: Mapping[str, bytes] = {"jpeg": b"\xff\xd8", "png": b"\x89PNG"}
 # Kinds of which a file may hold several pictures, and a tensor reads the first.
 _SEVERAL = frozenset({"gif", "webp", "tiff"})
 _KEEPS = "; lossless=True (--lossless) stores all as PNG"
@@ -162,9 +164,9 @@ class Pictures:
     def _look(self, sample: Sample, kind: str, where: Callable[[], str]) -> Iterator[Skipped]:
         if sample.unread_path is not None and kind not in _SEVERAL:
             named = IMAGE_KINDS.get(suffix_of(sample.unread_path))
-            if named in (None, kind):
+            if named in (None, kind) and _begins_as(sample.unread_path, kind):
                 sample.may_lose = not self.lossless
-                return  # as nearly all are: nothing need be read yet
+                return  # as nearly all are: nothing more need be read yet
         try:
             found = str(sample.compression)
             changes = list(_changes(sample, found, kind))
@@ -177,6 +179,21 @@ class Pictures:
             return
         sample.may_lose = not self.lossless
         yield from (Skipped(where(), change, 0, is_change=True) for change in changes)
+
+
+def _begins_as(path: str, kind: str) -> bool:
+    """Whether a file begins as its suffix says: pictures that people have renamed do not, and would be encoded anew."""
+    signature = _SIGNATURES.get(kind)
+    if signature is None:
+        return True
+    try:
+        file = os.open(path, os.O_RDONLY)
+        try:
+            return os.read(file, len(signature)) == signature
+        finally:
+            os.close(file)
+    except OSError:
+        return True  # told when it is stored
 
 
 def _changes(sample: Sample, found: str, kind: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from lakebed.session.inputs import after, encode_sample, encode_samples, joined_
 from lakebed.session.new_classes import NewClasses
 from lakebed.session.stored_samples import StoredSamples
 from lakebed.session.table import Table
-from lakebed.versions.state import TensorState
+from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.column import is_arrow, ranked
 from lakebed.writing.encode.encoded import Column
@@ -46,7 +46,7 @@ def append_row(
     session = table.session
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()
-        states = {name: schema.tensor(_stored_name(table, group, name)) for name in sample}
+        states = {name: _meant(schema, group, name) for name in sample}
         states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
         new.of(states.values())
         _check_equal_lengths(states.values())
@@ -82,7 +82,7 @@ def extend_rows(
     count, session = len(next(iter(columns.values()))), table.session
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()
-        states = {name: schema.tensor(_stored_name(table, group, name)) for name in columns}
+        states = {name: _meant(schema, group, name) for name in columns}
         states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
         new.of(states.values())
         _check_equal_lengths(states.values())
@@ -216,10 +216,11 @@ def _column(values: Any, name: str) -> Any:
     return list(values)
 
 
-def _stored_name(table: Table, group: str, name: str) -> str:
-    """Return the full name of the tensor that a name of a row means."""
+def _meant(schema: Snapshot, group: str, name: str) -> TensorState:
+    """Return the tensor that a name of a row means."""
     full = normalize(name, group)
-    return full if full in table.names.values() else table.session.structure().stored_name(full)
+    found = schema.find(full)
+    return schema.tensor(schema.stored_name(full)) if found is None else found
 
 
 def _check_names(
@@ -230,7 +231,8 @@ def _check_names(
     known = set(names.values())
     inputs = [normalize(str(name), group) for name in sample]
     if not known.issuperset(inputs):
-        inputs = [_stored_name(table, group, str(name)) for name in sample]
+        schema = table.session.structure()
+        inputs = [schema.stored_name(full) for full in inputs]
     for name, full in zip(sample, inputs, strict=True):
         if full not in known:
             raise TensorDoesNotExistError.among(str(name), names)

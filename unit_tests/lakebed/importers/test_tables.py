@@ -372,3 +372,34 @@ def test_what_only_programs_read_as_numbers_stays_text(text: str, tmp_path: Path
     (tmp_path / "t.csv").write_text(f'a\n"{text}"\n3\n')
     report = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False)
     assert report.dataset.a.text() == [text, "3"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("1\nNULL\nNA\n3\nNA", r"int64 but for 2 times 'NA', 1 times 'NULL': nulls=NULL,NA"),
+        ("2024-02-03\n-", "date32 but for"),
+        ("true\nN/A", "bool but for"),
+        ("NULL\n" * 20 + "1", "int64 but for 20 times"),
+        ("1\nNULL\nx", None),
+        ("NA\nNA", None),
+        ("1.5\nNaN", None),
+        ("1\n", None),
+    ],
+)
+def test_words_that_often_mean_null_are_told(
+    lines: str, told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay what they are, in a column of text, until the user says that they are null."""
+    monkeypatch.setattr(delimited, "_BLOCK_BYTES", 16)
+    (tmp_path / "t.csv").write_text(f"a\n{lines}\n")
+    report = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False)
+    assert len(report.problems) == (told is not None)
+    if told is not None:
+        assert re.search(told, report.problems[0].reason)
+        assert report.dataset.a.text() == lines.split("\n")
+        nulls = report.problems[0].reason.partition("nulls=")[2].partition(" ")[0].split(",")
+        again = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", nulls=nulls, progressbar=False)
+        assert not again.problems
+        assert again.dataset.a.htype == "generic"
+        assert again.dataset.a.null_mask().tolist() == [one in nulls for one in lines.split("\n")]

@@ -1,0 +1,1 @@
+"""Files as tools and people really write them."""
