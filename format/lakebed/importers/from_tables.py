@@ -259,6 +259,12 @@ def from_rows(
     [{'id': 1, 'word': 'a'}, {'id': 2, 'word': None}]
     """
     source = Source("", "rows")
+    if isinstance(dest, lakebed.Dataset):
+        listed: list[Any] = list(rows)
+        there = {name for name, one in dest.tensors.items() if one.htype == "json"}
+        named = {key for row in listed if isinstance(row, Mapping) for key in row}
+        rows = listed
+        documents = [*documents, *sorted(there & named - {*documents})]
     plan = dataframe.plan_of_rows(
         rows,
         media=media,

@@ -84,9 +84,13 @@ def recognise(source: Source) -> str | None:
         return None
     if source.suffix_of(names[0]) == ".json":
         with source.open(names[0]) as file:
-            if not _BEGIN.match(file.read(_HEAD_BYTES).removeprefix(_BOM)):
-                return None
-        return f"{len(names):,} tables of JSON"
+            is_list = _LIST.match(file.read(_HEAD_BYTES).removeprefix(_BOM))
+        # A folder of objects is one of documents, a row each.
+        return (
+            f"{len(names):,} tables of JSON"
+            if is_list or _is_lines(source, names[0], is_named=False)
+            else None
+        )
     return f"{len(names):,} files of JSON lines" if len(names) > 1 else "JSON lines"
 
 
@@ -127,13 +131,21 @@ def plan(
     first: list[dict[str, Any]] = []
     items: list[_Piece | _Document] = []
     splits: dict[str, range] = {}
+    problems: list[Problem] = []
     rows, bad = 0, None
     ordered = sorted(files, key=lambda name: list(SPLITS.values()).index(SPLITS.get(stem_of(name), "test")))
     for file in ordered if len(files) > 1 else files:
         start = len(items)
         for piece in _pieces(source, file):
+            try:
+                lines = list(_lines(source, piece)) if isinstance(piece, _Document) else _lines(source, piece)
+            except IngestionError as error:
+                if len(files) == 1:
+                    raise
+                problems.append(Problem(file, str(error)))
+                continue
             items.append(piece)
-            for line in _lines(source, piece):
+            for line in lines:
                 if isinstance(line, Skipped):
                     bad = bad or line
                     continue
@@ -150,7 +162,6 @@ def plan(
             f"{source.shown} holds no object of JSON with keys, neither in its lines nor in one list{told}"
         )
     schema = _schema(kinds, embeddings)
-    problems: list[Problem] = []
     columns, tensors = columns_of(schema, wishes, _batch(first, schema), source, problems)
     return Plan(
         f"JSON lines: {rows:,} rows of {len(columns)} keys in {len(files):,} files",
@@ -275,6 +286,7 @@ def _of_object(found: Any, where: str) -> list[dict[str, Any]]:
         rows = next((key for key, value in lists.items() if value and isinstance(value[0], dict)), None)
         if rows is not None:
             hint = f"if its rows are {rows!r}: lakebed.from_rows(dest, json.load(open(path))[{rows!r}])"
+    hint += "; if it describes images, name its format, such as coco"
     raise IngestionError(
         f"{where} is no table of JSON, which is a list of objects, or an object of columns that are lists of one "
         f"length; {hint}"

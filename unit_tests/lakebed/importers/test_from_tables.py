@@ -436,3 +436,12 @@ def test_polars() -> None:
     assert (ds.photo.htype, ds.photo.meta.sample_compression) == ("image", "png")
     assert [ds.photo[row].shape for row in (0, 2)] == [(3, 4, 3)] * 2
     assert ds.kind.to_arrow().to_pylist() == ["a", "b"] * 2
+
+
+def test_rows_become_what_their_tensors_are() -> None:
+    """Lists of several axes are arrays in a new dataset, and stay JSON where a tensor of JSON is."""
+    ds = lakebed.empty("mem://")
+    ds.create_tensor("boxes", htype="json")
+    lakebed.from_rows(ds, iter([{"boxes": [[1, 2, 3, 4]]}, {"boxes": None}]))
+    assert ds.boxes[0].dict() == [[1, 2, 3, 4]]
+    assert ds.boxes.null_mask().tolist() == [False, True]

@@ -147,3 +147,20 @@ def test_folders_of_tables_of_json_are_splits(tmp_path: Path) -> None:
     report = lakebed.import_from("auto", tmp_path, "mem://", progressbar=False)
     assert report.dataset.a.numpy(aslist=True) == [1, 2, 3]
     assert report.splits == {"train": 2, "test": 1}
+
+
+def test_a_folder_of_documents_is_no_table(tmp_path: Path) -> None:
+    for at in range(3):
+        (tmp_path / f"{at}.json").write_text(json.dumps({"a": {"b": [at]}}, indent=2))
+    report = lakebed.import_from("auto", tmp_path, "mem://", progressbar=False)
+    assert report.format == "folder"
+    assert [one.dict() for one in report.dataset.json] == [{"a": {"b": [at]}} for at in range(3)]
+
+
+def test_a_file_that_is_no_table_costs_itself(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"a": 1}, {"a": 2}]')
+    (tmp_path / "b.json").write_text('[{"a": 3}, {"a"')
+    (tmp_path / "c.json").write_text('[{"a": 4}]')
+    report = lakebed.import_from("auto", tmp_path, "mem://", progressbar=False)
+    assert report.dataset.a.numpy(aslist=True) == [1, 2, 4]
+    assert [one.where for one in report.problems] == ["b.json"]
