@@ -163,8 +163,9 @@ def plan(
         )
     schema = _schema(kinds, embeddings)
     columns, tensors = columns_of(schema, wishes, _batch(first, schema), source, problems)
+    what = "JSON" if any(isinstance(item, _Document) for item in items) else "JSON lines"
     return Plan(
-        f"JSON lines: {rows:,} rows of {len(columns)} keys in {len(files):,} files",
+        f"{what}: {rows:,} rows of {len(columns)} keys in {len(files):,} files",
         tensors,
         items,
         _Context(source, schema, columns, wishes),
