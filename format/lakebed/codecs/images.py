@@ -244,9 +244,9 @@ class Image(Described):
         except PIL.Image.DecompressionBombError as error:
             raise _too_large(self.name, error) from error
         except DAMAGE as error:
-            raise CorruptedSampleError(
-                f"{len(data)} bytes are no {self.name} file, or a damaged one: {error}"
-            ) from error
+            told = _of_pixels(error)
+            reason = told or f"{len(data)} bytes are no {self.name} file, or a damaged one: {error}"
+            raise CorruptedSampleError(reason) from error
 
 
 @cache
@@ -284,7 +284,27 @@ def damage(name: str, data: Buffer) -> Iterator[None]:
     except PIL.Image.DecompressionBombError as error:
         raise _too_large(name, error) from error
     except DAMAGE as error:
-        raise SampleDecompressionError(f"damaged {name} file of {len(data)} bytes: {error}") from error
+        reason = _of_pixels(error) or f"damaged {name} file of {len(data)} bytes: {error}"
+        raise SampleDecompressionError(reason) from error
+
+
+def _of_pixels(error: BaseException) -> str | None:
+    """Return in words why pixels of a TIFF file are not read; None if that is not what is wrong.
+
+    Pillow looks their layout up by (byte order, photometric interpretation, sample formats, fill order, bits, extra).
+    """
+    key = error if isinstance(error, KeyError) else error.__cause__
+    layout = key.args[0] if isinstance(key, KeyError) and key.args else None
+    if not (isinstance(layout, tuple) and len(layout) == 6 and isinstance(layout[4], tuple) and layout[4]):
+        return None
+    kind = {1: "unsigned integers", 2: "integers", 3: "floats"}.get(
+        next(iter(layout[2] or (1,))), "other numbers"
+    )
+    bits = "/".join(str(one) for one in dict.fromkeys(layout[4]))
+    return (
+        f"a TIFF file whose pixels are {kind} of {bits} bits in {len(layout[4])} channels is not read: save it with 8 "
+        "bits, or append its array to a tensor without an htype"
+    )
 
 
 def _too_large(name: str, error: Exception) -> LimitError:

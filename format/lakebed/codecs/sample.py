@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 QUALITY = 95
 """Of pictures that come as files of another kind, where a kind of image has one."""
 
+LOSSY = frozenset({"jpeg", "webp"})
+"""Kinds of pictures that have one."""
+
+
+def became(kind: str) -> str:
+    """Return what becomes of pictures of other kinds in a tensor of that one, for people."""
+    return f"encoded anew as {kind.upper()}{f' at quality {QUALITY}' if kind in LOSSY else ''}"
+
 
 class Sample:
     """An array, or a file (path, URL or bytes) with a compression, before it goes into a tensor.
@@ -52,6 +60,9 @@ class Sample:
         Where a tensor stores another kind of image, what that has no place for is left out: transparency, the low
         bits of 16. Otherwise such a picture is refused.
 
+    is_told
+        Whoever hands it over has told already that it is encoded anew.
+
     Raises
     ------
     InvalidInputError
@@ -70,6 +81,7 @@ class Sample:
         "_is_text_like",
         "_kind",
         "_local",
+        "is_told",
         "may_lose",
         "path",
     )
@@ -98,7 +110,7 @@ class Sample:
         self._is_file = array is None and (compression is not None or shape is None)
         self._facts = facts if shape is None else FileFacts(tuple(shape), str(dtype or "uint8"))
         self._is_text_like = False
-        self.may_lose = False
+        self.may_lose = self.is_told = False
 
     @property
     def held_bytes(self) -> int:

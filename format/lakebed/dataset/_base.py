@@ -132,7 +132,7 @@ class DatasetBase:
 
         schema, names = self._session.structure(), {}
         for name in tensors:
-            full = normalize(name, self._group)
+            full = schema.stored_name(normalize(name, self._group))
             if schema.key_of(full) is None:
                 if full in schema.meta.groups:
                     raise TensorDoesNotExistError(f"{normalize(name)!r} is a group, not a tensor.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 from lakebed.dataset._base import DatasetBase
 from lakebed.dataset.tensor import Tensor
 from lakebed.errors import InvalidInputError, TensorDoesNotExistError
 from lakebed.htypes.registry import UNSPECIFIED
-from lakebed.writing.names import normalize, parents
+from lakebed.writing.names import ATTRIBUTES, normalize, parents
 
 if TYPE_CHECKING:
     from lakebed.dataset.public_meta import PublicMeta
@@ -59,7 +60,8 @@ class SchemaMethods(DatasetBase):
         """Full name of the group; empty at the root."""
         return self._group
 
-    def _named(self, name: str) -> Tensor | Self:
+    def _named(self, name: str, *, as_column: bool = False) -> Tensor | Self:
+        """Return the tensor or group of a name; or the tensor that a column of that name became."""
         full = normalize(name, self._group)
         schema = self._session.structure()
         key = schema.key_of(full)
@@ -67,6 +69,8 @@ class SchemaMethods(DatasetBase):
             return self._tensor(full, key)
         if full in schema.meta.groups:
             return self._sub(full)
+        if as_column and (stored := schema.stored_name(full)) != full:
+            return self._tensor(stored, str(schema.key_of(stored)))
         raise TensorDoesNotExistError.among(name, self._names())
 
     @property
@@ -165,6 +169,9 @@ class SchemaMethods(DatasetBase):
             settings=kwargs,
         )
         structure.add_planned(self._session, full, plan, exist_ok=exist_ok)
+        base = full.rpartition("/")[2]
+        if base in ATTRIBUTES:
+            warnings.warn(f"the tensor is ds[{full!r}]: .{base} stays an attribute of datasets", stacklevel=2)
         return Tensor(self._handle, full)
 
     def create_tensor_like(self, name: str, source: Tensor, unlink: bool = False) -> Tensor:

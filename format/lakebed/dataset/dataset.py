@@ -138,7 +138,7 @@ class Dataset(
             If the item is of no kind that selects.
         """
         if isinstance(item, str):
-            return self._named(item)
+            return self._named(item, as_column=True)
         _ = self._session  # what is selected of an outdated view is of what that was made of
         if isinstance(item, list | tuple) and item and (names := _names_of(item)) is not None:
             columns = tuple(self._expanded(names))
@@ -154,9 +154,10 @@ class Dataset(
     def _expanded(self, names: Sequence[str]) -> Iterator[str]:
         """Yield the names of tensors and, for groups, of all tensors inside."""
         for name in names:
-            found, plain = self._named(name), normalize(name)
+            found, plain = self._named(name, as_column=True), normalize(name)
             if isinstance(found, Tensor):
-                yield plain
+                full = self._session.structure().stored_name(normalize(name, self._group))
+                yield full.removeprefix(f"{self._group}/" if self._group else "")
             else:
                 yield from (f"{plain}/{inner}" for inner in found.tensors)
 
@@ -193,7 +194,10 @@ class Dataset(
         return meta.key_of(full) is not None or full in meta.meta.groups
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and normalize(name, self._group) in self._session.schema().names()
+        if not isinstance(name, str):
+            return False
+        schema = self._session.schema()
+        return schema.stored_name(normalize(name, self._group)) in schema.names()
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over rows; over the names and values of a single row, which makes ``dict(ds[i])`` a dictionary."""
@@ -221,7 +225,7 @@ class Dataset(
         """
         if not isinstance(item, str):
             raise TypeError("Datasets do not support item assignment")
-        tensor = self._named(item)
+        tensor = self._named(item, as_column=True)
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 f"Tensor groups do not support item assignment: {item!r} is one, assign to its tensors"

@@ -21,6 +21,7 @@ from lakebed.query.sources import Sources
 from lakebed.session import places
 from lakebed.storage.credentials import Creds, kept
 from lakebed.storage.url import parse
+from lakebed.writing.names import any_name
 
 if TYPE_CHECKING:
     from lakebed.session.table import Table
@@ -223,10 +224,12 @@ def _store_column(made: Any, relation: Relation, name: str, result: Result) -> N
     for start in range(0, len(result), _BATCH):
         values = column[start : start + _BATCH].values()
         if tensor is None:
-            tensor = made.create_tensor(name, **_settings(info, values))
+            with any_name():
+                tensor = made.create_tensor(name, **_settings(info, values))
         tensor.extend(values)
     if tensor is None:
-        made.create_tensor(name, **_settings(info, []))
+        with any_name():
+            made.create_tensor(name, **_settings(info, []))
 
 
 def _settings(info: Info, values: Sequence[Any]) -> dict[str, Any]:

@@ -7,7 +7,8 @@
     DEST/dataset.json                tensors by suffix, what they were, names of classes, samples of each shard: the
                                      importer reads it
 
-Sequences and polygons are lists in JSON. What is null has no file.
+Sequences and polygons are lists in JSON. What is null has no file; a row of which all is null has an empty one,
+``00000000.null``, so that it is there.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ from lakebed.htypes.base import Storing
 if TYPE_CHECKING:
     import lakebed
     from lakebed.exporters.target import Target
+
+
+_NOTHING = "null"  # suffix of the file of a row that has no other
 
 
 @dataclass(frozen=True)
@@ -117,9 +121,10 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
             except (LakebedError, ValueError, TypeError) as error:
                 done.skipped.append((int(row), str(error)))
                 continue
-            for name, suffix, data in files:
-                suffixes[suffix] = name
-                if context.fields[name][0] == "media" and (of_file := sniff(data)):
+            for name, suffix, data in files or [("", _NOTHING, b"")]:
+                if name:
+                    suffixes[suffix] = name
+                if name and context.fields[name][0] == "media" and (of_file := sniff(data)):
                     seen.setdefault(name, set()).add(of_file)
                 info = tarfile.TarInfo(f"{key}.{suffix}")
                 info.size, info.mode = len(data), 0o644

@@ -14,7 +14,7 @@ from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidInputError, TensorDtypeMismatchError, TensorInvalidSampleShapeError
 from lakebed.htypes.arrays import block_of_array, cast
 from lakebed.htypes.base import Storing
-from lakebed.htypes.documents import encode_json, encode_list
+from lakebed.htypes.documents import encode_json, encode_list, plain_value
 from lakebed.htypes.text import encode_text
 from lakebed.native import chunks as native
 
@@ -37,6 +37,57 @@ class ArrowColumn:
     nulls: NDArray[np.bool_] | None
     dtype: np.dtype[Any] | None = None
     logical: str | None = None
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return a type without views: `binary_view` is `large_binary` and so on, also inside of others.
+
+    Views are how some programs keep texts, bytes and lists in memory (polars, DuckDB); what they mean is the same.
+    """
+    if kind == pa.string_view():
+        return pa.large_string()
+    if kind == pa.binary_view():
+        return pa.large_binary()
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        return pa.large_list(_plain_field(kind.value_field))
+    if pa.types.is_list(kind):
+        return pa.list_(_plain_field(kind.value_field))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_plain_field(kind.value_field))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_plain_field(kind.value_field), kind.list_size)
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain_field(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field), kind.keys_sorted)
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, plain_type(kind.value_type), kind.ordered)
+    return kind
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(plain_type(field.type))
+
+
+def without_views(array: pa.Array) -> pa.Array:
+    """Return an array whose type has no views: the same one where it has none."""
+    kind = plain_type(array.type)
+    if kind == array.type:
+        return array
+    if "list_view" not in str(array.type):
+        return array.cast(kind)
+    # Arrow's own cast of views of lists writes a wrong last offset (PyArrow 26), which loses the last list.
+    if not (pa.types.is_list_view(array.type) or pa.types.is_large_list_view(array.type)):
+        return pa.array(array.to_pylist(), kind)
+    import pyarrow.compute as pc
+
+    counted, nulls = pc.list_value_length(array), null_rows(array)
+    lengths = _plain_values(counted).astype(np.int64)
+    if nulls is not None:
+        lengths[nulls] = 0
+    ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
+    mask = None if nulls is None else pa.array(nulls)
+    return pa.LargeListArray.from_arrays(ends, without_views(array.flatten()), type=kind, mask=mask)
 
 
 def storing_of(array: pa.Array) -> Storing:
@@ -83,14 +134,14 @@ def encode_arrow(
     if storing is Storing.JSON:
         return _json(array, trusted=trusted_json)
     if storing is Storing.LIST:
-        return ArrowColumn(encode_list(array.to_pylist()), null_rows(array))
+        return ArrowColumn(encode_list(plain_value(array.to_pylist())), null_rows(array))
     if _is_list(array.type):
         return _lists(array, dtype, ndim, axes)
     return _numbers(array, dtype, ndim)
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def null_rows(array: pa.Array) -> NDArray[np.bool_] | None:
@@ -152,8 +203,6 @@ def _text(array: pa.Array) -> ArrowColumn:
 
 def _string_block(array: pa.Array, nulls: NDArray[np.bool_] | None, filler: bytes) -> Block:
     """Return the texts of a string array, ``filler`` for nulls; without a copy where no null takes part."""
-    if array.type == pa.string_view():
-        array = array.cast(pa.large_string())
     n = len(array)
     if n == 0:
         return Block(memoryview(b""), 0, 0, (1,))
@@ -175,7 +224,7 @@ def _string_block(array: pa.Array, nulls: NDArray[np.bool_] | None, filler: byte
 def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
     nulls = null_rows(array)
     if not _is_text(array.type):
-        return ArrowColumn(encode_json(array.to_pylist()), nulls)
+        return ArrowColumn(encode_json(plain_value(array.to_pylist())), nulls)
     if not trusted:
         for i, text in enumerate(array.to_pylist()):
             try:
@@ -306,5 +355,7 @@ __all__ = [
     "encode_arrow",
     "is_binary",
     "null_rows",
+    "plain_type",
     "storing_of",
+    "without_views",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +38,15 @@ class Written:
 
 _ANY = ("Any", "List")
 _PLAIN = json.JSONEncoder()
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value of a table as the format's JSON has it: what that has no type for, such as dates, is text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_value(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(one) for one in value]
+    return value if value is None or isinstance(value, bool | int | float | str | bytes) else str(value)
 
 
 def _dump(value: Any, what: str) -> bytes:

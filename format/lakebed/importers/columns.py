@@ -31,14 +31,15 @@ from typing import TYPE_CHECKING, Any
 import lakebed
 from lakebed.described import Described
 from lakebed.errors import IngestionError, InvalidTensorNameError, LakebedError
-from lakebed.htypes.arrow import numpy_dtype
+from lakebed.htypes.arrow import numpy_dtype, plain_type, without_views
+from lakebed.htypes.documents import plain_value
 from lakebed.importers.described_columns import as_described, described_column, described_columns
 from lakebed.importers.pictures import form_of
 from lakebed.importers.plan import Problem, TensorPlan, kept, media, tensor
 from lakebed.importers.source import Source
 from lakebed.storage.address import scheme_of
 from lakebed.transforms.output import Skipped
-from lakebed.writing.names import check_tensor_name
+from lakebed.writing.names import check_tensor_name, is_companion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -174,6 +175,7 @@ def columns_of(
         told = described_column(name, field, said, values) if said is not None else None
         how, plan = told or _tensor_of(name, field, feature, wishes, values, source, problems)
         if name != field.name:
+            problems.append(renamed(field.name, name))
             plan = TensorPlan(plan.name, plan.arguments, {**plan.info, "column": field.name})
         columns.append(Column(field.name, name, how, said if told is not None else None))
         tensors.append(plan)
@@ -184,19 +186,20 @@ def _stored(kind: pa.DataType) -> pa.DataType:
     """Return what an extension type stores: which types are known depends on what the program has imported."""
     import pyarrow as pa
 
-    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    return plain_type(kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)
 
 
 def _storage(values: Any) -> Any:
     import pyarrow as pa
 
-    return values.storage if isinstance(values, pa.ExtensionArray) else values
+    values = values.storage if isinstance(values, pa.ExtensionArray) else values
+    return without_views(values) if isinstance(values, pa.Array) else values
 
 
 def tensor_name(column: str, taken: set[str]) -> str:
     """Return the name of a column's tensor: the column's, with ``_`` for what names of tensors cannot hold.
 
-    ``_`` is put behind names that datasets have themselves, and behind those of groups.
+    ``_`` is put behind names with which Deep Lake 3 could not open the dataset, and behind those of groups.
     """
     text = _NOT_IN_NAMES.sub("_", column).encode("utf-8", "replace").decode()
     parts = [part.strip().encode()[:_LONGEST_PART].decode("utf-8", "ignore") for part in text.split("/")]
@@ -208,8 +211,13 @@ def tensor_name(column: str, taken: set[str]) -> str:
     return name
 
 
+def renamed(column: str, name: str) -> Problem:
+    """Return what is told of a column whose tensor has another name."""
+    return Problem(column, f"the column is tensor {name!r}, which ds[{column!r}] finds, too", 0)
+
+
 def _is_refused(name: str) -> bool:
-    if name.startswith("_") or any(hasattr(lakebed.Dataset, part) for part in name.split("/")):
+    if is_companion(name):
         return True
     try:
         check_tensor_name(name)
@@ -282,7 +290,7 @@ def _converted(values: Any, column: Column, source: Source, wishes: Wishes, wron
             values, column.how, column.described, wrong, lambda one: _file(one, "file", source, wishes)
         )
     if column.how == "text":
-        return values.cast(pa.string())
+        return values if _is_text(values.type) else values.cast(pa.string())
     if isinstance(values, pa.Array) and pa.types.is_fixed_size_binary(values.type):
         values = values.cast(pa.binary())
     if column.how == "json":
@@ -335,21 +343,6 @@ def _with_nulls_inside(values: Any) -> list[int]:
 
 def _documents(values: pa.Array) -> list[Any]:
     return [None if value is None else plain_value(value) for value in values.to_pylist()]
-
-
-def plain_value(value: Any) -> Any:
-    """Return a value as JSON has it: what JSON has no type for is text."""
-    if isinstance(value, Mapping):
-        return {str(key): plain_value(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_value(one) for one in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, bytes):
-        import base64
-
-        return base64.b64encode(value).decode()
-    return str(value)
 
 
 def _file(value: Any, how: str, source: Source, wishes: Wishes) -> Any:
@@ -527,7 +520,7 @@ def _is_file_struct(kind: pa.DataType) -> bool:
 def _is_text(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view")
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _is_binary(kind: pa.DataType) -> bool:

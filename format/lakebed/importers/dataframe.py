@@ -10,7 +10,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakebed.errors import IngestionError
-from lakebed.importers.columns import Column, Wishes, check_rows, columns_of, converted, reading, tensor_name
+from lakebed.importers.columns import (
+    Column,
+    Wishes,
+    check_rows,
+    columns_of,
+    converted,
+    reading,
+    renamed,
+    tensor_name,
+)
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.source import Source
 from lakebed.transforms.output import Skipped
@@ -93,7 +102,7 @@ def plan(
         items = [range(at, min(at + _ITEM_ROWS, count)) for at in range(0, count, _ITEM_ROWS)]
     columns, tensors = columns_of(table.schema, wishes, first, source, problems)
     apart = {name: (values, tensor(name, chunk_compression="lz4")) for name, values in arrays.items()}
-    beside = _placed_beside(apart, tensors)
+    beside = _placed_beside(apart, tensors, problems)
     context = _Context(
         table, columns, wishes, source if not source.is_object else Source("", None, source.creds), beside
     )
@@ -128,7 +137,7 @@ def plan_of_rows(
 
     from lakebed.importers.python_values import columns_of_rows
 
-    found = columns_of_rows(rows, documents, embeddings)
+    found = columns_of_rows(rows, documents, embeddings, {*(media or {}), *documents})
     table = pa.table(dict(found.arrow))
     wishes = Wishes(dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key)
     wishes.check(list(found.names))
@@ -138,10 +147,14 @@ def plan_of_rows(
     first = next(iter(table.slice(0, 64).combine_chunks().to_batches()), None)
     columns, tensors = columns_of(table.schema, known, first, source, problems)
     apart = {
-        name: (values, tensor(name, "json" if name in found.documents else None, chunk_compression="lz4"))
+        name: (
+            values,
+            found.files.get(name)
+            or tensor(name, "json" if name in found.documents else None, chunk_compression="lz4"),
+        )
         for name, values in found.apart.items()
     }
-    beside = _placed_beside(apart, tensors)
+    beside = _placed_beside(apart, tensors, problems)
     order = {name: at for at, name in enumerate(found.names)}
     tensors.sort(key=lambda one: order.get(str(one.info.get("column", one.name)), 0))
     items = [range(at, min(at + _ITEM_ROWS, found.count)) for at in range(0, found.count, _ITEM_ROWS)]
@@ -149,13 +162,14 @@ def plan_of_rows(
 
 
 def _placed_beside(
-    apart: Mapping[str, tuple[Sequence[Any], TensorPlan]], tensors: list[TensorPlan]
+    apart: Mapping[str, tuple[Sequence[Any], TensorPlan]], tensors: list[TensorPlan], problems: list[Problem]
 ) -> dict[str, Sequence[Any]]:
     """Add the tensors of columns that are in no table of Arrow; return their values by tensor."""
     names = {plan.name for plan in tensors}
     beside = {}
     for name, (values, one) in apart.items():
         called = tensor_name(name, names)
+        problems += [renamed(name, called)] if called != name else []
         names.add(called)
         beside[called] = values
         tensors.append(TensorPlan(called, one.arguments, {"column": name} if called != name else {}))

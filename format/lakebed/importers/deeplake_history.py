@@ -26,6 +26,7 @@ from lakebed.errors import DatasetExistsError, IngestionError, InvalidInputError
 from lakebed.importers.plan import Problem, TensorPlan
 from lakebed.importers.source import Source
 from lakebed.progress import rows_bar
+from lakebed.writing.names import any_name
 
 _INFO = "imports"
 _APPENDED = re.compile(r"Appended [\d,]+ rows? to column \d+")
@@ -239,7 +240,8 @@ class _Change:
         added = [name for name in columns if name not in same]
         for name in added:
             plan = columns[name].plan
-            made = self.ds.create_tensor(plan.name, **plan.arguments)
+            with any_name():
+                made = self.ds.create_tensor(plan.name, **plan.arguments)
             for key, value in plan.info.items():
                 made.info[key] = value
         if len(added) == len(columns):

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakebed.errors import IngestionError
 from lakebed.importers.columns import Column, Wishes, columns_of, converted, reading
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source, stem_of
-from lakebed.importers.splits import SPLITS
+from lakebed.importers.splits import SPLITS, in_order
 from lakebed.transforms.output import Skipped
 
 if TYPE_CHECKING:
@@ -29,10 +30,28 @@ BATCHED = True
 _BLOCK_BYTES = 8 << 20
 _HEAD_BYTES = 1 << 16
 _TAIL_BYTES = 64
-_DIGITS = 17  # decimal digits that tell any float64 from its neighbours
+_WHOLE = 2**53  # float64 holds all integers up to it
 # What Excel writes above the names of the columns.
-_SAID = re.compile(r"\ufeff?sep=(.)\r?\n", re.IGNORECASE)
+_SAID = re.compile(r"\ufeff?sep=(.)(\r\n|\n|\r)", re.IGNORECASE)
 _SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+# What programs write for a missing value; nobody else knows whether it is one.
+_OFTEN_NULL = (
+    "NA",
+    "N/A",
+    "n/a",
+    "#N/A",
+    "NULL",
+    "null",
+    "None",
+    "none",
+    "nil",
+    "NaN",
+    "nan",
+    "-",
+    "--",
+    "?",
+    ".",
+)
 # What a column may be, in the order in which it is tried; text is what is left.
 _TRIED = ("int64", "float64", "bool", "date32", "timestamp", "timestamp with zone")
 
@@ -60,6 +79,72 @@ class _Style:
     def codec(self) -> str:
         """Name of the codec that decodes; also of UTF-8, since Arrow's parser does not look whether it is any."""
         return "utf-8-sig" if self.encoding.lower() in ("utf8", "utf-8") else self.encoding
+
+
+@dataclass
+class _Rounded:
+    """Numbers of a column that float64 does not hold: how many, and the first one."""
+
+    count: int = 0
+    first: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.count:,} numbers have more digits than float64 holds, first {self.first}"
+
+    def look(self, column: pa.Array, name: str, before: int, *, is_whole: bool) -> None:
+        """Look at texts of a file, all of which are numbers; so many rows were read before them."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if is_whole:
+            ends = pc.min_max(column.cast(pa.int64()))
+            if max(abs(ends["min"].as_py() or 0), abs(ends["max"].as_py() or 0)) <= _WHOLE:
+                return
+        digits = _digits(column)
+        # The shortest text of a float64 is what nearly all files hold.
+        others = pc.not_equal(digits, _digits(column.cast(pa.float64()).cast(pa.string())))
+        for at in pc.indices_nonzero(others).to_pylist():
+            text = column[at].as_py()
+            if _is_rounded(text, digits[at].as_py()):
+                self.count += 1
+                self.first = self.first or f"{text} in row {before + at + 1:,} ({name})"
+
+
+@dataclass
+class _ButFor:
+    """A column of text that would be of another type but for words that often mean null.
+
+    Parameters
+    ----------
+    types
+        The types that it would be of.
+    words
+        The words, and how often they are there.
+    values
+        How many other values there are.
+    """
+
+    types: list[str]
+    values: int = 0
+    words: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{count:,} times {word!r}" for word, count in self.words.most_common(3))
+        nulls = ",".join(self.words)
+        return f"it is text, and would be {self.types[0]} but for {told}: nulls={nulls} makes them null"
+
+    def look(self, column: pa.Array) -> None:
+        """Look at texts of the column."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not self.types:
+            return
+        is_word = pc.is_in(column, pa.array(_OFTEN_NULL))
+        self.types = [kind for kind in self.types if _fits(pc.if_else(is_word, None, column), kind)]
+        words = column.filter(is_word).to_pylist()
+        self.words.update(words)
+        self.values += len(column) - column.null_count - len(words)
 
 
 @dataclass(frozen=True)
@@ -138,22 +223,30 @@ def plan(
     wishes = Wishes(dict(media or {}), tuple(labels), (), link, creds_key, compression)
     types: dict[str, list[str]] = {}
     first: pa.RecordBatch | None = None
-    rounded: dict[str, int] = {}
+    rounded: dict[str, _Rounded] = {}
+    but_for: dict[str, _ButFor] = {}
     rows = 0
     bad: list[Skipped] = []
     by_split: dict[str, list[_File]] = {}
     for file in files:
-        batch = None
+        batch, below = None, 0
         for batch in _batches(source, file, style, None, bad):
             del bad[1:]
             first = batch if first is None else first
             _check_names(types, batch.schema.names, file)
-            rows += batch.num_rows
             for name, column in zip(batch.schema.names, batch.columns, strict=True):
                 possible = types.setdefault(name, [] if name in text else list(_TRIED))
-                possible[:] = [kind for kind in possible if _fits(column, kind)]
-                if possible[:1] == ["float64"]:
-                    rounded[name] = rounded.get(name, 0) + _rounded(column)
+                before, possible[:] = list(possible), [kind for kind in possible if _fits(column, kind)]
+                if before and not possible:
+                    but_for[name] = _ButFor(before)
+                if name in but_for:
+                    but_for[name].look(column)
+                if "float64" in possible:
+                    rounded.setdefault(name, _Rounded()).look(
+                        column, file, below, is_whole=possible[0] == "int64"
+                    )
+            below += batch.num_rows
+        rows += below
         if batch is not None:
             _check_last(source, file, style, batch)
         stem = stem_of(file)
@@ -170,13 +263,18 @@ def plan(
         if name != said:
             problems.append(Problem(name, f"another column is called {said!r}, too: this one is {name!r}", 0))
     small = first.slice(0, 64) if first is not None else None
-    for name, many in rounded.items():
-        if many and schema.field(name).type == "double":
-            reason = (
-                f"{many:,} numbers have more digits than float64 holds; as text all are kept (text={name})"
-            )
-            problems.append(Problem(name, reason, 0))
+    problems += [
+        Problem(name, f"{told}; as text all are kept (text={name})", 0)
+        for name, told in rounded.items()
+        if told.count and schema.field(name).type == "double"
+    ]
+    problems += [
+        Problem(name, str(told), 0)
+        for name, told in but_for.items()
+        if told.types and told.values and name not in (*labels, *wishes.media)
+    ]
     columns, tensors = columns_of(schema, wishes, small, source, problems)
+    by_split = dict(in_order(by_split))
     items = [one for of in by_split.values() for one in of]
     splits: dict[str, range] = {}
     for split, of in by_split.items():
@@ -339,7 +437,7 @@ def _header(source: Source, name: str, style: _Style) -> tuple[list[str], int]:
     if style.names is not None:
         return list(style.names), 1 if said else 0
     lines = csv.reader(
-        io.StringIO(head[said.end() :] if said else head),
+        io.StringIO(head[said.end() :] if said else head, newline=None),  # lines of old Macs end with CR
         delimiter=style.delimiter,
         quotechar=style.quote or None,
         quoting=csv.QUOTE_MINIMAL if style.quote else csv.QUOTE_NONE,
@@ -375,7 +473,7 @@ def _fits(column: pa.Array, kind: str) -> bool:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if kind == "int64" and pc.any(pc.match_substring_regex(column, r"^[+-]?0\d|^\+|^ | $")).as_py():
+    if kind == "int64" and pc.any(pc.match_substring_regex(column, r"^[+-]?0[\dxX]|^\+|^ | $")).as_py():
         return False
     if kind == "bool":
         return bool(
@@ -391,13 +489,19 @@ def _fits(column: pa.Array, kind: str) -> bool:
     return True
 
 
-def _rounded(column: pa.Array) -> int:
-    """Return how many texts have digits that float64 does not hold."""
+def _digits(column: pa.Array) -> pa.Array:
+    """Return the significant digits of texts of numbers."""
     import pyarrow.compute as pc
 
     digits = pc.replace_substring_regex(column, r"[eE].*$|[^0-9]", "")
-    digits = pc.utf8_rtrim(pc.utf8_ltrim(digits, "0"), "0")
-    return int(pc.sum(pc.greater(pc.utf8_length(digits), _DIGITS)).as_py() or 0)
+    return pc.utf8_rtrim(pc.utf8_ltrim(digits, "0"), "0")
+
+
+def _is_rounded(text: str, digits: str) -> bool:
+    """Whether the float64 that is nearest to a number has other digits: as many as written are looked at."""
+    return (
+        f"{float(text):.{max(len(digits), 1) - 1}e}".lstrip("-").partition("e")[0].replace(".", "") != digits
+    )
 
 
 def _arrow(kind: str) -> pa.DataType:

@@ -4,12 +4,16 @@
     photos/train/cat/1.txt              text of the same row
     photos/val/dog/small/2.png          labels "dog/small"
 
+A file without a suffix that begins as DICOM files do is one, as on discs of hospitals. Where files of audio, scans and
+so on are of several kinds, those of the kind that fewer have are left out, file by file.
+
 Rows are in the order of the splits, and within them of the names. Texts and JSON files that have no other file of their
 stem, such as ``README.txt``, are rows of their own where they are as many as the other rows, as in a folder of texts.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,6 +57,30 @@ _OF_SUFFIX = {
 }
 
 
+# Formats of tables and shards, which are no files of rows: they are imported by themselves.
+_BY_ITSELF: Mapping[str, str] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".npz": "numpy",
+    ".arrow": "dataframe",
+    ".feather": "dataframe",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".tar": "webdataset",
+    ".tfrecord": "tfrecord",
+}
+
+# Suffixes behind which DICOM files are: none, those of Siemens, and the last number of an id (1.2.840.113619).
+_OF_SCANS = re.compile(r"(\.\d+|\.ima|\.dicom)?")
+_DICOM_AT = 128
+_LOOKED_AT = 64  # scans whose headers are read to find out how many frames most have
+_NO_SCANS = ("dicomdir",)  # names of directories of discs, in the format of scans
+
+
 # What may be said of the rows, or of all of them, and what may be the rows.
 _ABOUT = ("text", "json")
 
@@ -93,8 +121,83 @@ def recognise(source: Source) -> str | None:
 
 def _htypes(source: Source) -> dict[str, str]:
     """Return of which htype files are, by name; others are none of these."""
-    found = ((name, _OF_SUFFIX.get(suffix_of(name))) for name in source.files)
-    return {name: htype for name, htype in found if htype is not None}
+    found = {}
+    for name in source.files:
+        suffix = suffix_of(name)
+        htype = _OF_SUFFIX.get(suffix)
+        if htype is None and _OF_SCANS.fullmatch(suffix) and _is_scan(source, name):
+            htype = "dicom"
+        if htype is not None:
+            found[name] = htype
+    return found
+
+
+def _is_scan(source: Source, name: str) -> bool:
+    if name.rpartition("/")[2].lower() in _NO_SCANS or source.files[name] < _DICOM_AT + 4:
+        return False
+    try:
+        with source.open(name) as file:
+            return file.read(_DICOM_AT + 4)[_DICOM_AT:] == b"DICM"
+    except _WRONG:
+        return False  # told as a file of an unknown kind
+
+
+def _unknown(name: str) -> Problem:
+    """Return what is told of a file that is of no kind that a row has."""
+    form = _BY_ITSELF.get(suffix_of(name))
+    if form is None:
+        return Problem(name, "a file of an unknown kind is not imported", 0)
+    return Problem(
+        name, f"a file of rows is not imported here, but by itself: lakebed import {form} PATH DEST", 0
+    )
+
+
+def _others(source: Source, htypes: Mapping[str, str]) -> dict[str, Problem]:
+    """Return the files of another kind than the tensor of their htype stores, with what is told of each."""
+    found: dict[str, Problem] = {}
+    for htype in dict.fromkeys(htypes.values()):
+        if htype == "image" or htype not in _FILES:
+            continue
+        of = {name: _FILES[htype].get(suffix_of(name), "dcm") for name, one in htypes.items() if one == htype}
+        counts = Counter(of.values())
+        kept = max(counts, key=lambda kind: (counts[kind], kind))
+        for name, kind in of.items():
+            if kind != kept:
+                reason = (
+                    f"it is {kind.upper()}, and the {htype} files that are imported are {kept.upper()}: import it "
+                    "from a folder of its own, or all as links (link=True, --link)"
+                )
+                found[name] = Problem(name, reason)
+        if htype == "dicom":
+            found |= _of_other_axes(source, [name for name in of if name not in found])
+    return found
+
+
+def _of_other_axes(source: Source, names: Sequence[str]) -> dict[str, Problem]:
+    """Return scans with frames among such without, or the other way round, as far as the first ones tell.
+
+    Those that come later are left out when they are stored.
+    """
+    axes: dict[str, int] = {}
+    for name in names[:_LOOKED_AT]:
+        try:
+            axes[name] = len(source.media(name).shape)
+        except _WRONG:
+            continue  # told when its row is made
+    counts = Counter(axes.values())
+    if len(counts) < 2:
+        return {}
+    kept = counts.most_common(1)[0][0]
+    reason = (
+        "it has several frames, and most scans have one"
+        if kept == 3
+        else "it has one frame, and most scans several"
+    )
+    return {
+        name: Problem(name, f"{reason}: import it from a folder of its own")
+        for name, count in axes.items()
+        if count != kept
+    }
 
 
 def _told(htypes: Mapping[str, str]) -> str | None:
@@ -141,11 +244,11 @@ def plan(
     found = _told(htypes)
     if found is None:
         raise IngestionError(f"{source.shown} is no folder with files of a known kind")
-    problems = [
-        Problem(name, "a file of an unknown kind is not imported", 0)
-        for name in source.files
-        if name not in htypes
-    ]
+    problems = [_unknown(name) for name in source.files if name not in htypes]
+    if not link:
+        others = _others(source, htypes)
+        problems += others.values()
+        htypes = {name: htype for name, htype in htypes.items() if name not in others}
     alone = _notes(htypes, notes)
     told = [Problem(name, f"{_ALONE[htypes.pop(name)]} is not imported ({_HOW})", 0) for name in alone]
     if notes == "auto":
@@ -246,7 +349,8 @@ def _notes(htypes: Mapping[str, str], notes: Literal["auto", "rows", "skip"]) ->
 
 
 def _stem(name: str) -> str:
-    return name[: -len(suffix_of(name))]
+    suffix = suffix_of(name)
+    return name.removesuffix(name[-len(suffix) :]) if suffix in _OF_SUFFIX else name
 
 
 def _rows_of(htypes: Mapping[str, str], *, splits: bool) -> dict[str, list[tuple[list[str], str]]]:
@@ -306,12 +410,7 @@ def _tensors(
                 )
             )
         elif htype in _FILES:
-            kinds = kinds_of(of, _FILES[htype])
-            if len(kinds) > 1 and not link:
-                raise IngestionError(
-                    f"{source.shown} has {htype} files of several kinds ({', '.join(sorted(kinds))}), and a tensor "
-                    "stores one kind: import them from folders of their own, or as links (link=True, --link)"
-                )
+            kinds = kinds_of(of, _FILES[htype]) or {"dcm": len(of)}
             tensors.append(media(name, htype, compression=next(iter(kinds)), link=link))
         elif htype == "array":
             tensors.append(tensor(name, chunk_compression="lz4"))

@@ -229,7 +229,8 @@ def from_rows(
     """Make a dataset of rows that are dictionaries, a tensor for each key.
 
     Types are those that all values of a key have: numbers of one kind, text, dates and times, bytes, lists and arrays
-    of numbers. What is mixed, and dictionaries, are JSON. A key that a row lacks is null there.
+    of numbers, tensors of PyTorch, pictures of Pillow, files (``lakebed.read``, or a ``pathlib.Path`` of media) and
+    links to them. What is mixed, and dictionaries, are JSON. A key that a row lacks is null there.
 
     Parameters
     ----------
@@ -258,6 +259,12 @@ def from_rows(
     [{'id': 1, 'word': 'a'}, {'id': 2, 'word': None}]
     """
     source = Source("", "rows")
+    if isinstance(dest, lakebed.Dataset):
+        listed: list[Any] = list(rows)
+        there = {name for name, one in dest.tensors.items() if one.htype == "json"}
+        named = {key for row in listed if isinstance(row, Mapping) for key in row}
+        rows = listed
+        documents = [*documents, *sorted(there & named - {*documents})]
     plan = dataframe.plan_of_rows(
         rows,
         media=media,

@@ -32,6 +32,7 @@ from lakebed.importers.report import ImportReport
 from lakebed.importers.source import Source
 from lakebed.importers.splits import Splits, chosen, splits_of
 from lakebed.options import check_options
+from lakebed.writing.names import any_name
 
 # Key of the infos of datasets under which imports are remembered.
 INFO = "imports"
@@ -446,9 +447,16 @@ class _Import:
     def _create(self, ds: lakebed.Dataset) -> None:
         """Create the tensors that are not there; what older rows lack in them is null."""
         there, rows = set(ds.tensors), len(ds)
+        columns = {ds[name].info.get("column"): name for name in there}
         for one in self._tensors:
-            if one.name not in there:
-                _create_tensor(ds, one, rows)
+            if one.name in there:
+                continue
+            if one.name in columns:
+                raise IngestionError(
+                    f"column {one.name!r} is tensor {columns[one.name]!r} of {ds.path}, as an earlier release called "
+                    f"it: rename it first, ds.rename_tensor({columns[one.name]!r}, {one.name!r})"
+                )
+            _create_tensor(ds, one, rows)
 
     # -- rows --------------------------------------------------------------------------------------------------
 
@@ -540,7 +548,8 @@ class _Import:
 
 
 def _create_tensor(ds: lakebed.Dataset, one: TensorPlan, rows: int) -> None:
-    created = ds.create_tensor(one.name, **one.arguments)
+    with any_name():
+        created = ds.create_tensor(one.name, **one.arguments)
     for key, value in one.info.items():
         created.info[key] = value
     for start in range(0, rows, _NULLS):

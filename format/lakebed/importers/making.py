@@ -163,7 +163,8 @@ def _looked_at(
     for name in pictures.kinds.keys() & columns.keys():
         values, suffixes, may_lose = columns[name], pictures.suffixes(name), not pictures.lossless
         for row, value in enumerate(values if isinstance(values, list) else ()):
-            if type(value) is Sample and (path := value.unread_path) is not None and path.endswith(suffixes):
+            path = value.unread_path if type(value) is Sample else None
+            if path is not None and path.endswith(suffixes):
                 value.may_lose = may_lose  # as nearly all are
                 continue
             for told in pictures.look({name: value}, partial(place, row)):

@@ -12,7 +12,7 @@ from typing import Any
 import lakebed
 from lakebed.codecs.images import Image, damage
 from lakebed.codecs.registry import picture_codec
-from lakebed.codecs.sample import QUALITY, Sample
+from lakebed.codecs.sample import LOSSY, Sample, became
 from lakebed.dataclass import dataclass
 from lakebed.errors import LakebedError
 from lakebed.importers.plan import Problem, TensorPlan
@@ -44,7 +44,6 @@ IMAGE_KINDS: Mapping[str, str] = {
 LOSSLESS = "lossless"
 """What a user says in place of a kind of image, so that no pixel is lost where files are of several kinds."""
 
-_LOSSY = frozenset({"jpeg", "webp"})
 # Kinds of which a file may hold several pictures, and a tensor reads the first.
 _SEVERAL = frozenset({"gif", "webp", "tiff"})
 _KEEPS = "; lossless=True (--lossless) stores all as PNG"
@@ -88,14 +87,9 @@ def form_of(
     others = {kind: count for kind, (count, _) in found.items() if kind != chosen}
     if others and problems is not None:
         told = ", ".join(f"{count:,} {kind.upper()}" for kind, count in sorted(others.items()))
-        keeps = _KEEPS if chosen in _LOSSY and compression in (None, "auto") else ""
-        problems.append(Problem(where, f"{told} files are {_became(chosen)}{keeps}", 0))
+        keeps = _KEEPS if chosen in LOSSY and compression in (None, "auto") else ""
+        problems.append(Problem(where, f"{told} files are {became(chosen)}{keeps}", 0))
     return chosen
-
-
-def _became(kind: str) -> str:
-    quality = f" at quality {QUALITY}" if kind in _LOSSY else ""
-    return f"encoded anew as {kind.upper()}{quality}"
 
 
 def kind_of_images(
@@ -167,13 +161,13 @@ class Pictures:
             named = IMAGE_KINDS.get(suffix_of(sample.unread_path))
             if named in (None, kind):
                 sample.may_lose = not self.lossless
-                return  # as nearly all are: nothing need be read yet
+                return  # as nearly all are: nothing need be read yet; what is called so and is not is told later
         try:
             found = str(sample.compression)
             changes = list(_changes(sample, found, kind))
         except LakebedError:
             return  # told when it is stored
-        if self.lossless and found != kind and kind in _LOSSY:
+        if self.lossless and found != kind and kind in LOSSY:
             yield Skipped(
                 where(), f"it is {found.upper()}, and others are {kind.upper()}: it would lose something"
             )
@@ -188,8 +182,9 @@ def _changes(sample: Sample, found: str, kind: str) -> Iterator[str]:
         yield f"{found.upper()} of several frames, of which the first one is read"
     if found == kind or picture_codec(found) is None:
         return  # what is no picture is told when it is stored
-    yield f"{found.upper()} {_became(kind)}"
-    if kind in _LOSSY and sample.dtype in ("uint16", "int32"):
+    sample.is_told = True
+    yield f"{found.upper()} {became(kind)}"
+    if kind in LOSSY and sample.dtype in ("uint16", "int32"):
         yield f"16 bits of {found.upper()} became 8"
     if kind == "jpeg" and found != "jpeg":
         with Image(found).opened(sample.buffer) as image, damage(found, sample.buffer):

@@ -4,23 +4,35 @@ values                                        column
 integers; integers and floats; booleans       Arrow's numbers, if no digit is lost
 text, dates, times, decimals, bytes           Arrow's
 lists and arrays of numbers, one axis         lists; of one length where all are as long
-arrays of several axes                        apart, as arrays
+arrays and lists of several axes, tensors     apart, as arrays
+files (`lakebed.read`), pictures of Pillow    apart, as files of media
+links, paths of files of media                apart, as links and files
 dictionaries, anything mixed                  apart, as JSON
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, time, timedelta
 from decimal import Decimal
+from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
+import lakebed
+from lakebed.codecs.sample import Sample
 from lakebed.errors import IngestionError
-from lakebed.importers.columns import plain_value
+from lakebed.htypes.documents import plain_value
+from lakebed.importers.pictures import IMAGE_KINDS
+from lakebed.importers.plan import TensorPlan, media
+from lakebed.importers.source import suffix_of
+from lakebed.links.link import LinkedSample
+from lakebed.writing.encode.column import in_arrow_unit
 from lakebed.writing.encode.missing_values import plain_rows
 
 _TOLD = (bool, int, float, str, bytes, date, time, timedelta, Decimal, UUID)
@@ -40,7 +52,7 @@ class PythonColumns:
     arrow
         Columns of Arrow by key.
     apart
-        The others, and, in `documents`, which of them are JSON.
+        The others; in `documents`, which of them are JSON, and in `files`, the tensors of those that are files.
     """
 
     count: int
@@ -48,10 +60,14 @@ class PythonColumns:
     arrow: dict[str, Any] = field(default_factory=dict)
     apart: dict[str, Sequence[Any]] = field(default_factory=dict)
     documents: set[str] = field(default_factory=set)
+    files: dict[str, TensorPlan] = field(default_factory=dict)
 
 
 def columns_of_rows(
-    rows: Iterable[Mapping[str, Any]], documents: Sequence[str] = (), embeddings: Sequence[str] = ()
+    rows: Iterable[Mapping[str, Any]],
+    documents: Sequence[str] = (),
+    embeddings: Sequence[str] = (),
+    wished: Container[str] = (),
 ) -> PythonColumns:
     """Return the columns of rows.
 
@@ -59,6 +75,8 @@ def columns_of_rows(
     ----------
     documents, embeddings
         Keys that are JSON, and whose integers are floats.
+    wished
+        Keys of which the user says what files they hold.
 
     Raises
     ------
@@ -76,11 +94,18 @@ def columns_of_rows(
         names |= dict.fromkeys(row)
     found = PythonColumns(len(listed), list(names))
     for name in names:
-        values, _ = plain_rows([row.get(name) for row in listed])
+        values, _ = plain_rows([_plain(row.get(name)) for row in listed])
         there = [value for value in values if value is not None]
-        if all(isinstance(value, np.ndarray) and value.ndim > 1 for value in there) and there:
-            found.apart[name] = list(values)
+        if name not in wished and (plan := _files(name, there)) is not None:
+            form = plan.arguments["sample_compression"]
+            found.files[name], found.apart[name] = plan, [_file(value, form) for value in values]
             continue
+        values = [str(value) if isinstance(value, PurePath | UUID) else value for value in values]
+        arrays = None if name in documents else _arrays(values)
+        if arrays is not None:
+            found.apart[name] = arrays
+            continue
+        there = [value for value in values if value is not None]
         column = None if name in documents else _arrow(list(values), there, is_vector=name in embeddings)
         if column is None:
             found.documents.add(name)
@@ -88,6 +113,132 @@ def columns_of_rows(
         else:
             found.arrow[name] = column
     return found
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of another library as one of NumPy's or Python's: tensors, moments in units that Arrow lacks."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return in_arrow_unit(value)
+    if type(value) is np.ndarray and value.ndim == 0:
+        return value[()]
+    if isinstance(value, np.ndarray | np.generic | Sample) or _is_picture(value):
+        return value
+    if hasattr(value, "detach"):  # tensors of PyTorch, which may lie on another device and have a gradient
+        value = value.detach().cpu()
+    return _plain(np.asarray(value)) if hasattr(value, "__array__") else value
+
+
+def _is_picture(value: Any) -> bool:
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and isinstance(value, pillow.Image)
+
+
+def _files(name: str, there: Sequence[Any]) -> TensorPlan | None:
+    """Return the tensor of a column of files, links or pictures; None if it holds something else."""
+    kinds = {_kind_of_file(value) for value in there}
+    if not there or None in kinds:
+        return None
+    found = {(htype, is_link) for htype, _, is_link in filter(None, kinds)}
+    if len(found) > 1:
+        return None
+    htype, is_link = found.pop()
+    forms = {form for _, form, _ in filter(None, kinds)}
+    if len(forms) > 1 and htype != "image":
+        return None
+    # Pictures of several kinds are stored as PNG: nothing may be lost, since nobody could be told.
+    return media(name, htype, compression=forms.pop() if len(forms) == 1 else "png", link=is_link)
+
+
+def _kind_of_file(value: Any) -> tuple[str, str, bool] | None:
+    """Return htype, kind of file and whether it is a link; None for what is no file."""
+    if _is_picture(value):
+        return "image", "png", False
+    if isinstance(value, LinkedSample):
+        suffix, is_link = suffix_of(str(value.path)), True
+    elif isinstance(value, PurePath):
+        suffix, is_link = suffix_of(value.name), False
+    elif isinstance(value, Sample):
+        kind, is_link, suffix = value.compression, False, ""
+    else:
+        return None
+    if suffix:
+        kind = IMAGE_KINDS.get(suffix, suffix[1:])
+    elif is_link or isinstance(value, PurePath):
+        return None
+    htype = next((htype for htype, kinds in lakebed.file_kinds.items() if kind in kinds), None)
+    return None if htype is None else (htype, str(kind), is_link)
+
+
+def _file(value: Any, compression: object) -> Any:
+    """Return what is appended for a file: a path is read; of a picture of another kind than is stored, its pixels."""
+    if isinstance(value, PurePath):
+        value = lakebed.read(str(value))
+    return value.array if isinstance(value, Sample) and value.compression != compression else value
+
+
+def _arrays(values: Sequence[Any]) -> list[Any] | None:
+    """Return values of several axes as arrays, an empty list as one of no rows; None if some are something else."""
+    if values and all(
+        value is None or (isinstance(value, np.ndarray) and value.ndim > 1) for value in values
+    ):
+        return None if all(value is None for value in values) else list(values)
+    found = [None if value is None else _array(value) for value in values]
+    there = [(value, array) for value, array in zip(values, found, strict=True) if value is not None]
+    wide = [array for _, array in there if array is not None and array.ndim > 1]
+    if not wide or len({array.ndim for array in wide}) > 1:
+        return None
+    dtype = np.result_type(*wide)
+    if dtype.kind == "f" and any(array.dtype.kind in "iu" and not _is_exact(array, dtype) for array in wide):
+        return None
+    made: list[Any] = []
+    for value, array in zip(values, found, strict=True):
+        if value is None:
+            made.append(None)
+        elif array is None or array.ndim != wide[0].ndim:
+            if not (isinstance(value, list | tuple) and not value):
+                return None
+            made.append(np.empty((0, *wide[0].shape[1:]), dtype))
+        else:
+            made.append(array.astype(dtype, copy=False))
+    return made
+
+
+def _is_exact(array: NDArray[Any], dtype: np.dtype[Any]) -> bool:
+    return bool((array.astype(dtype).astype(array.dtype) == array).all())
+
+
+def _array(value: Any) -> NDArray[Any] | None:
+    """Return an array, or nested lists of numbers of one kind, as an array; None for anything else."""
+    if isinstance(value, np.ndarray):
+        return value if value.dtype.kind in "biufc" else None
+    if (
+        not isinstance(value, list | tuple)
+        or not value
+        or not isinstance(value[0], list | tuple | np.ndarray)
+    ):
+        return None
+    kinds = set(_kinds(value))
+    if not kinds or not (kinds <= {"i", "u", "f"} or len(kinds) == 1) or not kinds <= set("biuf"):
+        return None
+    try:
+        array = np.array(value)
+    except (ValueError, OverflowError):  # lists of several lengths
+        return None
+    is_exact = (
+        array.dtype.kind != "f" or not kinds & {"i", "u"} or _is_exact(np.array(value, object), array.dtype)
+    )
+    return array if array.dtype.kind in "biuf" and is_exact else None
+
+
+def _kinds(value: Any) -> Iterator[str]:
+    """Yield the kinds of what nested lists hold, as those of NumPy's dtypes."""
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _kinds(one)
+    elif isinstance(value, np.ndarray | np.generic):
+        yield value.dtype.kind
+    else:
+        yield {bool: "b", int: "i", float: "f"}.get(type(value), "O")
 
 
 def _arrow(values: list[Any], there: list[Any], *, is_vector: bool) -> Any:
@@ -126,7 +277,7 @@ def _document(value: Any, name: str, row: int) -> Any:
         If it holds an object of which JSON could only keep what `str` says.
     """
     if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
+        return plain_value(value.tolist())
     if isinstance(value, Mapping):
         return {str(key): _document(one, name, row) for key, one in value.items()}
     if isinstance(value, list | tuple):

@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import lakebed
 from lakebed.dataclass import dataclass, field
-from lakebed.errors import IngestionError, InvalidPathException, KeyNotFound, NotFoundError, StorageError
+from lakebed.errors import (
+    IngestionError,
+    InvalidPathException,
+    KeyNotFound,
+    LakebedError,
+    NotFoundError,
+    StorageError,
+)
 from lakebed.storage.address import scheme_of, shown
 from lakebed.storage.url import open_storage, parse
 
@@ -30,6 +37,9 @@ if TYPE_CHECKING:
 
 # Files larger than this are not read whole where an importer wants text or JSON.
 MAX_DOCUMENT_BYTES = 4 << 30
+
+# What tells the kinds of files whose names do not.
+_HEAD_BYTES = 1024
 
 # What a file in a bucket is read by, bytes at a time.
 _BLOCK_BYTES = 1 << 20
@@ -146,10 +156,21 @@ class Source:
             return f"{type(self.data).__module__}.{type(self.data).__qualname__}"
         return shown(self.address)
 
-    @property
+    @cached_property
     def suffix(self) -> str:
-        """Suffix of a file, in lower case, with its dot."""
-        return suffix_of(self.name) if self.is_file else ""
+        """Suffix of a source that is one file, in lower case, with its dot: its first bytes come before its name."""
+        return (_suffix_of_bytes(self.head) or suffix_of(self.name)) if self.is_file else ""
+
+    @cached_property
+    def head(self) -> bytes:
+        """First bytes of a source that is one file, or all that it has; none of others, or if it cannot be read."""
+        if not self.is_file:
+            return b""
+        try:
+            with self.open() as file:
+                return file.read(_HEAD_BYTES)
+        except (LakebedError, OSError):
+            return b""  # told by what reads it
 
     # -- its files ---------------------------------------------------------------------------------------------
 
@@ -202,7 +223,11 @@ class Source:
 
     def with_suffix(self, *suffixes: str) -> list[str]:
         """Return the names of all files with one of these suffixes: lower case, with the dot."""
-        return [name for name in self.files if suffix_of(name) in suffixes]
+        return [name for name in self.files if self.suffix_of(name) in suffixes]
+
+    def suffix_of(self, name: str) -> str:
+        """Return the suffix of a file, as :attr:`suffix` is that of a source that is one file."""
+        return self.suffix if self.is_file else suffix_of(name)
 
     def find(self, name: str) -> str:
         """Return the name of a file that an annotation names.
@@ -457,6 +482,28 @@ def suffix_of(name: str) -> str:
     if last.lower() in ("gz", "bz2", "xz", "zst") and "." in stem:
         return f".{stem.rpartition('.')[2]}.{last}".lower()
     return f".{last}".lower()
+
+
+def _suffix_of_bytes(head: bytes) -> str | None:
+    """Return the suffix that files have which begin so; None if their bytes do not tell."""
+    if b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:520]):  # .mat of MATLAB has a block of its own before it
+        return ".h5"
+    if head.startswith(b"PK\3\4") and head[30 : 30 + int.from_bytes(head[26:28], "little")].endswith(b".npy"):
+        return ".npz"
+    if _is_arrow_stream(head):
+        return ".arrow"
+    if head[257:262] == b"ustar":
+        return ".tar"
+    signatures = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"\x93NUMPY": ".npy"}
+    return next((suffix for signature, suffix in signatures.items() if head.startswith(signature)), None)
+
+
+def _is_arrow_stream(head: bytes) -> bool:
+    """Tell whether bytes begin with a message of Arrow: a mark, its length, and a flatbuffer whose table is inside."""
+    mark, length, root = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4, 8))
+    table = int.from_bytes(head[8 + root : 12 + root], "little", signed=True)
+    is_inside = 4 <= root < min(length, len(head) - 12) and 0 <= root - table < length
+    return mark == 0xFFFFFFFF and length % 8 == 0 and root % 4 == 0 and is_inside
 
 
 def stem_of(name: str) -> str:

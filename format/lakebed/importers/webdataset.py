@@ -33,7 +33,7 @@ from lakebed.importers.described_columns import file_value, nested_value
 from lakebed.importers.numpy_files import loaded
 from lakebed.importers.pictures import IMAGE_KINDS
 from lakebed.importers.plan import Plan, Problem, TensorPlan, media, tensor
-from lakebed.importers.source import Source, suffix_of
+from lakebed.importers.source import Source
 from lakebed.importers.splits import SPLITS, in_order
 from lakebed.transforms.output import Skipped
 
@@ -50,6 +50,9 @@ _VIDEO: Mapping[str, str] = {"mp4": "mp4", "mkv": "mkv", "avi": "avi"}
 _NUMBERS = frozenset({"cls", "cls2", "index", "inx", "count", "id"})
 _TEXTS = frozenset({"txt", "text", "transcript", "caption"})
 _PICKLED = frozenset({"pkl", "pickle", "pyd", "pth", "pt"})
+
+# Suffix of the empty file that the exporter writes for a row of which all is null.
+_NOTHING = "null"
 
 # A worker takes about so many bytes of a shard at a time.
 _ITEM_BYTES = 32 << 20
@@ -103,7 +106,7 @@ def recognise(source: Source) -> str | None:
     if source.is_object:
         return None
     shards = source.with_suffix(*_COMPRESSIONS)
-    others = [name for name in source.files if suffix_of(name) not in (*_COMPRESSIONS, *_BESIDE)]
+    others = [name for name in source.files if source.suffix_of(name) not in (*_COMPRESSIONS, *_BESIDE)]
     if not shards or others:
         return None
     try:
@@ -182,7 +185,7 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
                     if key is not None:
                         yield _made(item, key, {**empty, **row, context.key: key}, wrong)
                     key, row, wrong = of, {}, ""
-                if wrong:
+                if wrong or (suffix == _NOTHING and not member.size):
                     continue
                 try:
                     name = context.tensors[suffix]
@@ -231,7 +234,7 @@ class _Header(tarfile.TarInfo):
 
 @contextmanager
 def _opened(source: Source, name: str, start: int = 0) -> Iterator[tarfile.TarFile]:
-    kind = _COMPRESSIONS[suffix_of(name)]
+    kind = _COMPRESSIONS[source.suffix_of(name)]
     with ExitStack() as stack:
         file: Any = stack.enter_context(source.open(name))
         unpacked: Mapping[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
@@ -257,7 +260,7 @@ def _limit(source: Source, shard: str) -> int:
 
 def _scan(source: Source, shard: str, scan: _Scan) -> None:
     """Note the samples of a shard, and the stretches that workers take."""
-    is_compressed = bool(_COMPRESSIONS[suffix_of(shard)])
+    is_compressed = bool(_COMPRESSIONS[source.suffix_of(shard)])
     key, start, starts, has_globals = None, 0, [0], False
     keys: set[int] = set()
     apart = 0
@@ -273,7 +276,8 @@ def _scan(source: Source, shard: str, scan: _Scan) -> None:
                     )
                     continue
                 of, suffix = _split(member.name)
-                scan.suffixes[suffix] = scan.suffixes.get(suffix, 0) + 1
+                if member.size or suffix != _NOTHING:
+                    scan.suffixes[suffix] = scan.suffixes.get(suffix, 0) + 1
                 if of != key:
                     key = of
                     scan.rows += 1

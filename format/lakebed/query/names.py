@@ -68,6 +68,9 @@ class Names:
             If it means none, or several.
         """
         found = self.find(table, column)
+        if not found:
+            renamed = {relation.stored_name(column) for relation in self.stored}
+            found = [entry for other in renamed for entry in self.find(table, other)]
         if len(found) > 1:
             owners = ", ".join(f"{e.table}.{column}" for e in found)
             raise query_error(text, at, "ambiguous", f"{column!r} may be any of {owners}: say which")

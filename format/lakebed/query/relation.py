@@ -69,6 +69,10 @@ class Relation(ABC):
         """Return the names of hidden tensors of the dataset, which are no columns."""
         return ()
 
+    def stored_name(self, name: str) -> str:
+        """Return the name of the column that an import made of one of this name; the name itself if it made none."""
+        return name
+
     def shapes(self, name: str, places: Rows) -> Column:
         """Return the shapes of some samples of a column."""
         return shape_of(self.read(name, places))
@@ -140,6 +144,10 @@ class Stored(Relation):
         snapshot = self.table.session.schema()
         shown = {*snapshot.names(), *self.table.names}
         return [name for name in snapshot.names(hidden=True) if name not in shown]
+
+    def stored_name(self, name: str) -> str:
+        """Return the name of the tensor that an import made of a column; the name itself if it made none."""
+        return self.table.session.schema().stored_name(name)
 
     def column(self, name: str) -> StoredColumn:
         """Return what reads a tensor."""

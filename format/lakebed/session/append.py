@@ -18,7 +18,7 @@ from lakebed.session.inputs import after, encode_sample, encode_samples, joined_
 from lakebed.session.new_classes import NewClasses
 from lakebed.session.stored_samples import StoredSamples
 from lakebed.session.table import Table
-from lakebed.versions.state import TensorState
+from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.column import is_arrow, ranked
 from lakebed.writing.encode.encoded import Column
@@ -42,11 +42,11 @@ def append_row(
             "Cannot append: a row is a dictionary from tensor names to samples, "
             f"for example {{'x': 1}}, not {type(sample).__name__}"
         )
-    missing = _check_names(table.names, group, sample, skip_ok=skip_ok, append_empty=append_empty)
+    missing = _check_names(table, group, sample, skip_ok=skip_ok, append_empty=append_empty)
     session = table.session
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()
-        states = {name: schema.tensor(normalize(name, group)) for name in sample}
+        states = {name: _meant(schema, group, name) for name in sample}
         states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
         new.of(states.values())
         _check_equal_lengths(states.values())
@@ -77,12 +77,12 @@ def extend_rows(
         samples = columns_of_table(samples)
     if not samples:
         return
-    missing = _check_names(table.names, group, samples, skip_ok=skip_ok, append_empty=append_empty)
+    missing = _check_names(table, group, samples, skip_ok=skip_ok, append_empty=append_empty)
     columns = columns_of(samples)
     count, session = len(next(iter(columns.values()))), table.session
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()
-        states = {name: schema.tensor(normalize(name, group)) for name in columns}
+        states = {name: _meant(schema, group, name) for name in columns}
         states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
         new.of(states.values())
         _check_equal_lengths(states.values())
@@ -216,12 +216,23 @@ def _column(values: Any, name: str) -> Any:
     return list(values)
 
 
+def _meant(schema: Snapshot, group: str, name: str) -> TensorState:
+    """Return the tensor that a name of a row means."""
+    full = normalize(name, group)
+    found = schema.find(full)
+    return schema.tensor(schema.stored_name(full)) if found is None else found
+
+
 def _check_names(
-    names: Mapping[str, str], group: str, sample: Mapping[str, Any], *, skip_ok: bool, append_empty: bool
+    table: Table, group: str, sample: Mapping[str, Any], *, skip_ok: bool, append_empty: bool
 ) -> list[str]:
     """Return the full names of tensors that the row leaves out."""
+    names = table.names
     known = set(names.values())
     inputs = [normalize(str(name), group) for name in sample]
+    if not known.issuperset(inputs):
+        schema = table.session.structure()
+        inputs = [schema.stored_name(full) for full in inputs]
     for name, full in zip(sample, inputs, strict=True):
         if full not in known:
             raise TensorDoesNotExistError.among(str(name), names)

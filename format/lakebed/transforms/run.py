@@ -321,7 +321,8 @@ class _Run:
             self._kept.add_rows(outcome.left_out)
             self._report.items += task.stop - task.start
             self._report.rows += outcome.rows
-            self._one_each &= outcome.one_each and not outcome.skipped and not outcome.left_out
+            is_whole = not outcome.skipped and all(one.is_change for one in outcome.left_out)
+            self._one_each &= outcome.one_each and is_whole
             self._seconds_per_item = max(outcome.seconds / (task.stop - task.start), 1e-7)
             self._ending = outcome.ending
             if outcome.part is not None:

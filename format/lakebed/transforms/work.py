@@ -14,6 +14,7 @@ from lakebed.session.parts import Part, PartTarget, PartWriter, Savepoint
 from lakebed.transforms.output import RowsOfItems, Skipped, held_bytes
 from lakebed.transforms.source import Source
 from lakebed.transforms.stages import Rows, Stage, Stages, WholeRows
+from lakebed.writing.encode.files import RECAST
 
 # Rows that wait to be encoded together, however small.
 _MOST_ROWS = 32_768
@@ -257,6 +258,8 @@ class Worker:
 
     def _run(self, task: Task, outcome: Outcome, writer: PartWriter | None) -> None:
         self._waiting, self._outcome, self._writer = _Waiting(), outcome, writer
+        recast: list[tuple[str, str]] = []
+        before = RECAST.set(recast)
         started = perf_counter()
         try:
             for index, item in self._items(task):
@@ -266,6 +269,8 @@ class Worker:
         except _Ended:
             return
         finally:
+            RECAST.reset(before)
+            outcome.left_out += [LeftOut(task.start, path, what, 0, is_change=True) for path, what in recast]
             outcome.seconds = perf_counter() - started
             self._waiting, self._outcome, self._writer = _Waiting(), None, None
 
@@ -326,7 +331,7 @@ class Worker:
         count, before = len(next(iter(rows.values()))), self._large.rows
         self._large.rows += count
         try:
-            self._writer.extend(rows)
+            _extend(self._writer, rows)
         except SampleAppendError:
             good = self._one_by_one(self._writer, rows, self._index, self._item, before)
             self._large.lost += count - good
@@ -354,7 +359,7 @@ class Worker:
             return
         if self._writer is not None and len(waiting.items) > 1:
             try:
-                self._writer.extend(waiting.columns())
+                _extend(self._writer, waiting.columns())
             except SampleAppendError:
                 # Which item it is shows one by one.
                 for index, item, rows in waiting.one_by_one():
@@ -370,7 +375,7 @@ class Worker:
         count = len(next(iter(rows.values())))
         if self._writer is not None:
             try:
-                self._writer.extend(rows)
+                _extend(self._writer, rows)
             except SampleAppendError as error:
                 if count == 1:
                     self._failed(*_item_of(rows, 0, index, item), error)
@@ -392,7 +397,7 @@ class Worker:
         count, good = len(next(iter(rows.values()))), 0
         for row in range(count):
             try:
-                writer.extend({name: values[row : row + 1] for name, values in rows.items()})
+                _extend(writer, {name: values[row : row + 1] for name, values in rows.items()})
             except SampleAppendError as error:
                 at, told = _item_of(rows, row, index, self._place(item, before + row, count))
                 if not self._job.ignore_errors:
@@ -435,6 +440,18 @@ class Worker:
             raise _Ended
         # Without frames, which would keep the arrays of the item.
         self._told().skipped.append(Failure(index, text, error.with_traceback(None)))
+
+
+def _extend(writer: PartWriter, rows: Rows) -> None:
+    """Write rows; of those that are given up, nothing is told."""
+    recast = RECAST.get()
+    before = len(recast or ())
+    try:
+        writer.extend(rows)
+    except SampleAppendError:
+        if recast is not None:
+            del recast[before:]
+        raise
 
 
 def _made_of(rows: Rows | WholeRows, overflowed: Mapping[str, int]) -> set[int]:

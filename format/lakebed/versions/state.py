@@ -379,6 +379,16 @@ class Snapshot:
             raise TensorDoesNotExistError.among(name, self.names())
         return self.tensors[key]
 
+    def stored_name(self, name: str) -> str:
+        """Return the name of the tensor that an import made of a column of this name; the name itself if it made none.
+
+        Tensors cannot have all names that columns have (:mod:`lakebed.writing.names`).
+        """
+        if self.key_of(name) is not None or name in self.meta.groups:
+            return name
+        told = (other for other in self.names() if self.tensor(other).info.get("column") == name)
+        return next(told, name)
+
     def names(self, *, hidden: bool = False) -> list[str]:
         """Names of the visible tensors (or of all), in creation order."""
         # 3.9.52 gives a key a second name, and lists it twice, when it merges a line that has the old name of a tensor.

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.errors import InvalidTensorGroupNameError, InvalidTensorNameError, LakebedError
 
-# Attributes of the 3.x Dataset class, which refuses tensors of these names because `ds.name` could not reach them.
-RESERVED = frozenset(
+# 3.9.52 sets these attributes of a dataset while it opens it, and takes that for an update of the tensor or group.
+_UNOPENABLE = frozenset({"index", "version_state"})
+
+# The other attributes of the 3.x Dataset class. It makes no tensors of these names, but opens, reads and changes them.
+ATTRIBUTES = frozenset(
     """add_creds_key allow_delete append branch branches checkout clear_cache client commit commit_id commits connect
     copy create_group create_tensor create_tensor_like dataloader delete delete_branch delete_group delete_tensor
     delete_view diff extend filter fix_vc flush get_commit_details get_creds_keys get_managed_creds_keys get_view
-    get_views group_index groups has_head_changes index info is_first_load is_head_node is_iteration is_optimized
+    get_views group_index groups has_head_changes info is_first_load is_head_node is_iteration is_optimized
     is_view link_creds load_view log max_len max_view maybe_flush merge meta min_len min_view no_view_dataset
     num_samples org_id parent path pending_commit_id pop populate_creds public pytorch query random_split read_only
     rechunk regenerate_vdb_indexes rename rename_group rename_tensor reset root sample_by sample_indices save_view
     set_token size_approx storage summary tensorflow tensors token update update_creds_key username verbose
-    version_state visualize""".split()
+    visualize""".split()
 )
 
 # Names of the format's own files and folders, which a tensor's or group's folder would collide with.
@@ -30,6 +38,9 @@ _TENSOR_FILES = frozenset(
 )
 
 
+_COMPANION = re.compile(r"_.+_(id|shape|info|null|downsampled_\d+)", re.DOTALL)
+
+
 def normalize(name: str, group: str = "") -> str:
     """Strip and collapse slashes and prefix the current group."""
     path = "/".join([part for part in name.split("/") if part]) if "/" in name else name
@@ -37,7 +48,7 @@ def normalize(name: str, group: str = "") -> str:
 
 
 def check_tensor_name(name: str) -> None:
-    """Refuse names that 3.9.52 refuses or that could not be stored.
+    """Refuse names with which 3.9.52 could not open the dataset, or that could not be stored.
 
     Raises
     ------
@@ -53,7 +64,7 @@ def check_tensor_name(name: str) -> None:
 
 
 def check_group_name(name: str) -> None:
-    """Refuse group names that 3.9.52 refuses or that could not be stored.
+    """Refuse group names with which 3.9.52 could not open the dataset, or that could not be stored.
 
     Raises
     ------
@@ -66,9 +77,12 @@ def check_group_name(name: str) -> None:
 def _check(name: str, what: str, error: type[LakebedError]) -> None:
     if not name:
         raise error(f"{what.capitalize()} name cannot be empty.")
-    base = name.rpartition("/")[2]
-    if base in RESERVED:
-        raise error(f"The use of a reserved attribute {base!r} as a {what} name is invalid.")
+    taken = _UNOPENABLE.intersection(name.split("/"))
+    if taken:
+        raise error(
+            f"The use of a reserved attribute {min(taken)!r} as a {what} name is invalid: Deep Lake 3 could not open "
+            "the dataset; choose another name"
+        )
     reason = _unstorable(name)
     if reason:
         raise error(f"{what} name {name!r} {reason}; choose another name")
@@ -91,6 +105,19 @@ def _unstorable(name: str) -> str | None:
     except UnicodeEncodeError:
         return "is no valid Unicode"
     return None
+
+
+@contextmanager
+def any_name() -> Iterator[None]:
+    """Make tensors whose names nobody chose for them, such as those of columns: no word of :data:`ATTRIBUTES`."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the tensor is ds", UserWarning)
+        yield
+
+
+def is_companion(name: str) -> bool:
+    """Whether a name is one that hidden companions have, of whatever tensor."""
+    return _COMPANION.fullmatch(name.rpartition("/")[2]) is not None
 
 
 def companion(name: str, kind: str) -> str:

@@ -452,3 +452,23 @@ class TestInfo:
         ds.commit()
         assert lakebed.load(f"{ds.path}@{first}").info["v"] == 1
         assert lakebed.load(ds.path).info["v"] == 2
+
+
+def test_names_of_attributes_are_names_of_tensors() -> None:
+    """The item is the tensor, the attribute stays what it is; that is said once, when the tensor is made."""
+    ds = lakebed.empty("mem://names-of-attributes")
+    with pytest.warns(UserWarning, match=r"ds\['info'\]: \.info stays"):
+        ds.create_tensor("info", dtype="int64")
+    with pytest.warns(UserWarning, match=r"ds\['g/path'\]: \.path stays"):
+        ds.create_tensor("g/path", dtype="int64")
+    ds.append({"info": 1, "g/path": 2})
+    ds.info["about"] = "text"
+    ds["info"][0] = 3
+    assert ds.info["about"] == "text"
+    assert ds["info"].numpy().tolist() == [[3]]
+    assert ds["g"]["path"].numpy().tolist() == [[2]]
+    assert ds["g"].path == ds.path == "mem://names-of-attributes"
+    assert ds.query("SELECT info WHERE info = 3")["info"].numpy().tolist() == [[3]]
+    ds.commit("with such names")
+    copy = ds.copy("mem://names-of-attributes-2", progressbar=False)
+    assert copy["info"].numpy().tolist() == [[3]]

@@ -113,7 +113,7 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda ds: ds.rename_tensor("n", "f"), "Tensor 'f' already exists; choose another name"),
     (lambda ds: ds.to_pandas(["imgs"]), "did you mean 'img'?"),
     (lambda ds: ds.create_tensor("n"), "Tensor 'n' already exists. You can use the `exist_ok=True`"),
-    (lambda ds: ds.create_tensor("append"), "reserved attribute 'append'"),
+    (lambda ds: ds.create_tensor("index"), "reserved attribute 'index'"),
     (lambda ds: ds.create_tensor("a/.."), "has a part that means a folder"),
     (lambda ds: ds.create_group("n"), "Tensor 'n' already exists; choose another group name"),
     # options

@@ -86,3 +86,22 @@ def test_a_description_of_others_is_passed_over(ds: lakebed.Dataset, tmp_path: P
         (tmp_path / "out" / "dataset.json").write_text(text)
         back = lakebed.import_from("auto", tmp_path / "out", "mem://", progressbar=False).dataset
         assert {"png", "cls", "npy", "caption_txt"} <= set(back.tensors)
+
+
+@pytest.mark.parametrize("given", [[None] * 3, [None, "x", None, None, "y", None]])
+@pytest.mark.parametrize("with_description", [True, False])
+def test_rows_of_nulls_are_rows(given: list[str | None], with_description: bool, tmp_path: Path) -> None:
+    ds = lakebed.empty(tmp_path / "d")
+    ds.create_tensor("t", htype="text")
+    ds.create_tensor("n", dtype="int64")
+    ds.extend({"t": given, "n": [None if one is None else len(one) for one in given]})
+    report = lakebed.export_to("webdataset", ds, tmp_path / "out", rows=2, progressbar=False)
+    assert report.written == len(given)
+    if not with_description:
+        (tmp_path / "out/dataset.json").unlink()
+        if not any(given):
+            return  # nothing says that there are tensors
+    back = lakebed.import_from("webdataset", tmp_path / "out", tmp_path / "back", progressbar=False).dataset
+    text = "t" if with_description else "txt"
+    assert back[text].to_arrow().to_pylist() == given
+    assert set(back.tensors) == ({"t", "n", "key"} if with_description else {"txt", "npy", "key"})

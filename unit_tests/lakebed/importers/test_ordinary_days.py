@@ -371,8 +371,11 @@ def test_lines_of_json_that_are_no_text(tmp_path: Path) -> None:
     assert report.left_out == [
         {"where": "a.jsonl, byte 22", "reason": "half of a surrogate pair, which is no text"}
     ]
-    with pytest.raises(IngestionError, match=r"with keys\. a\.jsonl, byte 0: no object of JSON\. A list"):
-        brought("jsonl", csv(tmp_path / "a.jsonl", '[{"a": 1}]'))
+    assert brought("jsonl", csv(tmp_path / "a.jsonl", '[{"a": 1},\n{"a": 2}]')).dataset.a.numpy(
+        aslist=True
+    ) == [1, 2]
+    with pytest.raises(IngestionError, match=r"in one list\. a\.jsonl, byte 0: no object of JSON"):
+        brought("jsonl", csv(tmp_path / "a.jsonl", "[1]"))
 
 
 def test_parquet_files_with_ids_of_fixed_size_and_folders_that_tell_columns(tmp_path: Path) -> None:

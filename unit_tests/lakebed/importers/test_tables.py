@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,7 @@ def check(ds: lakebed.Dataset) -> None:
     assert np.isnan(found["share"].to_pylist()[2])
     assert found["is ok"].to_pylist() == [True, None, False, True]
     assert found["name"].to_pylist() == ["ada", "", None, "ü"]
-    assert found["path_"].to_pylist() == ["a", "b", "c", "d"]
-    assert ds["path_"].info["column"] == "path"
+    assert found["path"].to_pylist() == ["a", "b", "c", "d"]
     assert found["at"].to_pylist()[0] == dt.datetime(2024, 2, 3, 4, 5, tzinfo=UTC)
     assert found["day"].to_pylist() == [dt.date(2024, 2, 3), None, None, None]
     assert found["price"].to_pylist() == ["1.10", None, None, None]
@@ -290,7 +290,15 @@ def test_integers_that_floats_do_not_hold_stay_what_they_are(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("column", "name"),
-    [("x,y", "x_y"), ("C:\\a", "C__a"), ("..", "column__"), ("chunks", "chunks_"), ("ü" * 300, "ü" * 100)],
+    [
+        ("x,y", "x_y"),
+        ("C:\\a", "C__a"),
+        ("..", "__"),
+        ("index", "index_"),
+        ("_x_id", "column_x_id"),
+        ("chunks", "chunks_"),
+        ("ü" * 300, "ü" * 100),
+    ],
 )
 def test_names_that_tensors_cannot_have(column: str, name: str) -> None:
     ds = lakebed.import_from("dataframe", pa.table({column: [1, 2]}), "mem://", progressbar=False).dataset
@@ -315,13 +323,83 @@ def test_nulls_inside_of_lists_cost_their_rows_or_stay_as_json() -> None:
     assert report.dataset.v.null_mask().tolist() == [False, False, True]
 
 
-def test_digits_that_are_rounded_are_told(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(
-        "a,b\n0.1234567890123456789,1.5\n100000000000000000000000.0,0.30000000000000004\n"
-    )
+@pytest.mark.parametrize(
+    ("lines", "values", "told"),
+    [
+        ("9007199254740993\n1.5", [9007199254740992.0, 1.5], "1 numbers .*first 9007199254740993 in row 1 "),
+        ("1.5\n9007199254740993\n-9007199254740995", None, "2 numbers .*first 9007199254740993 in row 2 "),
+        (
+            "0.1234567890123456789\n1",
+            [0.12345678901234568, 1.0],
+            "1 numbers .*0.1234567890123456789 in row 1 ",
+        ),
+        ("1e400\n1e-400\n1", [float("inf"), 0.0, 1.0], "2 numbers .*1e400 in row 1 "),
+        ("9007199254740992\n1.5\n-0.0\n1e5", [9007199254740992.0, 1.5, 0.0, 1e5], None),
+        ("100000000000000000000000.0\n0.30000000000000004\n1.50", [1e23, 0.30000000000000004, 1.5], None),
+        # As np.savetxt and C's %.17g write them.
+        ("1.000000000000000056e-01\n0.10000000000000001\nnan\n-inf", None, None),
+        ("9007199254740993\n1", [9007199254740993, 1], None),
+    ],
+)
+def test_digits_that_floats_do_not_hold_are_told(
+    lines: str, values: list[float] | None, told: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_text(f"b,a\n{lines.replace(chr(10), chr(10) + ',').join([',', chr(10)])}")
     report = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False)
-    assert [(one.where, one.reason[:9]) for one in report.problems] == [("a", "1 numbers")]
-    with pytest.raises(IngestionError, match="more digits than float64"):
-        lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False, strict=True)
-    ds = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False, text=["a"]).dataset
-    assert ds.a.text()[0] == "0.1234567890123456789"
+    if values is not None:
+        assert report.dataset.a.numpy(aslist=True) == values
+    assert [one.where for one in report.problems] == (["a"] if told else [])
+    if told is not None:
+        assert re.match(told, report.problems[0].reason)
+        with pytest.raises(IngestionError, match="more digits than float64"):
+            lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False, strict=True)
+        ds = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False, text=["a"]).dataset
+        assert ds.a.text() == lines.split("\n")
+
+
+def test_rows_of_rounded_numbers_are_counted_in_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delimited, "_BLOCK_BYTES", 64)
+    (tmp_path / "a.csv").write_text("a\n" + "1\n" * 100)
+    (tmp_path / "b.csv").write_text("a\n" + "0.5\n" * 100 + "9007199254740993\n")
+    report = lakebed.import_from("csv", tmp_path, "mem://", progressbar=False)
+    assert "9007199254740993 in row 101 (b.csv)" in report.problems[0].reason
+
+
+@pytest.mark.parametrize("text", ["0x10", "-0X1f", "0b1", "1_000", "007", "+5", " 5", "5 ", "1,500", "1 000"])
+def test_what_only_programs_read_as_numbers_stays_text(text: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f'a\n"{text}"\n3\n')
+    report = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False)
+    assert report.dataset.a.text() == [text, "3"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("1\nNULL\nNA\n3\nNA", r"int64 but for 2 times 'NA', 1 times 'NULL': nulls=NULL,NA"),
+        ("2024-02-03\n-", "date32 but for"),
+        ("true\nN/A", "bool but for"),
+        ("NULL\n" * 20 + "1", "int64 but for 20 times"),
+        ("1\nNULL\nx", None),
+        ("NA\nNA", None),
+        ("1.5\nNaN", None),
+        ("1\n", None),
+    ],
+)
+def test_words_that_often_mean_null_are_told(
+    lines: str, told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay what they are, in a column of text, until the user says that they are null."""
+    monkeypatch.setattr(delimited, "_BLOCK_BYTES", 16)
+    (tmp_path / "t.csv").write_text(f"a\n{lines}\n")
+    report = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False)
+    assert len(report.problems) == (told is not None)
+    if told is not None:
+        assert re.search(told, report.problems[0].reason)
+        assert report.dataset.a.text() == lines.split("\n")
+        nulls = report.problems[0].reason.partition("nulls=")[2].partition(" ")[0].split(",")
+        again = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", nulls=nulls, progressbar=False)
+        assert not again.problems
+        assert again.dataset.a.htype == "generic"
+        assert again.dataset.a.null_mask().tolist() == [one in nulls for one in lines.split("\n")]

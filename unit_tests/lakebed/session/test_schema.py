@@ -104,7 +104,7 @@ def test_a_name_that_became_free_can_be_used_again(ds: lakebed.Dataset) -> None:
         ("g/b", "g/h", lakebed.TensorGroupAlreadyExistsError),
         ("a", "taken", lakebed.TensorAlreadyExistsError),
         ("a", "a", lakebed.TensorAlreadyExistsError),
-        ("a", "append", lakebed.InvalidTensorNameError),
+        ("a", "index", lakebed.InvalidTensorNameError),
         ("a", "", lakebed.errors.InvalidInputError),
     ],
 )
@@ -141,7 +141,7 @@ def test_rename_group(ds: lakebed.Dataset) -> None:
         ("g", "a", lakebed.TensorAlreadyExistsError),
         ("g", "g", lakebed.TensorGroupAlreadyExistsError),
         ("g/h", "h", lakebed.RenameError),
-        ("g", "append", lakebed.InvalidTensorGroupNameError),
+        ("g", "index", lakebed.InvalidTensorGroupNameError),
     ],
 )
 def test_names_that_a_group_can_not_get(

@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from lakebed.codecs.sample import Sample
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.errors import TensorDtypeMismatchError
+from lakebed.errors import InvalidInputError, TensorDtypeMismatchError
 from lakebed.htypes.arrays import array_dtype
 from lakebed.htypes.base import Htype, Storing
 from lakebed.htypes.class_label import STRICT
+from lakebed.htypes.documents import plain_value
 from lakebed.htypes.registry import BOXES, htype_named
 from lakebed.links.link import LinkedSample, link
 from lakebed.writing.encode.arrays import compressed
@@ -46,17 +47,21 @@ def is_arrow(values: Any) -> bool:
 
 
 def chunks_of(values: Any) -> list[pa.Array]:
-    """Return what speaks the Arrow interface as arrays of pyarrow."""
+    """Return what speaks the Arrow interface as arrays of pyarrow, without views."""
     # pyarrow takes a tenth of a second to import, so only programs that bring Arrow data pay for it.
     import pyarrow as pa
 
+    from lakebed.htypes.arrow import without_views
+
     if isinstance(values, pa.Array):
-        return [values]
-    if isinstance(values, pa.ChunkedArray):
-        return list(values.chunks)
-    if hasattr(values, "__arrow_c_array__"):
-        return [pa.array(values)]
-    return list(pa.chunked_array(values).chunks)
+        found = [values]
+    elif isinstance(values, pa.ChunkedArray):
+        found = values.chunks
+    elif hasattr(values, "__arrow_c_array__"):
+        found = [pa.array(values)]
+    else:
+        found = pa.chunked_array(values).chunks
+    return [without_views(array) for array in found]
 
 
 def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Iterator[Encoded]:
@@ -78,6 +83,8 @@ def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) ->
             name = {Storing.TEXT: "text", Storing.JSON: "json"}.get(storing)
             meta = meta.with_(htype="generic") if name is None else as_htype(meta, name)
         htype = htype_named(meta.htype)
+        if not is_plain(meta.sample_compression):
+            array = _contents(array)
         if is_binary(array):
             parts = (
                 with_nulls(encode_rows(files(array), meta, info), _nulls(array), info.get("logical_type"))
@@ -86,6 +93,8 @@ def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) ->
             )
         elif info.get(STRICT) or not _is_plain(meta, htype, storing_of(array)):
             rows = array.to_pylist()
+            if htype.storing in (Storing.JSON, Storing.LIST):
+                rows = plain_value(rows)
             parts = with_nulls(
                 encode_rows(rows, meta, info), missing_rows(*plain_rows(rows)), info.get("logical_type")
             )
@@ -95,6 +104,25 @@ def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) ->
             # The next array builds on what this one set; no rows set nothing in the tensor's info.
             meta, info = part.meta, {**info, **part.info} if part.block.count else info
             yield part
+
+
+def _contents(array: Any) -> Any:
+    """Return the files of a column as Hugging Face has them, ``struct<bytes, path>``, as bytes; others as they are.
+
+    Raises
+    ------
+    InvalidInputError
+        If a row has a path in place of bytes.
+    """
+    import pyarrow as pa
+
+    if not pa.types.is_struct(array.type) or {field.name for field in array.type} != {"bytes", "path"}:
+        return array
+    fields = dict(zip([field.name for field in array.type], array.flatten(), strict=True))
+    for data, path in zip(fields["bytes"].is_null().to_pylist(), fields["path"].to_pylist(), strict=True):
+        if data and path:
+            raise InvalidInputError(f"the row of {path!r} has no bytes: give it as lakebed.read(path)")
+    return fields["bytes"]
 
 
 def _nulls(array: Any) -> NDArray[np.bool_] | None:

@@ -152,10 +152,11 @@ def _in_arrow_units(rows: Samples) -> Samples:
         unit = np.datetime_data(rows.dtype)[0]
         is_date = rows.dtype.kind == "M" and unit in _OF_DATES
         return rows if unit in _OF_TIMES else rows.astype("M8[D]" if is_date else f"{rows.dtype.kind}8[s]")
-    return [_in_arrow_unit(value) if isinstance(value, np.generic) else value for value in rows]
+    return [in_arrow_unit(value) if isinstance(value, np.generic) else value for value in rows]
 
 
-def _in_arrow_unit(value: Any) -> Any:
+def in_arrow_unit(value: Any) -> Any:
+    """Return a moment of NumPy in a unit that Arrow has, a date where it is one, None for NaT; others as they are."""
     if not isinstance(value, np.datetime64 | np.timedelta64):
         return value
     if np.isnat(value):
@@ -168,4 +169,4 @@ def _in_arrow_unit(value: Any) -> Any:
     return value.astype(f"{value.dtype.kind}8[s]")
 
 
-__all__ = ["encode_column", "encode_one", "is_arrow", "ranked"]
+__all__ = ["encode_column", "encode_one", "in_arrow_unit", "is_arrow", "ranked"]

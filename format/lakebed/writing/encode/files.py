@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from lakebed.codecs.base import Buffer, FileCodec
 from lakebed.codecs.block import Block, empty_block
 from lakebed.codecs.images import pil_array
 from lakebed.codecs.registry import IMAGE_NAMES, picture_codec
-from lakebed.codecs.sample import Sample
+from lakebed.codecs.sample import Sample, became
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidInputError, SampleCompressionError
 from lakebed.htypes.arrays import as_sample, cast
@@ -26,6 +27,9 @@ from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shap
 from lakebed.writing.encode.unread_files import UnreadFiles, encode_unread
 
 Info = Mapping[str, Any]
+
+RECAST: ContextVar[list[tuple[str, str]] | None] = ContextVar("RECAST", default=None)
+"""Where it is noted which files of another kind were encoded anew that nobody has told: file, and what became of it."""
 
 _HEADERS = {"jpeg": native.jpeg_headers, "png": native.png_headers}
 
@@ -141,7 +145,9 @@ class _FileBatch:
 
     def _shown(self, sample: Sample) -> tuple[NDArray[Any], FileCodec]:
         """Return what an image file of another kind shows, and what encodes that at the least loss."""
-        spec, codec = self.spec, picture_codec(self.codec.name)
+        spec, codec, noted = self.spec, picture_codec(self.codec.name), RECAST.get()
+        if noted is not None and not sample.is_told and sample.compression != self.codec.name:
+            noted.append((sample.path or "", f"{str(sample.compression).upper()} {became(self.codec.name)}"))
         if spec.converts:
             array = converted_file(sample, spec.htype.name)
         else:

@@ -1,0 +1,157 @@
+"""Folders as discs, tools and people leave them: every file is a row, or is named with what to do about it."""
+
+from __future__ import annotations
+
+import struct
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import lakebed
+
+
+def brought(path: Path, **options: Any) -> Any:
+    return lakebed.import_from("auto", path, "mem://", progressbar=False, **options)
+
+
+def told(report: Any) -> dict[str, str]:
+    """File -> what is said of it, left out or not."""
+    return {one.where: one.reason for one in report.problems} | {
+        one["where"]: one["reason"] for one in report.left_out
+    }
+
+
+def scan(path: Path, frames: int = 1) -> None:
+    pydicom = pytest.importorskip("pydicom")
+    meta = pydicom.dataset.FileMetaDataset()
+    meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.2"
+    meta.MediaStorageSOPInstanceUID = "1.2.3"
+    meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+    made = pydicom.dataset.FileDataset(None, {}, file_meta=meta, preamble=b"\0" * 128)
+    made.Rows, made.Columns, made.SamplesPerPixel, made.PixelRepresentation = 4, 5, 1, 0
+    made.BitsAllocated, made.BitsStored, made.HighBit = 16, 16, 15
+    made.PhotometricInterpretation = "MONOCHROME2"
+    if frames > 1:
+        made.NumberOfFrames = frames
+    made.PixelData = np.arange(20 * frames, dtype="<u2").tobytes()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made.save_as(path, enforce_file_format=True)
+
+
+def test_scans_of_a_disc_have_no_suffix(tmp_path: Path) -> None:
+    names = ["S1/IM0001", "S1/IM0002", "S2/1.2.840.113619.2.55", "S2/a.ima"]
+    for name in names:
+        scan(tmp_path / name)
+    scan(tmp_path / "DICOMDIR")
+    (tmp_path / "VERSION").write_text("1")
+    (tmp_path / "S1/IM0003").write_bytes(bytes(200))
+    report = brought(tmp_path)
+    assert report.dataset.file.text() == names
+    assert report.dataset.scans[0].numpy().ravel()[:3].tolist() == [0, 1, 2]
+    assert report.dataset.labels[0].data()["text"] == ["S1"]
+    assert set(told(report)) == {"DICOMDIR", "VERSION", "S1/IM0003"}
+
+
+@pytest.mark.parametrize("odd", [["0.dcm"], ["9.dcm"], ["0.dcm", "1.dcm"]])
+@pytest.mark.parametrize("frames", [1, 3])
+def test_scans_of_other_frames_are_named_whichever_comes_first(
+    odd: list[str], frames: int, tmp_path: Path
+) -> None:
+    for name in [*odd, "2.dcm", "3.dcm", "4.dcm"]:
+        scan(tmp_path / name, frames if name not in odd else 4 - frames)
+    report = brought(tmp_path)
+    assert report.dataset.file.text() == ["2.dcm", "3.dcm", "4.dcm"]
+    assert report.skipped == len(odd)
+    assert set(told(report)) == set(odd)
+    assert "frame" in told(report)[odd[0]]
+
+
+def test_files_of_another_kind_than_most_are_named(tmp_path: Path) -> None:
+    nibabel = pytest.importorskip("nibabel")
+    for name in ("a.nii.gz", "b.nii.gz", "c.nii"):
+        nibabel.save(nibabel.Nifti1Image(np.zeros((3, 4, 5), np.int16), np.eye(4)), tmp_path / name)
+    report = brought(tmp_path)
+    assert report.dataset.file.text() == ["a.nii.gz", "b.nii.gz"]
+    assert report.skipped == 1
+    assert "NII.GZ" in told(report)["c.nii"]
+    assert "--link" in told(report)["c.nii"]
+    assert len(brought(tmp_path, link=True).dataset) == 3
+
+
+def test_tables_among_images_say_how_they_are_imported(tmp_path: Path) -> None:
+    Image.new("RGB", (4, 3)).save(tmp_path / "a.jpg")
+    Image.new("RGB", (4, 3)).save(tmp_path / "B.JPEG")
+    commands = {
+        "a.csv": "csv",
+        "b.PARQUET": "parquet",
+        "c.npz": "numpy",
+        "d.jsonl": "jsonl",
+        "e.tar": "webdataset",
+    }
+    for name in (*commands, "notes.docx"):
+        (tmp_path / name).write_bytes(b"x")
+    report = brought(tmp_path)
+    assert report.dataset.file.text() == ["B.JPEG", "a.jpg"]
+    found = told(report)
+    assert found.pop("notes.docx") == "a file of an unknown kind is not imported"
+    assert set(found) == set(commands)
+    for name, form in commands.items():
+        assert f"lakebed import {form} PATH DEST" in found[name]
+
+
+def test_what_lies_beside_a_yolo_set_is_counted(tmp_path: Path) -> None:
+    for at in range(3):
+        for folder in ("images", "labels", "audio"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+        Image.new("RGB", (4, 3)).save(tmp_path / f"images/{at}.jpg")
+        (tmp_path / f"labels/{at}.txt").write_text("0 0.5 0.5 0.2 0.2\n")
+        with wave.open(str(tmp_path / f"audio/{at}.wav"), "wb") as file:
+            file.setparams((1, 2, 8000, 1, "NONE", ""))
+            file.writeframes(b"\0\0")
+    (tmp_path / "data.yaml").write_text("names: [cat]\ntrain: images\n")
+    (tmp_path / "best.pt").write_bytes(b"x")
+    for about in ("README.md", "LICENSE", "classes.txt"):
+        (tmp_path / about).write_text("text")
+    (tmp_path / "other").mkdir()
+    Image.new("RGB", (4, 3)).save(tmp_path / "other/a.jpg")
+    report = brought(tmp_path)
+    assert (report.format, report.written) == ("yolo", 3)
+    assert {
+        where: reason.partition(" are")[0].partition(":")[0] for where, reason in told(report).items()
+    } == {
+        "splits": "images that no split has",
+        "*.pt": "1 files",
+        "*.wav": "3 files",
+    }
+    assert "audio/0.wav" in told(report)["*.wav"]
+
+
+def tiff(bits: int, sample_format: int) -> bytes:
+    """Return a TIFF file of 2 x 2 pixels in three channels."""
+    data = bytes(4 * 3 * bits // 8)
+    begin = 8 + 2 + 12 * 10 + 4
+    short, long = ("<HHIHxx", 3), ("<HHII", 4)
+    values = [
+        (256, short, 1, 2), (257, short, 1, 2), (258, ("<HHII", 3), 3, begin), (259, short, 1, 1), (262, short, 1, 2),
+        (273, long, 1, begin + 12), (277, short, 1, 3), (278, short, 1, 2), (279, long, 1, len(data)),
+        (339, ("<HHII", 3), 3, begin + 6),
+    ]  # fmt: skip
+    entries = b"".join(
+        struct.pack(form, tag, kind, count, value) for tag, (form, kind), count, value in values
+    )
+    head = b"II*\0" + struct.pack("<IH", 8, len(values)) + entries + bytes(4)
+    return head + struct.pack("<6H", *[bits] * 3, *[sample_format] * 3) + data
+
+
+def test_pixels_that_are_not_read_are_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "a.tif").write_bytes(tiff(8, 1))
+    (tmp_path / "b.tif").write_bytes(tiff(64, 3))
+    report = brought(tmp_path)
+    assert report.dataset.file.text() == ["a.tif"]
+    assert told(report)["b.tif"].startswith(
+        "a TIFF file whose pixels are floats of 64 bits in 3 channels is not read"
+    )
