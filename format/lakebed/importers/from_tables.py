@@ -14,6 +14,7 @@ import lakebed
 from lakebed.errors import IngestionError, InvalidPandasDataframeError, LakebedError
 from lakebed.importers import dataframe
 from lakebed.importers.importing import import_plan
+from lakebed.importers.pictures import LOSSLESS
 from lakebed.importers.plan import Plan
 from lakebed.importers.source import Source
 
@@ -90,6 +91,7 @@ def from_pandas(
     plan = dataframe.plan(
         source,
         media=media,
+        compression=LOSSLESS,  # nobody could be told what was lost
         labels=labels,
         embeddings=embeddings,
         documents=documents,
@@ -151,6 +153,7 @@ def from_arrow(
     plan = dataframe.plan(
         source,
         media=media,
+        compression=LOSSLESS,  # nobody could be told what was lost
         labels=labels,
         embeddings=embeddings,
         documents=documents,
@@ -281,7 +284,7 @@ def _made(
     dest: Path | lakebed.Dataset, source: Source, plan: Plan, *, overwrite: bool, creds: Any
 ) -> lakebed.Dataset:
     if isinstance(dest, lakebed.Dataset):
-        import_plan("dataframe", source, plan, dest, workers=0, progressbar=False, strict=True)
+        import_plan("dataframe", source, plan, dest, workers=0, progressbar=False, strict=True, lossless=True)
         return dest
     if not isinstance(dest, str | os.PathLike):
         raise IngestionError(
@@ -289,7 +292,7 @@ def _made(
         )
     ds = lakebed.empty(dest, overwrite=overwrite, creds=creds)
     try:
-        import_plan("dataframe", source, plan, ds, workers=0, progressbar=False, strict=True)
+        import_plan("dataframe", source, plan, ds, workers=0, progressbar=False, strict=True, lossless=True)
     except LakebedError:
         ds.delete(large_ok=True)
         raise

@@ -218,6 +218,7 @@ def import_plan(
     workers: int | None,
     progressbar: bool,
     strict: bool = False,
+    lossless: bool = False,
 ) -> ImportReport:
     """Import into an open dataset by a plan that was made for it; nothing is committed.
 
@@ -231,6 +232,8 @@ def import_plan(
         As for :func:`import_from`.
     strict
         Fail at the first row that cannot be imported; a source without rows is one, then.
+    lossless
+        Pictures lose nothing.
 
     Returns
     -------
@@ -243,7 +246,9 @@ def import_plan(
     """
     if not len(plan.items) and not strict:
         raise IngestionError(f"{source.shown} holds nothing to import: {plan.found}")
-    how = _How(append=True, strict=strict, workers=workers, commit=False, progressbar=progressbar)
+    how = _How(
+        append=True, strict=strict, workers=workers, commit=False, progressbar=progressbar, lossless=lossless
+    )
     return _Import(importer_of(format), source, plan, Splits(), how).run(ds)
 
 

@@ -85,7 +85,7 @@ def form_of(
     if chosen not in lakebed.file_kinds["image"]:
         chosen = "png"
     others = {kind: count for kind, (count, _) in found.items() if kind != chosen}
-    if others and problems is not None:
+    if others and problems is not None and compression != LOSSLESS:
         told = ", ".join(f"{count:,} {kind.upper()}" for kind, count in sorted(others.items()))
         keeps = _KEEPS if chosen in LOSSY and compression in (None, "auto") else ""
         problems.append(Problem(where, f"{told} files are {became(chosen)}{keeps}", 0))
@@ -164,25 +164,29 @@ class Pictures:
                 return  # as nearly all are: nothing need be read yet; what is called so and is not is told later
         try:
             found = str(sample.compression)
-            changes = list(_changes(sample, found, kind))
+            changes = list(_changes(sample, found, kind, lossless=self.lossless))
         except LakebedError:
             return  # told when it is stored
         if self.lossless and found != kind and kind in LOSSY:
             yield Skipped(
-                where(), f"it is {found.upper()}, and others are {kind.upper()}: it would lose something"
+                where(),
+                f"it is {found.upper()}, and others are {kind.upper()}: it would lose something; "
+                "compression='png' (--compression png) stores all as PNG",
             )
             return
         sample.may_lose = not self.lossless
         yield from (Skipped(where(), change, 0, is_change=True) for change in changes)
 
 
-def _changes(sample: Sample, found: str, kind: str) -> Iterator[str]:
-    """Yield what a file loses or becomes in a tensor of that kind."""
+def _changes(sample: Sample, found: str, kind: str, *, lossless: bool) -> Iterator[str]:
+    """Yield what a file loses or becomes in a tensor of that kind; what was asked for is told to nobody."""
     if found in _SEVERAL and _is_several(sample, found):
         yield f"{found.upper()} of several frames, of which the first one is read"
     if found == kind or picture_codec(found) is None:
         return  # what is no picture is told when it is stored
     sample.is_told = True
+    if lossless and kind not in LOSSY:
+        return
     yield f"{found.upper()} {became(kind)}"
     if kind in LOSSY and sample.dtype in ("uint16", "int32"):
         yield f"16 bits of {found.upper()} became 8"
