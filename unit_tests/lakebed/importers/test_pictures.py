@@ -201,7 +201,7 @@ def test_opaque_webp_keeps_its_channels() -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 def test_tables_in_memory_lose_nothing(late: bool) -> None:
-    """``from_arrow`` and its like have no report: several kinds are PNG, and what comes too late for that is an error."""
+    """``from_arrow`` has no report: several kinds are PNG, and what comes too late for that is an error."""
     files = [JPEG] * (3000 if late else 2) + [OTHERS["rgba.png"][0]]
     table = pa.table({"image": pa.array(files, pa.binary())})
     if late:
