@@ -98,9 +98,9 @@ class Objects:
     @property
     def missing(self) -> Mask | None:
         """True where there is no value."""
-        if None not in self.items:
-            return None
-        return np.fromiter((item is None for item in self.items), np.bool_, len(self.items))
+        # Items may be arrays, which `in` cannot compare.
+        found = np.fromiter((item is None for item in self.items), np.bool_, len(self.items))
+        return found if found.any() else None
 
 
 @dataclass(slots=True)
