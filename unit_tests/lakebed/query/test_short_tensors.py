@@ -44,6 +44,8 @@ def test_queries_see_the_rows_of_the_tensors_that_they_name(ds: lakebed.Dataset)
         lambda ds: list(ds.batches(2)),
         lambda ds: len(ds.batches(2)),
         lambda ds: list(ds.rows()),
+        lambda ds: lakebed.export_to("csv", ds, "mem://short-exported", overwrite=True, progressbar=False),
+        lambda ds: lakebed.export_to("parquet", ds, "mem://short-exported", dry_run=True),
     ],
 )
 def test_a_short_tensor_that_is_asked_for_is_named(ds: lakebed.Dataset, look: Callable[[Any], Any]) -> None:
