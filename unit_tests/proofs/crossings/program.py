@@ -270,7 +270,14 @@ def lowered_in(row: Row, seed: int) -> dict[constants.Key, Any]:
         return {}
     rng = random.Random(seed)
     share = rng.choice([0.1, 0.5, 1])
-    further = {key: rng.choice(values) for key, values in FURTHER.items() if rng.random() < share}
+    concerns = "loaders/" if row["way out"].startswith("loader") else "-"
+    further = {
+        key: rng.choice(values)
+        for key, values in FURTHER.items()
+        if rng.random() < share or key[0].startswith(concerns)
+    }
+    if concerns != "-":  # chunks of a few rows
+        further["documents/tensor_meta.py", "MAX_CHUNK_SIZE"] = rng.choice([100, 500])
     if row["scheduler"] == "processed":  # workers, whose constants are those of the code, go by it, too
         further.pop(("session/incoming.py", "SMALL"), None)
     return constants.choice(seed) | further
@@ -455,13 +462,17 @@ ds.merge("other")""",
     "reopen": "ds.flush()\nds = source = None\nds = lakebed.load(f'{place}@{home}')",
 }
 EPOCHS = {
-    0: "ds[name][0] = value(5)\nexpected[0] = of_tensor(value(5))",
+    0: """\
+for row in range(0, len(ids), 3):
+    ds[name][row] = value(5)
+    expected[row] = of_tensor(value(5))""",
     1: "ds.rechunk()",
     2: """\
-for tensor, sample in ((name, value(5)), ("id", 100_002)):
-    ds[tensor].pop(0)
-    ds[tensor].append(sample)
-expected, ids = [*expected[1:], of_tensor(value(5))], [*ids[1:], 100_002]""",
+for new in range(100_002, 100_008):
+    for tensor, sample in ((name, value(5)), ("id", new)):
+        ds[tensor].pop(0)
+        ds[tensor].append(sample)
+    expected, ids = [*expected[1:], of_tensor(value(5))], [*ids[1:], new]""",
 }
 HEAD = """\
 import json
