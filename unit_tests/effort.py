@@ -40,6 +40,10 @@ class Effort:
     """Times that files of one dataset are damaged."""
     programs: int
     """Everyday programs."""
+    crossings: int
+    """Programs of crossings that are drawn, beside those that cover all pairs."""
+    fresh_programs: int
+    """The same in interpreters of their own."""
     machine_runs: int
     """Runs of the state machine with each configuration."""
     machine_steps: int
@@ -79,6 +83,8 @@ QUICK = Effort(
     flipped_bytes=3,
     dataset_mutations=1,
     programs=120,
+    crossings=30,
+    fresh_programs=20,
     machine_runs=5,
     machine_steps=20,
     faults=10,
@@ -102,6 +108,8 @@ STANDARD = Effort(
     flipped_bytes=15,
     dataset_mutations=2,
     programs=750,
+    crossings=150,
+    fresh_programs=200,
     machine_runs=30,
     machine_steps=30,
     faults=50,
@@ -125,6 +133,8 @@ SOAK = Effort(
     flipped_bytes=1_000,
     dataset_mutations=20_000,
     programs=50_000,
+    crossings=100_000,
+    fresh_programs=5_000,
     machine_runs=2_000,
     machine_steps=50,
     faults=10**9,

@@ -136,7 +136,8 @@ def records(
     for name, tensor in chosen.items():
         there = min(count, len(tensor))
         nulls = _nulls(tensor, there)
-        is_scalar = tensor._reader.is_scalar  # noqa: SLF001 - single numbers are stored as arrays of one
+        # Single numbers are stored as arrays of one.
+        is_scalar = tensor._reader.is_scalar and not tensor.is_sequence  # noqa: SLF001
         for i in range(count):
             rows[i][name] = None
             try:

@@ -25,6 +25,7 @@ class CopyMethods(DatasetBase):
         from lakebed.session.table import Table
 
         session = self._session
+        session.store_held_infos()
         table = Table(session, chosen(session.schema(), self._group, tensors), self._index)
         is_whole = self._index.is_trivial and not self._group
         if overwrite and is_whole and session.is_head and is_same_place(session, dest):
@@ -123,6 +124,7 @@ class CopyMethods(DatasetBase):
         from lakebed.copying.copy import chosen
         from lakebed.session.table import Table
 
+        self._session.store_held_infos()
         wanted = tensors if tensors is not None else self._columns
         names = chosen(self._session.schema(), self._group, wanted)
         return Table(self._session, names, self._index)

@@ -159,6 +159,8 @@ def export_to(
     ExportError
         If the dataset lacks what the format needs, something is at the destination, or, with ``strict``, a row cannot
         be written.
+    InvalidInputError
+        If a tensor has no rows and another has: it would hide them. It is named.
 
     Examples
     --------
@@ -169,6 +171,7 @@ def export_to(
     check_options(exporter.name, options_of(exporter.plan), options)
     ds = src if isinstance(src, lakebed.Dataset) else lakebed.load(src, read_only=True, creds=src_creds)
     plan = exporter.plan(ds, **options)
+    ds._table().shared_rows()  # noqa: SLF001 - which says what tensor is empty, where others are not
     wanted = split.split("/") if isinstance(split, str) else list(split or ())
     plan.rows = splits_of(ds, wanted)
     report = ExportReport(exporter.name, ds.path, os.fspath(dest), plan.found, dict(plan.tensors))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakebed.dataclass import dataclass, field
-from lakebed.errors import ExportError, InvalidInputError
+from lakebed.errors import ExportError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -126,10 +126,7 @@ def splits_of(ds: lakebed.Dataset, wanted: Sequence[str] = ()) -> dict[str, NDAr
     ExportError
         If there is no such split.
     """
-    try:
-        everything = np.arange(len(ds._table().shared_rows()), dtype=np.int64)  # noqa: SLF001
-    except InvalidInputError as error:
-        raise ExportError(str(error)) from error
+    everything = np.arange(ds.min_len, dtype=np.int64)
     found: dict[str, NDArray[np.int64]] = {}
     if _SPLIT in ds.tensors and ds[_SPLIT].htype == "class_label" and len(everything):
         names = list(ds[_SPLIT].info.get("class_names") or ())

@@ -155,6 +155,9 @@ class Resident(Column):
         reader = self.reader
         found = ColumnScan(reader, None).column(0, reader.state.length)
         # Single numbers, some absent: those are empty samples.
+        if isinstance(found, list) and reader.is_nullable:
+            empty = np.zeros(0, reader.known_dtype())
+            return [empty if row is None else row for row in found]
         if isinstance(found, np.ndarray) and type(found) is not np.ndarray:
             values: Any = found.data
             present = np.logical_not(np.ma.getmaskarray(found)).reshape(-1).tolist()

@@ -148,3 +148,11 @@ def test_names_of_tensors_lead_nowhere_else(tmp_path: Path) -> None:
     out = run(tmp_path / "ds", "--images", tmp_path / "out", "--overwrite", ok=False)
     assert "a_b-000000.png is there already" in out
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a_b-000000.png"]
+
+
+def test_sequences_of_single_numbers_show_all_items() -> None:
+    ds = lakebed.empty("mem://head-of-sequences", overwrite=True)
+    ds.create_tensor("x", htype="sequence[generic]", dtype="int32").extend([[1, 2], [], [3]])
+    ds.flush()
+    shown = json.loads(CliRunner().invoke(main, ["head", "mem://head-of-sequences", "--json"]).stdout)
+    assert [row["x"] for row in shown] == [[[1], [2]], [], [[3]]]

@@ -374,3 +374,19 @@ def test_rows_in_any_order_are_copied_in_it(rows: list[int]) -> None:
     copied = ds[rows].copy("mem://order-copy", overwrite=True, progressbar=False)
 
     assert np.ravel(copied.x.numpy()).tolist() == rows
+
+
+@pytest.mark.parametrize("way", ["copy", "view", "like"])
+def test_infos_that_were_changed_in_place_are_copied(way: str) -> None:
+    ds = lakebed.empty("mem://infos-in-place", overwrite=True)
+    ds.create_tensor("kind", htype="class_label", class_names=["cat"]).append("cat")
+    ds.info["log"] = ["made"]
+    ds.commit()
+    ds.info["log"].append("filled")
+    ds.kind.info["class_names"].append("dog")
+    made = {
+        "copy": lambda: lakebed.copy(ds, "mem://infos-copied", overwrite=True, progressbar=False),
+        "view": lambda: ds[:1].copy("mem://infos-copied", overwrite=True, progressbar=False),
+        "like": lambda: lakebed.like("mem://infos-copied", ds, overwrite=True),
+    }[way]()
+    assert (made.info["log"], made.kind.info["class_names"]) == (["made", "filled"], ["cat", "dog"])

@@ -931,3 +931,17 @@ def test_a_damaged_state_is_said_to_be_one(ds: lakebed.Dataset, damage: Any) -> 
         loader.load_state_dict(state)
     with pytest.raises(InvalidInputError, match="version"):
         loader.load_state_dict([])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"sample_compression": "lz4"}, {"chunk_compression": "lz4"}], ids=str
+)
+def test_nulls_among_single_numbers_are_empty_samples(options: dict[str, str]) -> None:
+    ds = lakebed.empty("mem://null-numbers", overwrite=True)
+    ds.create_tensor("x", dtype="int16", **options).extend([1, None, 3])
+    (batch,) = lakebed.Loader(ds, 3)
+    assert [(value.dtype, value.tolist()) for value in batch["x"]] == [
+        ("int16", [1]),
+        ("int16", []),
+        ("int16", [3]),
+    ]

@@ -156,3 +156,11 @@ def test_all_is_a_function_behind_select_and_in_conditions() -> None:
             assert found == [value.tolist() for value in expected]
             assert rows(ds, told) == [i for i, value in enumerate(expected) if value.all()]
     assert ds.query("SELECT ALL m").to_arrow()["m"].to_pylist() == samples.tolist()
+
+
+def test_sequences_of_arrays_are_not_missing() -> None:
+    ds = lakebed.empty("mem://sequences-and-nulls", overwrite=True)
+    ds.create_tensor("x", htype="sequence[generic]", dtype="int32")
+    ds.x.extend([[np.arange(3, dtype="int32")] * 2, None, []])
+    assert len(ds.query("SELECT * WHERE x IS NULL")) == 0
+    assert len(ds.query("SELECT * WHERE x IS NOT NULL")) == 3

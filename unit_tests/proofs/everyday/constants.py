@@ -122,7 +122,7 @@ def _imports() -> Mapping[tuple[str, str], list[str]]:
 
 
 @cache
-def _holders(file: str, name: str) -> list[str]:
+def holders(file: str, name: str) -> list[str]:
     """The modules that have a constant under its name: its own, and those that import it."""
     found = dict.fromkeys([module_of(file), *_imports().get((module_of(file), name), [])])
     return [module for module in found if name in vars(importlib.import_module(module))]
@@ -131,10 +131,10 @@ def _holders(file: str, name: str) -> list[str]:
 @contextmanager
 def lowered(chosen: Mapping[Key, float]) -> Iterator[None]:
     """Set constants to other values for a while, wherever they were imported to."""
-    holders = [(sys.modules[module], key) for key in chosen for module in _holders(*key)]
-    before = [(holder, name, getattr(holder, name)) for holder, (_, name) in holders]
+    places = [(sys.modules[module], key) for key in chosen for module in holders(*key)]
+    before = [(holder, name, getattr(holder, name)) for holder, (_, name) in places]
     try:
-        for holder, key in holders:
+        for holder, key in places:
             setattr(holder, key[1], chosen[key])
         yield
     finally:
