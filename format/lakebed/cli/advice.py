@@ -23,6 +23,15 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "Check the path; `lakebed ls FOLDER` lists the datasets below a folder.",
     ),
     (
+        r"It is a file: lakebed\.read\(path\) reads one, lakebed\.import_from\('auto', path, dest\) imports a table\.",
+        "It is a file: `lakebed import auto FILE DEST` makes a dataset of a table.",
+    ),
+    (
+        r"Other files are there: lakebed\.import_from\('auto', path, dest\) makes a dataset of them\.",
+        "Other files are there: `lakebed ls FOLDER` lists the datasets below a folder, `lakebed import auto FOLDER DEST` "
+        "makes a dataset of files.",
+    ),
+    (
         r"If you want to create a new branch, use checkout with create=True\.",
         "`lakebed branch URL NAME` starts a branch.",
     ),
