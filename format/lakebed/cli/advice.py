@@ -28,7 +28,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"Other files are there: lakebed\.import_from\('auto', path, dest\) makes a dataset of them\.",
-        "Other files are there: `lakebed ls FOLDER` lists datasets, `lakebed import auto FOLDER DEST` makes one of files.",
+        "Other files are there: `lakebed ls FOLDER` lists datasets, `lakebed import auto FOLDER DEST` makes one.",
     ),
     (
         r"If you want to create a new branch, use checkout with create=True\.",
