@@ -144,6 +144,12 @@ def decoding(what: str) -> Iterator[None]:
         ) from error
 
 
+# Until release 19, texts of a file that are no UTF-8 were an error unless this was said.
+_METADATA: dict[str, Any] = (
+    {"metadata_errors": "ignore"} if int(av.__version__.partition(".")[0]) < 19 else {}
+)
+
+
 def open_container(data: Buffer | Elsewhere, name: str) -> InputContainer:
     """Open a container; the caller closes it.
 
@@ -158,7 +164,8 @@ def open_container(data: Buffer | Elsewhere, name: str) -> InputContainer:
     if demuxer == "wav" and not isinstance(data, Elsewhere):
         _check_lists(data)
     with decoding(f"a {name} file of {len(data)} bytes"):
-        return av.open(Source(data), "r", format=demuxer, metadata_errors="ignore", io_open=_refuse)
+        found: InputContainer = av.open(Source(data), "r", format=demuxer, io_open=_refuse, **_METADATA)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def test_blocks_tell_what_each_process_uses(order, world):
     seen = np.zeros(n, dtype=np.int64)
     numbers = order.block_of(0, np.arange(n))
     for number in range(order.blocks(0)):
-        positions = np.array(order.block(0, number).positions)
+        positions = np.array(order.block(0, number).positions, dtype=np.int64)
         assert (numbers[positions] == number).all()
         seen[positions] += 1
         for rank in range(world):

@@ -57,7 +57,13 @@ sys.exit(os.waitstatus_to_exitcode(status))
 )
 def test_a_forked_child_speaks_to_stores(before: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM.replace("BEFORE", before)],
+        [
+            sys.executable,
+            "-W",
+            "ignore:This process:DeprecationWarning",
+            "-c",
+            PROGRAM.replace("BEFORE", before),
+        ],
         timeout=300,
         capture_output=True,
         text=True,

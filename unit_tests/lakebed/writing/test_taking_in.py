@@ -164,7 +164,14 @@ def test_appends_wait_for_a_limited_time_only(ds: lakebed.Dataset, monkeypatch: 
 
 def python(code: str, *arguments: Any, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run a program of its own."""
-    command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore:This process:DeprecationWarning",
+        "-c",
+        textwrap.dedent(code),
+        *map(str, arguments),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert not check or done.returncode == 0, done.stderr
     return done
