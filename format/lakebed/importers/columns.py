@@ -460,8 +460,7 @@ def _numbers(name: str, kind: pa.DataType) -> TensorPlan:
         info["logical_type"] = str(kind)
         dtype = f"int{kind.bit_width}"
     else:
-        dtype = "bool" if pa.types.is_boolean(kind) else str(kind).replace("halffloat", "float16")
-        dtype = {"double": "float64", "float": "float32"}.get(dtype, dtype)
+        dtype = numpy_dtype(kind).name
     return tensor(name, dtype=dtype, info=info, create_shape_tensor=False, create_id_tensor=False)
 
 

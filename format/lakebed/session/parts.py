@@ -393,11 +393,13 @@ def replace_by(session: Session, parts: Iterable[Part], *, one_each: bool = Fals
         before: dict[str, Identities] = {}
         for name in dict.fromkeys(name for part in found for name in part.extended()):
             key = session.schema().tensor(name).key
-            before[key] = draft.rows.identities(key)
+            info = dict(draft.tensors.seen[key].state.info)
+            if one_each:
+                before[key] = draft.rows.identities(key)
             draft.rows.clear(key)
-            draft.schema.set_tensor_info(key, before[key].info)
+            draft.schema.set_tensor_info(key, info)
         _adopt_all(session, draft, found)
-        for key, known in before.items() if one_each else ():
+        for key, known in before.items():
             if draft.tensors.seen[key].state.length == known.rows:
                 draft.rows.replaced(key, known)
 

@@ -109,7 +109,8 @@ class Out(Look):
             quoted_strings_can_be_null=False,
         )
         parse = csv.ParseOptions(newlines_in_values=True)
-        found = csv.read_csv(path, parse_options=parse, convert_options=options)[self.name].to_pylist()
+        read = csv.ReadOptions(block_size=1 << 26)  # a cell is no longer than a block
+        found = csv.read_csv(path, read, parse, options)[self.name].to_pylist()
         is_text = self.kind.form == "text" and not self.kind.is_sequence
         self.values(value if is_text or value is None else _parsed(self.kind, value) for value in found)
 
