@@ -239,7 +239,7 @@ def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
 def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
     """Return the dtype of the values of an Arrow type of integers, floats or booleans.
 
-    By its name: before pyarrow 26 ``to_pandas_dtype`` needs pandas, and ``to_numpy`` imports it wherever it is installed.
+    By its name: ``to_pandas_dtype`` needs pandas before pyarrow 26, and ``to_numpy`` imports it where it is installed.
     """
     name = str(kind)
     return np.dtype({"halffloat": "float16", "float": "float32", "double": "float64"}.get(name, name))
