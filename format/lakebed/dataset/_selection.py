@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lakebed.dataset._base import DatasetBase
 from lakebed.errors import InvalidInputError, ReadOnlyModeError
 from lakebed.reading.index import Index
+from lakebed.verbs.condition import Condition, RowsOf
 
 if TYPE_CHECKING:
     from lakebed.dataset.prepared import Prepared
@@ -441,7 +442,7 @@ class QueryMethods(DatasetBase):
 
     def filter(
         self,
-        function: Callable[..., Any] | str,
+        function: Callable[..., Any] | str | Condition,
         num_workers: int = 0,
         scheduler: str = "threaded",
         progressbar: bool = True,
@@ -455,7 +456,7 @@ class QueryMethods(DatasetBase):
         ----------
         function
             An expression of the query language, which may be spelt as in 3.x: ``"labels == 'cat' and len(boxes) > 2"``;
-            or a function that takes a row, a view of this dataset, and returns whether it is kept. What
+            a condition, ``ds["age"] > 3``; or a function that takes a row, a view of this dataset, and returns whether it is kept. What
             ``lakebed.compute`` makes of a function is taken, too.
         num_workers
             Threads that call the function; 0 is this one.
@@ -481,8 +482,11 @@ class QueryMethods(DatasetBase):
         """
         from lakebed.dataset import queries
 
-        if isinstance(function, str):
-            found: Self = queries.filtered(function, self._queried())
+        if isinstance(function, str | Condition):
+            parameters: Sequence[Any] = ()
+            if isinstance(function, Condition):
+                function, parameters = function.asked_of(RowsOf(self._handle, self._index), self._group)
+            found: Self = queries.filtered(function, self._queried(), parameters)
             found._query_text, found._filter_text = None, function
         else:
             rows = queries.kept_rows(self, function, num_workers, scheduler, progressbar=progressbar)

@@ -46,7 +46,10 @@ class ShowMethods(DatasetBase):
 
     def __dir__(self) -> list[str]:
         known = [name for name in super().__dir__() if not _is_hidden(name, _OF_3X)]
-        return sorted({*known, "data", "map", "plot", "rows", *self._names()})
+        from lakebed.verbs.dataset import DatasetVerbs
+
+        verbs = [name for name in dir(DatasetVerbs) if not name.startswith("_")]
+        return sorted({*known, "data", "map", "plot", "rows", *verbs, *self._names()})
 
     def _plot(
         self,

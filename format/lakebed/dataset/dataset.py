@@ -30,6 +30,7 @@ from lakebed.errors import (
 from lakebed.errors.root import instead
 from lakebed.printable import printable
 from lakebed.session.handle import Handle
+from lakebed.verbs.condition import Condition
 from lakebed.writing.names import normalize
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
     from lakebed.reading.index import Index
     from lakebed.session.pickling import Address
     from lakebed.storage.base import Storage
+    from lakebed.verbs.dataset import DatasetVerbs
+else:
+
+    class DatasetVerbs:
+        """Looked up once a name is asked for that no tensor has: 3.x scripts have tensors of these names."""
 
 
 _YIELDING = {
@@ -70,6 +76,7 @@ class Dataset(
     TransformMethods,
     CompatMethods,
     ShowMethods,
+    DatasetVerbs,
 ):
     """Tensors of equal meaning row by row, versioned; made by ``lakebed.empty``, ``load`` and ``dataset``.
 
@@ -139,6 +146,8 @@ class Dataset(
         """
         if isinstance(item, str):
             return self._named(item, as_column=True)
+        if isinstance(item, Condition):
+            return self.filter(item)
         _ = self._session  # what is selected of an outdated view is of what that was made of
         if isinstance(item, list | tuple) and item and (names := _names_of(item)) is not None:
             columns = tuple(self._expanded(names))
@@ -178,6 +187,10 @@ class Dataset(
                 return self.get_tags()
             if name in _YIELDING:
                 return getattr(self, _YIELDING[name])
+            from lakebed.verbs.dataset import DatasetVerbs, verb
+
+            if (found := verb(self, DatasetVerbs, name)) is not None:
+                return found
             from lakebed.absent import explained
 
             if (told := explained("Dataset", name)) is not None:

@@ -99,9 +99,9 @@ def answered(
     return facade(run.run(text, queried.sources(), parameters, limits, ways), text, queried)
 
 
-def filtered(text: str, queried: Queried) -> Any:
+def filtered(text: str, queried: Queried, parameters: Sequence[Any] = ()) -> Any:
     """Return the view of the rows for which an expression is true."""
-    return facade(run.filtered(text, queried.sources()), text, queried)
+    return facade(run.filtered(text, queried.sources(), parameters=parameters), text, queried)
 
 
 def facade(relation: Relation, text: str, queried: Queried) -> Any:

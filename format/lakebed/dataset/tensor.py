@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lakebed.dataset._info import InfoMethods
 from lakebed.dataset._operators import OperatorMethods
@@ -16,12 +17,11 @@ from lakebed.dataset._tables import TensorTableMethods
 from lakebed.reading.index import Index
 from lakebed.session.handle import Handle
 from lakebed.session.stored_samples import StoredSamples
+from lakebed.verbs.condition import VALUES, WORDS, Condition, Name, RowsOf, Value
+from lakebed.verbs.values import ColumnVerbs
 
 if TYPE_CHECKING:
     from lakebed.session.pickling import Address
-
-_VALUES = (int, float, complex, str, bytes, list, np.ndarray, np.generic)
-"""What a user may mean to compare the samples with."""
 
 
 class Tensor(
@@ -31,6 +31,7 @@ class Tensor(
     TensorTableMethods,
     TensorShowMethods,
     OperatorMethods,
+    ColumnVerbs,
     StoredSamples,
 ):
     """A column of samples; indexing gives lazily selected parts, ``numpy()`` and its kin read them.
@@ -53,6 +54,8 @@ class Tensor(
     # -- selecting ---------------------------------------------------------------------------------------------
 
     def __getitem__(self, item: Any) -> Tensor:
+        if isinstance(item, Condition):
+            item = self._chosen(item)
         if type(item) is int and not self._pad and self._index.is_trivial:
             # What loops over rows do: no more than an index within the length and a tensor to hold it.
             index, length = Index((item,)), self._state.length
@@ -79,30 +82,71 @@ class Tensor(
         for i in range(count):
             yield self[i]
 
-    def __eq__(self, other: object) -> bool:
-        """Whether both select the same of the same tensor; values are not compared.
+    def __eq__(self, other: object) -> Any:
+        """Return whether both tensors select the same; of a column and a value, the condition on its rows.
 
         Raises
         ------
         TypeError
-            If the other is a value: the answer would be False for every row (docs/design/032-comparing-tensors.md).
+            If the other is a list or an array, or this is a part of samples (docs/design/048-conditions.md).
         """
-        if isinstance(other, Tensor):
-            return self._is_same(other)
-        if isinstance(other, _VALUES) and not isinstance(other, type):
+        return self._is_same(other) if isinstance(other, Tensor) else self._compared("__eq__", other)
+
+    def __ne__(self, other: object) -> Any:
+        return not self._is_same(other) if isinstance(other, Tensor) else self._compared("__ne__", other)
+
+    def __lt__(self, other: object) -> Any:
+        return self._compared("__lt__", other)
+
+    def __le__(self, other: object) -> Any:
+        return self._compared("__le__", other)
+
+    def __gt__(self, other: object) -> Any:
+        return self._compared("__gt__", other)
+
+    def __ge__(self, other: object) -> Any:
+        return self._compared("__ge__", other)
+
+    def _compared(self, method: str, other: object) -> Any:
+        """Return the condition that a comparison with a value, or by ``<`` with another column, makes."""
+        if self._index.is_single:
             raise self._incomparable(other)
-        return False
+        is_column = isinstance(other, Tensor)
+        if not is_column and not isinstance(other, VALUES):
+            if isinstance(other, list | np.ndarray):
+                raise self._incomparable(other)
+            return method == "__ne__" if method in ("__eq__", "__ne__") else NotImplemented
+        if is_column and other._source() != self._source():  # type: ignore[attr-defined]
+            raise self._incomparable(other)
+        return self._condition(f" {WORDS[method]} ", Name(other._name) if is_column else Value(other))  # type: ignore[attr-defined]
 
-    def __lt__(self, other: object) -> bool:
-        raise self._incomparable(other)
+    def _condition(self, *parts: str | Name | Value) -> Condition:
+        """Return the condition that begins with this column."""
+        if self._index.inside:
+            raise self._incomparable(...)
+        return Condition((Name(self._name), *parts), self._source(), self._holds)
 
-    __le__ = __gt__ = __ge__ = __lt__
+    def _source(self) -> RowsOf:
+        return RowsOf(self._handle, self._index)
+
+    def _holds(self, text: str, parameters: Sequence[Any]) -> NDArray[np.bool_]:
+        """Return whether an expression is true, for each row: bool, shape (rows,)."""
+        from lakebed.query.run import weights
+        from lakebed.query.sources import Sources
+        from lakebed.session.table import Table
+
+        whole = Table(self._session, {name: name for name in self._session.structure().names()}, self._index)
+        return weights(f"IF({text}, 1, 0)", Sources.of(whole), parameters=parameters) > 0
+
+    def _chosen(self, condition: Condition) -> NDArray[np.bool_]:
+        """Return which of the rows a condition chooses."""
+        return self._holds(*condition.asked_of(self._source()))
 
     def _incomparable(self, other: object) -> TypeError:
         name, value = self._name, repr(other)
         shown = value if len(value) <= 40 else "..."
         return TypeError(
-            f"a tensor is no array and is not compared with values: compare ds[{name!r}].numpy() == {shown}, which "
+            f"a tensor is no array and is not compared with arrays: compare ds[{name!r}].numpy() == {shown}, which "
             "reads it (fill=... if some are null); ds.filter chooses rows by an expression"
         )
 
@@ -117,13 +161,10 @@ class Tensor(
 
     def _is_same(self, other: Tensor) -> bool:
         """Whether both select the same of the same tensor."""
-        mine, its = self._index, other._index
         return (
             self._handle is other._handle
             and self._name == other._name
-            and len(mine.chain) == len(its.chain)
-            and all(np.array_equal(a, b) for a, b in zip(mine.chain, its.chain, strict=True))  # type: ignore[arg-type]
-            and repr(mine.inside) == repr(its.inside)
+            and self._index.selects_as(other._index)
         )
 
     # -- writing -----------------------------------------------------------------------------------------------
@@ -136,6 +177,8 @@ class Tensor(
         SampleUpdateError
             If something does not fit; the cause says why, and nothing is changed then.
         """
+        if isinstance(item, Condition):
+            item = self._chosen(item)
         Tensor(self._handle, self._name, self._index[item]).assign(value)
         if self._index.is_trivial:
             self._session.epoch += 1

@@ -91,22 +91,25 @@ def checked(
         Execution(text, sources, None, watch, is_dry=True, ways=ways).run(query)
 
 
-def filtered(text: str, sources: Sources, limits: Limits | None = None) -> Relation:
+def filtered(text: str, sources: Sources, limits: Limits | None = None, parameters: Given = ()) -> Relation:
     """Return the rows of the dataset for which an expression is true."""
     limits = limits or Limits()
     condition = parse_expression(text, depth=limits.depth)
     item = syntax.Item(None, None, None, (), 0)
     select = syntax.Select((item,), None, condition, None, (), None, None, False, (), None, 0)
-    return run_parsed(text, syntax.Query(select), sources, (), limits)
+    return run_parsed(text, syntax.Query(select, parameters=len(parameters)), sources, parameters, limits)
 
 
-def weights(text: str, sources: Sources, limits: Limits | None = None) -> NDArray[np.float64]:
+def weights(
+    text: str, sources: Sources, limits: Limits | None = None, parameters: Given = ()
+) -> NDArray[np.float64]:
     """Return the value of an expression for each row of the dataset: float64, shape (rows,)."""
     limits = limits or Limits()
     condition = parse_expression(text, depth=limits.depth)
     item = syntax.Item(condition, "weight", None, (), 0)
     select = syntax.Select((item,), None, None, None, (), None, None, False, (), None, 0)
-    relation = run_parsed(text, syntax.Query(select), sources, (), limits)
+    query = syntax.Query(select, parameters=len(parameters))
+    relation = run_parsed(text, query, sources, parameters, limits)
     found = [weights_of(relation.read("weight", window)) for window in relation.windows(["weight"])]
     return np.concatenate(found) if found else np.zeros(0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Rows = NDArray[np.int64]
 
-Open = Callable[[str, str | None], "Table"]
+Open = Callable[[str, str | None], "Table | Relation"]
 """Opens a dataset by its address and a version."""
 
 Differing = Callable[["Table", str, str], tuple["Table", Rows]]
@@ -39,9 +39,24 @@ class Sources:
         What a query without FROM asks; None if it needs one.
     """
 
-    implicit: Table | None
+    implicit: Table | Relation | None
     open: Open
     differing: Differing
+
+    @classmethod
+    def of(cls, implicit: Table | Relation, named: Mapping[str, Table | Relation] | None = None) -> Sources:
+        """Return what asks rows that are open, and others beside them by the names that they are given."""
+        given = named or {}
+
+        def opened(path: str, version: str | None) -> Table | Relation:
+            if path not in given:
+                raise InvalidInputError(f"no rows of the name {path!r} were given")
+            return given[path]
+
+        def differing(table: Table, first: str, second: str) -> tuple[Table, Rows]:
+            raise InvalidInputError("DIFF is asked of a dataset, ds.query")
+
+        return cls(implicit, opened, differing)
 
 
 class Opened:
@@ -69,11 +84,13 @@ class Opened:
             work.note(f"the dataset, {len(found):,} rows")
         return found
 
-    def _stored(self, work: Work, table: Table, at: int) -> Stored:
-        """Return the rows of a table, of which the columns that are asked for have all.
+    def _stored(self, work: Work, table: Table | Relation, at: int) -> Relation:
+        """Return the rows of a table, of which the columns that are asked for have all; an answer as it is.
 
         A table without such a column is asked for its rows alone, as by COUNT(*).
         """
+        if isinstance(table, Relation):
+            return table
         asked = self._asked
         names = [
             name for name in table.names if asked is None or name in asked or name.split("/")[-1] in asked
@@ -106,7 +123,7 @@ class Opened:
     def difference(self, work: Work, node: syntax.Difference) -> From:
         """Return the rows of a version that another lacks or has otherwise."""
         table = self.sources.implicit if node.path is None else self.sources.open(node.path, None)
-        if table is None:
+        if table is None or isinstance(table, Relation):
             raise query_error(
                 work.text, node.at, "unknown_source", "DIFF needs a dataset: DIFF(\"path\", 'a', 'b')"
             )

@@ -87,6 +87,16 @@ class Index:
             length = max(length, int(np.max(named, initial=-1)) + 1)
         return self.rows(length)
 
+    def selects_as(self, other: Index) -> bool:
+        """Whether both select the same, whatever the length."""
+        if self.is_whole and other.is_whole:
+            return True
+        return (
+            len(self.chain) == len(other.chain)
+            and all(np.array_equal(a, b) for a, b in zip(self.chain, other.chain, strict=True))  # type: ignore[arg-type]
+            and repr(self.inside) == repr(other.inside)
+        )
+
     def part(self, sample: Any) -> Any:
         """Apply the subscripts for the inside of a sample."""
         for subscript in self.inside:

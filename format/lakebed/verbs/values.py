@@ -1,0 +1,173 @@
+"""Verbs of one column: what values it has, and what is asked of each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakebed.errors import InvalidInputError
+from lakebed.verbs.condition import Condition, Name, Value
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import DTypeLike, NDArray
+
+
+class ColumnVerbs(ABC):
+    """Values of a column: of labels their names, of arrays all numbers; missing ones are left out."""
+
+    @abstractmethod
+    def numpy(self) -> Any:
+        """Read all values."""
+
+    @abstractmethod
+    def to_arrow(self) -> Any:
+        """Read all values as a column of Arrow."""
+
+    @abstractmethod
+    def _condition(self, *parts: str | Name | Value) -> Condition:
+        """Return the condition that begins with this column."""
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def unique(self) -> list[Any]:
+        """Return the different values, in the order in which they come first."""
+        found: list[Any] = _flat(self.to_arrow()).unique().drop_null().to_pylist()
+        return found
+
+    def nunique(self) -> int:
+        """Count the different values."""
+        return len(ColumnVerbs.unique(self))
+
+    def value_counts(self) -> dict[Any, int]:
+        """Count each value: {value: rows}, the commonest first."""
+        counted = _flat(self.to_arrow()).drop_null().value_counts()
+        values, counts = counted.field("values"), counted.field("counts").to_numpy()
+        order = np.argsort(-counts, kind="stable")
+        return dict(zip(values.take(order).to_pylist(), counts[order].tolist(), strict=True))
+
+    def tolist(self) -> Any:
+        """Return the values as Python has them, None where one is missing."""
+        found = self.to_arrow()
+        return _arrays(self) if _is_file(found) else found.to_pylist()
+
+    def astype(self, dtype: DTypeLike) -> NDArray[Any]:
+        """Read as an array of a dtype; ``ds.cast_column`` changes what is stored."""
+        found: NDArray[Any] = np.asarray(self.numpy()).astype(dtype)
+        return found
+
+    # -- of all values -----------------------------------------------------------------------------------------------
+
+    def min(self, axis: Any = None, **given: Any) -> Any:
+        """Return the smallest value; with an axis, as NumPy does of the array."""
+        return self._reduced("min", axis, given)
+
+    def max(self, axis: Any = None, **given: Any) -> Any:
+        """Return the largest value; with an axis, as NumPy does of the array."""
+        return self._reduced("max", axis, given)
+
+    def mean(self, axis: Any = None, **given: Any) -> Any:
+        """Return the mean; with an axis, as NumPy does of the array."""
+        return self._reduced("mean", axis, given)
+
+    def sum(self, axis: Any = None, **given: Any) -> Any:
+        """Return the sum; with an axis, as NumPy does of the array."""
+        return self._reduced("sum", axis, given)
+
+    def std(self, axis: Any = None, **given: Any) -> Any:
+        """Return the standard deviation; with an axis, as NumPy does of the array."""
+        return self._reduced("std", axis, given)
+
+    def _reduced(self, name: str, axis: Any, given: dict[str, Any]) -> Any:
+        if axis is not None or any(
+            value is not None for value in given.values()
+        ):  # as np.mean(tensor, axis=0) asks
+            return getattr(np, name)(self.numpy(), axis=axis, **given)
+        found = self.to_arrow()
+        if _is_file(found):
+            return _of_arrays(
+                name, (np.asarray(value) for value in _arrays(self, as_lists=False) if value is not None)
+            )
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        flat = _flat(found).drop_null()
+        if not len(flat):
+            return 0 if name == "sum" else None
+        if pa.types.is_dictionary(flat.type):
+            flat = flat.cast(flat.type.value_type)
+        if not (pa.types.is_string(flat.type) or pa.types.is_large_string(flat.type)):
+            try:
+                return getattr(np, name)(flat.to_numpy()).item()
+            except TypeError as error:
+                raise InvalidInputError(f"there is no {name} of {flat.type}: {error}") from error
+        if name not in ("min", "max"):
+            raise InvalidInputError(f"there is no {name} of texts; value_counts() and unique() tell of them")
+        return pc.min_max(flat)[name].as_py()
+
+    # -- conditions --------------------------------------------------------------------------------------------------
+
+    def isna(self) -> Condition:
+        """Return the condition that the value is missing."""
+        return self._condition(" IS NULL")
+
+    isnull = isna
+
+    def notna(self) -> Condition:
+        """Return the condition that there is a value."""
+        return self._condition(" IS NOT NULL")
+
+    notnull = notna
+
+    def isin(self, values: Iterable[Any]) -> Condition:
+        """Return the condition that the value is one of some; of labels these are names or numbers."""
+        return self._condition(" IN (", Value(list(values)), ")")
+
+    def between(self, low: Any, high: Any) -> Condition:
+        """Return the condition that the value is from ``low`` to ``high``, both included."""
+        return self._condition(" BETWEEN ", Value(low), " AND ", Value(high))
+
+
+def _flat(column: pa.ChunkedArray | pa.Array) -> Any:
+    """Return the values of a column, those of all arrays in a row."""
+    import pyarrow as pa
+
+    nested = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    while any(is_nested(column.type) for is_nested in nested):
+        column = (
+            column.flatten()
+            if isinstance(column, pa.Array)
+            else pa.chunked_array([chunk.flatten() for chunk in column.chunks], column.type.value_type)
+        )
+    return column
+
+
+def _is_file(column: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type))
+
+
+def _arrays(column: Any, *, as_lists: bool = True) -> Any:
+    """Return the samples of a column of files, as lists of Python or one after the other as arrays."""
+    values = column.recorded_values() if hasattr(column, "recorded_values") else iter(column.values())
+    return [None if value is None else np.asarray(value).tolist() for value in values] if as_lists else values
+
+
+def _of_arrays(name: str, arrays: Iterable[NDArray[Any]]) -> Any:
+    """Reduce arrays that are read one after the other."""
+    found = [
+        (a.min(), a.max(), a.sum(dtype=np.float64), np.square(a, dtype=np.float64).sum(), a.size)
+        for a in arrays
+        if a.size
+    ]
+    if not found:
+        return 0 if name == "sum" else None
+    low, high, total, squares, count = zip(*found, strict=True)
+    mean = sum(total) / sum(count)
+    spread = max(0.0, sum(squares) / sum(count) - mean**2) ** 0.5
+    told: Any = {"min": min(low), "max": max(high), "sum": sum(total), "mean": mean, "std": spread}[name]
+    return told.item() if isinstance(told, np.generic) else told
