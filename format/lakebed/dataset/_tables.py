@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lakebed.dataset._base import DatasetBase, TensorBase
 from lakebed.errors import InvalidInputError
@@ -52,6 +55,24 @@ def _read(rows: ArrowRows) -> pa.Table:
     from lakebed.session.columns import arrow_stream
 
     return arrow_stream(rows.table, labels=rows.labels, files=rows.files).read_all()
+
+
+class _Row(dict[str, Any]):
+    """A row that has its values as attributes, too."""
+
+    def __getattribute__(self, name: str) -> Any:
+        return self[name] if name in self else super().__getattribute__(name)
+
+
+def _row_class(names: Sequence[str]) -> type[_Row]:
+    """Return a class of rows that is a dataclass: of an array of any other objects pandas makes a single column."""
+    from dataclasses import fields, make_dataclass
+
+    places = [f"_{at}" for at in range(len(names))]
+    found = make_dataclass("Row", places, bases=(_Row,), init=False, repr=False, eq=False)
+    for field, name in zip(fields(found), names, strict=True):
+        field.name = name
+    return found
 
 
 class TableMethods(DatasetBase):
@@ -183,17 +204,22 @@ class TableMethods(DatasetBase):
             tensors = _narrow(self._table())
         return frames.to_duckdb(_rows(self._table(tensors), labels, files, row_ids=row_ids), connection)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        """Refuse: rows of several tensors are no array. ``pandas.DataFrame(ds)`` comes by here.
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the rows as dictionaries, shape (rows,), of which ``pandas.DataFrame(ds)`` makes columns.
 
         Raises
         ------
         TypeError
-            Always.
+            If numbers are wanted: rows of several tensors are no array of them.
         """
+        if dtype is None or np.dtype(dtype) == object:
+            rows = [*map(_row_class(self._names()), self._rows_of())]  # type: ignore[attr-defined]
+            found = np.empty(len(rows), object)
+            found[:] = rows
+            return found
         raise TypeError(
-            "a dataset has several tensors and is no array; for a data frame write ds.to_pandas() or ds.to_polars(), "
-            "for one tensor ds.name.numpy(), for arrays of many rows ds.batches(n)"
+            "a dataset has several tensors and is no array of numbers; for a data frame write ds.to_pandas() or "
+            "ds.to_polars(), for one tensor ds.name.numpy(), for arrays of many rows ds.batches(n)"
         )
 
 

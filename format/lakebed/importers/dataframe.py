@@ -268,14 +268,15 @@ def _is_of_python(column: Any) -> bool:
     kind = str(getattr(column, "dtype", ""))
     if kind != "object":
         return kind.startswith(SPELLED)
-    if not pd.api.types.infer_dtype(column).startswith(("mixed", *SPELLED)):
+    if not pd.api.types.infer_dtype(column).startswith(("mixed", "datetime64", "timedelta", *SPELLED)):
         return False
     first = next((value for value in column if value is not None), None)
-    if isinstance(first, list | tuple | np.ndarray):
-        return np.ndim(first) > 1 if isinstance(first, np.ndarray) else any(map(_is_list, first))
+    is_deep = isinstance(first, np.ndarray) and first.ndim > 1
+    if is_deep or (isinstance(first, list | tuple) and any(map(_is_list, first))):
+        return True
     try:
         pa.array(column, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return True
     return False
 
@@ -304,7 +305,7 @@ def _table(source: Source, more: PythonColumns, *, nan: bool = False) -> Any:
         if is_pandas(found):
             found = found.drop(columns=[*more.apart, *more.arrow])
             for name in found.columns:
-                categories = getattr(getattr(found[name], "dtype", None), "categories", None)
+                categories: Any = getattr(getattr(found[name], "dtype", None), "categories", None)
                 if str(getattr(categories, "dtype", "")).startswith(SPELLED):
                     found = found.assign(**{name: found[name].cat.rename_categories(categories.map(str))})
             table = pa.Table.from_pandas(found, preserve_index=False)

@@ -104,7 +104,7 @@ def load_dataset(
     if found is not None:
         how = _BUILDERS.get(name, name)
         if isinstance(found, Mapping):
-            if split not in found:
+            if split is None or split not in found:
                 raise IngestionError(f"split={split!r} is none of those of data_files: {', '.join(found)}")
             found, split = found[split], None
         elif data_files is not None and split == "train":
@@ -119,7 +119,8 @@ def load_dataset(
     if scheme_of(name) == "file" and not os.path.exists(os.path.expanduser(name.removeprefix("file://"))):  # noqa: PTH110, PTH111
         raise IngestionError(
             f"there is no file, folder or dataset {name!r}. Of Hugging Face's hub: "
-            f"lakebed.ingest_huggingface(datasets.load_dataset({name!r}), dest); of a format: load_dataset('csv', data_files=...)"
+            f"lakebed.ingest_huggingface(datasets.load_dataset({name!r}), dest); "
+            "of a format: load_dataset('csv', data_files=...)"
         )
     return _imported("auto", path, dest, {**options, "split": split})
 

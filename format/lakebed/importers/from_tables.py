@@ -269,11 +269,11 @@ def from_rows(
     >>> ds.to_arrow().to_pylist()
     [{'id': 1, 'word': 'a'}, {'id': 2, 'word': None}]
     """
-    dest, given = _placed(dest, rows, "from_rows")
+    place, given = _placed(dest, rows, "from_rows")
     source = Source("", "rows")
-    if isinstance(dest, lakebed.Dataset):
+    if isinstance(place, lakebed.Dataset):
         given = given if isinstance(given, Mapping) else list(given)
-        there = {name for name, one in dest.tensors.items() if one.htype == "json"}
+        there = {name for name, one in place.tensors.items() if one.htype == "json"}
         listed = [given] if isinstance(given, Mapping) else given
         named = {key for row in listed if isinstance(row, Mapping) for key in row}
         documents = [*documents, *sorted(there & named - {*documents})]
@@ -286,7 +286,7 @@ def from_rows(
         link=link,
         creds_key=creds_key,
     )
-    return _made(dest, source, plan, overwrite=overwrite, creds=creds)
+    return _made(place, source, plan, overwrite=overwrite, creds=creds)
 
 
 from_dict = from_list = from_generator = from_rows
@@ -307,7 +307,9 @@ def _placed(dest: Any, data: Any, name: str) -> tuple[Any, Any]:
     """
     if data is None:
         if isinstance(dest, str | os.PathLike | lakebed.Dataset):
-            raise IngestionError(f"{name} has a place, {dest!r}, and no data: {name}(place, data), or {name}(data)")
+            raise IngestionError(
+                f"{name} has a place, {dest!r}, and no data: {name}(place, data), or {name}(data)"
+            )
         dest, data = in_memory(), dest
     return dest, data() if inspect.isroutine(data) else data
 

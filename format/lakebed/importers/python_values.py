@@ -101,12 +101,12 @@ def columns_of_rows(
             found.apart[name] = arrays
             continue
         there = [value for value in values if value is not None]
-        column = None if name in documents else _arrow(list(values), there, is_vector=name in embeddings)
-        if column is None:
+        made = None if name in documents else _arrow(list(values), there, is_vector=name in embeddings)
+        if made is None:
             found.documents.add(name)
             found.apart[name] = [_document(value, name, row) for row, value in enumerate(values)]
         else:
-            found.arrow[name] = column
+            found.arrow[name] = made
     return found
 
 
@@ -122,12 +122,13 @@ def _of_rows(rows: list[Any]) -> dict[str, Sequence[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _of_columns(columns: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
-    found: dict[str, Sequence[Any]] = {}
+def _of_columns(columns: Mapping[Any, Any]) -> dict[str, Sequence[Any]]:
+    found: dict[str, Any] = {}
     for name, values in columns.items():
-        plain = next((getattr(values, way)() for way in ("to_pylist", "to_list") if hasattr(values, way)), values)
-        plain = _plain(plain)
-        if not isinstance(name, str) or isinstance(plain, str | bytes | Mapping) or not isinstance(plain, Iterable):
+        way = next((way for way in ("to_pylist", "to_list") if hasattr(values, way)), None)
+        plain = _plain(values if way is None else getattr(values, way)())
+        is_column = isinstance(plain, Iterable) and not isinstance(plain, str | bytes | Mapping)
+        if not isinstance(name, str) or not is_column:
             raise IngestionError(
                 f"{name!r} is of type {type(values).__name__}: a dictionary of columns has names and lists or arrays "
                 "of values; one row is a list of one dictionary, [{...}]"

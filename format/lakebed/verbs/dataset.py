@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakebed.verbs.output import OutputVerbs
 from lakebed.verbs.rows import RowVerbs
 
 
-class DatasetVerbs(RowVerbs):
+class DatasetVerbs(RowVerbs, OutputVerbs):
     """Verbs of a dataset, which a tensor of their name hides."""
 
 
