@@ -165,6 +165,7 @@ _LATER = {
     "compose": "lakebed.transforms.function",
     "compute": "lakebed.transforms.function",
     "concat": "lakebed.verbs.together",
+    "concatenate_datasets": "lakebed.verbs.together",
     "copy": "lakebed.api_copies",
     "deepcopy": "lakebed.api_copies",
     "explain": "lakebed.api_queries",

@@ -15,7 +15,7 @@ from lakebed.errors import (
     TensorDoesNotExistError,
 )
 from lakebed.errors.root import instead
-from lakebed.printable import printable
+from lakebed.printable import aligned, printable
 from lakebed.query.columns import Column, Numbers, Objects, rows
 from lakebed.query.relation import Relation
 from lakebed.query.result_column import ResultColumn, picked, read_rows
@@ -26,13 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
-
-    ResultVerbs = RowVerbs
-else:
-
-    class ResultVerbs:
-        """Looked up once a name is asked for that no column has."""
-
+    from PIL.Image import Image
 
 _SHOWN = 10
 _WIDEST = 40
@@ -57,7 +51,27 @@ class Queried(Protocol):
         """Store it as a dataset."""
 
 
-class Result(ResultVerbs):
+class ResultVerbs(RowVerbs):
+    """Verbs of a result, which a column of their name hides."""
+
+    if TYPE_CHECKING:
+        queried: Queried
+        sample_indices: list[int]
+
+    def plot(self, image: str | None = None, tensors: Sequence[str] | None = None, **options: int) -> Image:
+        """Draw the rows of the dataset that these come from; see ``lakebed.show``.
+
+        Raises
+        ------
+        InvalidInputError
+            If they come from several datasets, or are groups.
+        """
+        rows = self.sample_indices
+        found: Image = self.queried.opened[0].no_view_dataset[rows]._plot(image, tensors, **options)  # noqa: SLF001
+        return found
+
+
+class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
     """Rows and computed columns of a query.
 
     ``result[i]`` is a row, ``result[a:b]`` and ``result[[...]]`` some of them, ``result["name"]`` and ``result.name`` a
@@ -143,7 +157,7 @@ class Result(ResultVerbs):
         if not name.startswith("_"):
             if name in self.__dict__["relation"].infos:
                 return self.column(name)
-            if (found := verb(self, RowVerbs, name)) is not None:
+            if (found := verb(self, ResultVerbs, name)) is not None:
                 return found
             from lakebed.absent import explained
 
@@ -224,6 +238,10 @@ class Result(ResultVerbs):
             (condition, ()) if isinstance(condition, str) else condition.asked_of(self.relation)
         )
         return self.query(f"SELECT * WHERE {text}", parameters=parameters)
+
+    def __getitems__(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        """Return some rows, as ``torch.utils.data.DataLoader(result)`` asks for them."""
+        return list(self[list(rows)].rows())
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -368,9 +386,8 @@ class Result(ResultVerbs):
         return self.queried.stored(self, dest, overwrite=overwrite)
 
     def __repr__(self) -> str:
-        columns = ", ".join(self.names)
-        lines = [f"Result({len(self)} rows, columns: {columns})", *map("  ".join, self._first())]
-        return printable("\n".join(lines), lines=True)
+        head = f"Result({len(self)} rows, columns: {', '.join(self.names)})"
+        return printable("\n".join([head, *aligned(self._first())]), lines=True)
 
     def _repr_html_(self) -> str:
         """Return the first rows as a table, for notebooks."""

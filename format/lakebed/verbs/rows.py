@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lakebed import random
 from lakebed.errors import InvalidInputError
-from lakebed.printable import printable
+from lakebed.printable import aligned, printable
 from lakebed.verbs.condition import quoted
 from lakebed.verbs.together import Groups, codes, joined
 from lakebed.verbs.values import ColumnVerbs
@@ -318,11 +318,7 @@ class Description(dict[str, dict[str, Any]]):
             ["", *facts],
             *([name, *(_short(told.get(f)) for f in facts)] for name, told in self.items()),
         ]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        texts = (
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
-        )
-        return printable("\n".join(text.rstrip() for text in texts), lines=True)
+        return printable("\n".join(aligned(lines)), lines=True)
 
 
 def _short(value: Any) -> str:

@@ -70,6 +70,10 @@ def concat(rows: Sequence[Any]) -> Any:
     return given[0].query(" UNION ALL ".join(parts), named={str(i): one for i, one in enumerate(given)})
 
 
+concatenate_datasets = concat
+"""As Hugging Face calls it."""
+
+
 def joined(left: Any, right: Any, on: str | Sequence[str] | Mapping[str, str] | None, how: str) -> Any:
     """Pair rows that have the same values; see ``RowVerbs.join``."""
     mine, its = list(left.tensors), list(right.tensors)

@@ -117,8 +117,11 @@ def _reduced(column: Any, name: str, axis: Any, given: dict[str, Any]) -> Any:
     if pa.types.is_dictionary(flat.type):
         flat = flat.cast(flat.type.value_type)
     if not (pa.types.is_string(flat.type) or pa.types.is_large_string(flat.type)):
+        values = flat.to_numpy()
         try:
-            return getattr(np, name)(flat.to_numpy()).item()
+            if values.dtype.kind in "mM" and name == "mean":  # of which NumPy has none
+                return values.view(np.int64).mean().round().astype(np.int64).view(values.dtype).item()
+            return getattr(np, name)(values).item()
         except TypeError as error:
             raise InvalidInputError(f"there is no {name} of {flat.type}: {error}") from error
     if name not in ("min", "max"):
