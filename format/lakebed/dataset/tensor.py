@@ -18,10 +18,14 @@ from lakebed.reading.index import Index
 from lakebed.session.handle import Handle
 from lakebed.session.stored_samples import StoredSamples
 from lakebed.verbs.condition import VALUES, WORDS, Condition, Name, RowsOf, Value
-from lakebed.verbs.values import ColumnVerbs
 
 if TYPE_CHECKING:
     from lakebed.session.pickling import Address
+    from lakebed.verbs.values import ColumnVerbs
+else:
+
+    class ColumnVerbs:
+        """Looked up once they are asked for."""
 
 
 class Tensor(
@@ -70,7 +74,14 @@ class Tensor(
     if not TYPE_CHECKING:  # or every name would pass for one that is there
 
         def __getattr__(self, name: str) -> Any:
-            """Say what to do in place of a name that only 3.x has."""
+            """Return a verb; or say what to do in place of a name that only others have."""
+            if name.startswith("_"):
+                raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+            from lakebed.verbs.rows import verb
+            from lakebed.verbs.values import ColumnVerbs
+
+            if (found := verb(self, ColumnVerbs, name)) is not None:
+                return found
             from lakebed.absent import explained
 
             if (told := explained("Tensor", name)) is not None:
@@ -109,25 +120,22 @@ class Tensor(
 
     def _compared(self, method: str, other: object) -> Any:
         """Return the condition that a comparison with a value, or by ``<`` with another column, makes."""
-        if self._index.is_single:
-            raise self._incomparable(other)
-        is_column = isinstance(other, Tensor)
-        if not is_column and not isinstance(other, VALUES):
+        if not isinstance(other, (Tensor, *VALUES)):
             if isinstance(other, list | np.ndarray):
                 raise self._incomparable(other)
             return method == "__ne__" if method in ("__eq__", "__ne__") else NotImplemented
-        if is_column and other._source() != self._source():  # type: ignore[attr-defined]
+        if self._index.is_single:
             raise self._incomparable(other)
-        return self._condition(f" {WORDS[method]} ", Name(other._name) if is_column else Value(other))  # type: ignore[attr-defined]
+        given = other._condition() if isinstance(other, Tensor) else Value(other)  # noqa: SLF001 - of this class
+        return self._condition(f" {WORDS[method]} ", given)
 
-    def _condition(self, *parts: str | Name | Value) -> Condition:
+    def _condition(self, *parts: str | Value | Condition) -> Condition:
         """Return the condition that begins with this column."""
         if self._index.inside:
             raise self._incomparable(...)
-        return Condition((Name(self._name), *parts), self._source(), self._holds)
-
-    def _source(self) -> RowsOf:
-        return RowsOf(self._handle, self._index)
+        return Condition((Name(self._name),), RowsOf(self._handle, self._index), self._holds).followed_by(
+            *parts
+        )
 
     def _holds(self, text: str, parameters: Sequence[Any]) -> NDArray[np.bool_]:
         """Return whether an expression is true, for each row: bool, shape (rows,)."""
@@ -140,7 +148,7 @@ class Tensor(
 
     def _chosen(self, condition: Condition) -> NDArray[np.bool_]:
         """Return which of the rows a condition chooses."""
-        return self._holds(*condition.asked_of(self._source()))
+        return self._holds(*condition.asked_of(RowsOf(self._handle, self._index)))
 
     def _incomparable(self, other: object) -> TypeError:
         name, value = self._name, repr(other)
