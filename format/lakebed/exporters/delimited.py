@@ -84,9 +84,16 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
 def finish(results: Sequence[tuple[Piece, bytes]], context: _Context, target: Target) -> None:
     """Write a file for each split."""
     head = context.delimiter.join(_field(name, context.delimiter) for name in context.tensors) + "\n"
+    write_files(results, context.suffix, target, head.encode())
+
+
+def write_files(
+    results: Sequence[tuple[Piece, bytes]], suffix: str, target: Target, head: bytes = b""
+) -> None:
+    """Write the lines of the pieces, a file for each split."""
     for split in dict.fromkeys(piece.split for piece, _ in results) or [""]:
-        with target.open(f"{split or 'data'}{context.suffix}") as file:
-            file.write(head.encode())
+        with target.open(f"{split or 'data'}{suffix}") as file:
+            file.write(head)
             for piece, lines in results:
                 if piece.split == split:
                     file.write(lines)

@@ -8,7 +8,7 @@ from math import isnan
 from typing import Any
 
 import lakebed
-from lakebed.exporters.delimited import chosen_columns, recognise
+from lakebed.exporters.delimited import chosen_columns, recognise, write_files
 from lakebed.exporters.plan import ExportPlan, Piece, Written
 from lakebed.exporters.target import Target
 
@@ -46,19 +46,13 @@ def write(view: lakebed.Dataset, piece: Piece, context: Sequence[str], target: T
 def finish(results: Sequence[tuple[Piece, bytes]], context: Sequence[str], target: Target) -> None:
     """Write a file for each split."""
     del context
-    for split in dict.fromkeys(piece.split for piece, _ in results) or [""]:
-        with target.open(f"{split or 'data'}.jsonl") as file:
-            for piece, lines in results:
-                if piece.split == split:
-                    file.write(lines)
+    write_files(results, ".jsonl", target)
 
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it: NaN as null, arrays as lists, dates and times as ISO text."""
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, float):
-        return None if isnan(value) else value
+    if value is None or isinstance(value, str | int | float):
+        return None if isinstance(value, float) and isnan(value) else value
     if isinstance(value, Mapping):
         return {str(name): _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

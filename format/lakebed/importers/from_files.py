@@ -16,14 +16,11 @@ from lakebed.storage.address import scheme_of
 _BUILDERS = {
     "arrow": "dataframe",
     "audiofolder": "folder",
-    "csv": "csv",
     "imagefolder": "folder",
     "json": "jsonl",
-    "parquet": "parquet",
     "videofolder": "folder",
-    "webdataset": "webdataset",
 }
-"""What Hugging Face calls its builders -> the format."""
+"""What Hugging Face calls its builders -> the format, where that has another name."""
 
 
 def read_csv(path: Path, dest: Path | lakebed.Dataset | None = None, **options: Any) -> lakebed.Dataset:
@@ -53,12 +50,32 @@ def read_csv(path: Path, dest: Path | lakebed.Dataset | None = None, **options: 
 
 
 def read_parquet(path: Path, dest: Path | lakebed.Dataset | None = None, **options: Any) -> lakebed.Dataset:
-    """Import a Parquet file, or a folder of them; see :func:`read_csv`."""
+    """Import a Parquet file, or a folder of them.
+
+    Parameters
+    ----------
+    path, dest, options
+        As for :func:`read_csv`.
+
+    Returns
+    -------
+    The dataset, published and not committed.
+    """
     return _imported("parquet", path, dest, options)
 
 
 def read_json(path: Path, dest: Path | lakebed.Dataset | None = None, **options: Any) -> lakebed.Dataset:
-    """Import a file of JSON lines; see :func:`read_csv`."""
+    """Import a file of JSON lines.
+
+    Parameters
+    ----------
+    path, dest, options
+        As for :func:`read_csv`.
+
+    Returns
+    -------
+    The dataset, published and not committed.
+    """
     return _imported("jsonl", path, dest, options)
 
 

@@ -28,21 +28,21 @@ def fetched(batch: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _samples(name: str, column: Any) -> list[Any]:
     if isinstance(column, np.ma.MaskedArray):
+        gone = np.ma.getmaskarray(column).reshape(-1).tolist()
+        numbers = _written(column.data).reshape(-1)
+        values = [None if is_gone else value for value, is_gone in zip(numbers, gone, strict=True)]
+    elif isinstance(column, np.ndarray):
+        column = _written(column)
+        values = list(column.reshape(-1) if column.shape[1:] == (1,) else column)
+    else:
+        values = [_written(value) if isinstance(value, np.ndarray) else value for value in column]
+    shapes = {value.shape for value in values if isinstance(value, np.ndarray)}
+    if len(shapes) > 1 or any(value is None for value in values):
         _tell_once(
-            f"{name!r} has missing values, which PyTorch's collate refuses: leave those rows out, "
-            f"ds[ds[{name!r}].notna()], or pass collate_fn="
+            f"samples of {name!r} are missing or differ in shape, and PyTorch's collate stacks none of them: leave "
+            f"rows out, ds[ds[{name!r}].notna()], write ds.pytorch(batch_size=..., ragged='pad'), or pass collate_fn="
         )
-        return list(np.ma.filled(column.reshape(-1).astype(object), None))
-    if not isinstance(column, np.ndarray):
-        values = list(column)
-        if len({value.shape for value in values if isinstance(value, np.ndarray)}) > 1:
-            _tell_once(
-                f"the samples of {name!r} differ in shape, and PyTorch's collate stacks none of them: write "
-                "ds.pytorch(batch_size=..., ragged='pad'), 'list' or 'nested', or pass collate_fn="
-            )
-        return [_written(value) if isinstance(value, np.ndarray) else value for value in values]
-    column = _written(column)
-    return list(column.reshape(-1) if column.shape[1:] == (1,) else column)
+    return values
 
 
 def _written(values: Any) -> Any:

@@ -116,25 +116,15 @@ class OutputVerbs:
         InvalidInputError
             For others; it says what to write.
         """
-        if type in (None, "numpy", "python"):
+        if type in (None, "numpy"):
             return self
-        if type in ("torch", "pytorch") and _is_dataset(self):
+        if type == "torch" and _is_dataset(self):
             row = import_module("lakebed.loaders.adapters").adapter("torch_tensors").row_of_tensors
             return self.torch_dataset(transform=row, map_style=True)  # type: ignore[attr-defined]
-        way = _FORMATS.get(str(type))
-        told = f"write {way}" if way else "it is 'torch', 'numpy' or None"
-        raise InvalidInputError(f"there are no rows of the format {type!r} here: {told}")
-
-
-_FORMATS = {
-    "arrow": "ds.to_arrow()",
-    "jax": "ds.dataloader().batch(32).jax()",
-    "pandas": "ds.to_pandas()",
-    "polars": "ds.to_polars()",
-    "tensorflow": "ds.tensorflow()",
-    "tf": "ds.tensorflow()",
-    "torch": "result.materialize(dest).with_format('torch')",
-}
+        raise InvalidInputError(
+            f"there are no rows of the format {type!r} here: it is 'torch' (of a result: of "
+            "result.materialize(dest)), 'numpy' or None; all rows are ds.to_pandas(), ds.to_arrow() or ds.to_polars()"
+        )
 
 
 def _exporting() -> Any:
@@ -172,7 +162,8 @@ def _one_file(owner: Any, how: str, path: Path, overwrite: bool, options: Mappin
 
 def _array(column: Any) -> NDArray[Any]:
     if isinstance(column, np.ndarray):
-        return column.reshape(-1) if column.shape[1:] == (1,) else column
+        array: NDArray[Any] = column if np.ma.is_masked(column) else np.asarray(column)
+        return array.reshape(-1) if array.shape[1:] == (1,) else array
     values = np.empty(len(column), object)
     for at, value in enumerate(column):
         values[at] = value
