@@ -310,7 +310,8 @@ def _placed(dest: Any, data: Any, name: str) -> tuple[Any, Any]:
             raise IngestionError(
                 f"{name} has a place, {dest!r}, and no data: {name}(place, data), or {name}(data)"
             )
-        dest, data = in_memory(), dest
+        dest, data = None, dest
+    dest = in_memory() if dest is None else dest
     return dest, data() if inspect.isroutine(data) else data
 
 

@@ -38,6 +38,7 @@ from lakebed.writing.encode.missing_values import plain_rows
 
 _TOLD = (bool, int, float, str, bytes, date, time, timedelta)
 """What JSON holds, or a text says in full."""
+_PLAIN = {type(None), bool, int, float, str}
 
 
 @dataclass
@@ -89,13 +90,14 @@ def columns_of_rows(
     columns = _of_columns(rows) if isinstance(rows, Mapping) else _of_rows(list(rows))
     found = PythonColumns(len(next(iter(columns.values()), ())), list(columns))
     for name, column in columns.items():
-        values, _ = plain_rows([_plain(value) for value in column])
+        values, kinds = plain_rows([_plain(value) for value in column])
         there = [value for value in values if value is not None]
         if name not in wished and (plan := _files(name, there)) is not None:
             form = plan.arguments["sample_compression"]
             found.files[name], found.apart[name] = plan, [_file(value, form) for value in values]
             continue
-        values = [value if isinstance(value, Decimal) else spelled(value) for value in values]
+        if kinds is not None and not kinds <= _PLAIN:
+            values = [value if isinstance(value, Decimal) else spelled(value) for value in values]
         arrays = None if name in documents else _arrays(values)
         if arrays is not None:
             found.apart[name] = arrays

@@ -177,3 +177,4 @@ def test_tensors_hide_verbs_and_verbs_go_on(tmp_path: Path) -> None:
     ds.to_json(tmp_path / "x.json")
     assert json.loads((tmp_path / "x.json").read_text()) == dict.fromkeys(names, 1)
     assert list(ds.to_numpy()) == names
+    assert lakebed.from_dict({"rows": [1]}).to_list() == [{"rows": 1}]
