@@ -96,6 +96,7 @@ def columns_of_rows(
             form = plan.arguments["sample_compression"]
             found.files[name], found.apart[name] = plan, [_file(value, form) for value in values]
             continue
+        values = list(values)
         if kinds is not None and not kinds <= _PLAIN:
             values = [value if isinstance(value, Decimal) else spelled(value) for value in values]
         arrays = None if name in documents else _arrays(values)
