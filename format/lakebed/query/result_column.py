@@ -38,6 +38,11 @@ class ResultColumn(ColumnVerbs):
         return 1 if self._single is not None else len(self.relation)
 
     @property
+    def is_single(self) -> bool:
+        """Whether this is the value of one row."""
+        return self._single is not None
+
+    @property
     def key(self) -> str:
         """Its name."""
         return self.name
@@ -177,11 +182,6 @@ class ResultColumn(ColumnVerbs):
     def dict(self) -> Any:
         """Return JSON values: of one row, or a list of them."""
         return self._plain(object, {})
-
-    def tolist(self) -> Any:
-        """Return values as lists and numbers of Python; None where one is missing."""
-        found = [value.tolist() if isinstance(value, np.ndarray) else value for value in self.values()]
-        return found[0] if self._single is not None else found
 
     def data(self) -> Mapping[str, Any]:
         """Return ``{"value": ...}``, for one row or all; of labels also ``text``, their names."""

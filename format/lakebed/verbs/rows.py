@@ -116,7 +116,8 @@ class RowVerbs:
         -------
         {column: {fact: value}}, which prints as a table. Values of media and of long arrays are not read.
         """
-        return Description({name: _described(column) for name, column in self.tensors.items()})
+        types = self[:0].to_arrow().schema
+        return Description({name: _described(self[name], types.field(name).type) for name in self.tensors})
 
     # -- which rows --------------------------------------------------------------------------------------------------
 
@@ -326,24 +327,27 @@ def _short(value: Any) -> str:
     return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
 
 
-def _described(column: Any) -> dict[str, Any]:
+def _described(column: Any, kind: pa.DataType) -> dict[str, Any]:
+    import pyarrow as pa
+
     told = {
         "htype": column.htype,
         "dtype": str(column.dtype),
         "rows": len(column),
         "nulls": column.isna().sum(),
     }
-    shape = getattr(column, "shape", ())
-    told["shape"] = shape[1:]
-    if any(axis is None or axis > 1 for axis in shape[1:]) or len(column) == told["nulls"]:
-        return told
-    if column.htype == "class_label":
+    if pa.types.is_dictionary(kind):
         counts = ColumnVerbs.value_counts(column)
         return {**told, "different": len(counts), "most": next(iter(counts), None)}
-    if column.htype in ("generic", "text"):
-        facts = ("min", "max") if column.htype == "text" else ("min", "max", "mean")
-        return {**told, **{fact: getattr(ColumnVerbs, fact)(column) for fact in facts}}
-    return told
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return {**told, "shape": getattr(column, "shape", (None,))[1:]}
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return {
+        **told,
+        **{
+            fact: getattr(ColumnVerbs, fact)(column) for fact in ("min", "max", "mean")[: 2 if is_text else 3]
+        },
+    }
 
 
 def _chance(seed: int | None) -> np.random.Generator:

@@ -20,6 +20,8 @@ class ColumnVerbs:
 
     if TYPE_CHECKING:
 
+        @property
+        def is_single(self) -> bool: ...
         def numpy(self) -> Any: ...
         def to_arrow(self) -> Any: ...
         def _condition(self, *parts: str | Value | Condition) -> Condition: ...
@@ -45,7 +47,8 @@ class ColumnVerbs:
     def tolist(self) -> Any:
         """Return the values as Python has them, None where one is missing."""
         found = self.to_arrow()
-        return _arrays(self) if _is_file(found) else found.to_pylist()
+        values = _arrays(self) if _is_file(found) else found.to_pylist()
+        return values[0] if self.is_single else values
 
     def astype(self, dtype: DTypeLike) -> NDArray[Any]:
         """Read as an array of a dtype; ``ds.cast_column`` changes what is stored."""
