@@ -299,7 +299,9 @@ def _once(column: Column, info: Info) -> Column:
     """Return the keys of groups once, where a column of the language holds one for each row of a group."""
     if not info.is_key:
         return column
-    firsts = [group[0] if len(group) else None for group in rows(column)]
+    firsts = [
+        group[0] if len(group) and np.size(group[0]) else None for group in rows(column)
+    ]  # empty is missing
     known = [key for key in firsts if key is not None]
     if known and all(isinstance(key, np.ndarray | np.generic) and np.size(key) == 1 for key in known):
         filled = np.stack([np.reshape(known[0] if key is None else key, (1,)) for key in firsts])
