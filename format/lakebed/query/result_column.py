@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -217,8 +217,18 @@ class ResultColumn(ColumnVerbs):
             )
         return found[0] if self._single is not None else found
 
-    def to_arrow(self) -> pa.Array:
-        """Read as a column of Arrow: arrays are nested lists, JSON values are text, dates and times are such."""
+    def to_arrow(self, *, labels: Literal["names", "numbers"] = "names") -> pa.Array:
+        """Read as a column of Arrow: arrays are nested lists, JSON values are text, dates and times are such.
+
+        Parameters
+        ----------
+        labels
+            ``names``: class labels are dictionary columns, with their names; ``numbers`` as they are stored.
+
+        Returns
+        -------
+        An array whose nulls are missing values.
+        """
         import pyarrow as pa
 
         from lakebed.reading.arrow import logical_type
@@ -229,7 +239,7 @@ class ResultColumn(ColumnVerbs):
             return column.array
         if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
             numbers = pa.array(column.values.reshape(-1), mask=column.missing)
-            if self.info.class_names is not None:
+            if self.info.class_names is not None and labels == "names":
                 return Names.of(self.info.class_names).named(numbers)
             logical = logical_type(self.info.logical)
             if logical is None or not pa.types.is_signed_integer(numbers.type):

@@ -23,7 +23,7 @@ class ColumnVerbs:
         @property
         def is_single(self) -> bool: ...
         def numpy(self) -> Any: ...
-        def to_arrow(self) -> Any: ...
+        def to_arrow(self, *, labels: Any = "names") -> Any: ...
         def _condition(self, *parts: str | Value | Condition) -> Condition: ...
 
     # -- values ------------------------------------------------------------------------------------------------------
@@ -39,6 +39,13 @@ class ColumnVerbs:
 
     def value_counts(self) -> dict[Any, int]:
         """Count each value: {value: rows}, the commonest first."""
+        column: Any = self
+        names = getattr(column.info, "class_names", None) if column.htype == "class_label" else None
+        if names:
+            numbers = _flat(self.to_arrow(labels="numbers")).drop_null()
+            counts = np.bincount(numbers.to_numpy())
+            order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+            return {names[i] if i < len(names) else i: int(counts[i]) for i in order.tolist()}
         counted = _flat(self.to_arrow()).drop_null().value_counts()
         values, counts = counted.field("values"), counted.field("counts").to_numpy()
         order = np.argsort(-counts, kind="stable")
