@@ -49,6 +49,7 @@ class RowVerbs:
         def __len__(self) -> int: ...
         def __getitem__(self, item: Any) -> Any: ...
         def query(self, query_string: str, *, parameters: Any = ()) -> Any: ...
+        def filter(self, function: Any) -> Any: ...
         def to_arrow(self, tensors: Sequence[str] | None = None) -> pa.Table: ...
         @property
         def tensors(self) -> Mapping[str, Any]: ...
@@ -145,6 +146,14 @@ class RowVerbs:
             raise InvalidInputError(f"descending has {len(flags)} values for {len(names)} columns")
         keys = ", ".join(quoted(name) + " DESC" * flag for name, flag in zip(names, flags, strict=True))
         return self.query(f"SELECT * ORDER BY {keys}")  # type: ignore[no-any-return]
+
+    def sort_values(self, by: str | Sequence[str], *, ascending: bool = True) -> Self:
+        """Order the rows by columns, as pandas calls it; missing values come last."""
+        return RowVerbs.sort(self, by, not ascending)
+
+    def where(self, condition: Any) -> Self:
+        """Choose rows, as :meth:`filter` does: ``ds.where("age > 3")``."""
+        return self.filter(condition)  # type: ignore[no-any-return]
 
     def take(self, rows: int | Sequence[int]) -> Self:
         """Return the first rows, by their count; or some rows, by their numbers."""

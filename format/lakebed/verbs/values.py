@@ -58,8 +58,10 @@ class ColumnVerbs:
         return values[0] if self.is_single else values
 
     def astype(self, dtype: DTypeLike) -> NDArray[Any]:
-        """Read as an array of a dtype; ``ds.cast_column`` changes what is stored."""
-        found: NDArray[Any] = np.asarray(self.numpy()).astype(dtype)
+        """Read as an array of a dtype, missing numbers as NaN of floats; ``ds.cast_column`` changes what is stored."""
+        column: Any = self
+        fill = {"fill": np.nan} if np.dtype(dtype).kind == "f" and hasattr(column, "null_mask") else {}
+        found: NDArray[Any] = np.asarray(column.numpy(**fill)).astype(dtype)
         return found
 
     # -- of all values -----------------------------------------------------------------------------------------------

@@ -241,3 +241,19 @@ def test_columns_that_are_not_there(ds: lakebed.Dataset) -> None:
     ):
         with pytest.raises(TensorDoesNotExistError, match="'agee'"):
             wrong()
+
+
+def test_as_pandas_calls_it(ds: lakebed.Dataset, capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(ds.sort_values("age", ascending=False).sample_indices) == list(
+        ds.sort("age", descending=True).sample_indices
+    )
+    assert list(ds.where("age > 3").sample_indices) == list(ds.filter("age > 3").sample_indices)
+    assert list(ds.where(ds["age"] > 3).sample_indices) == list(ds.filter("age > 3").sample_indices)
+    ds.info()
+    told = capsys.readouterr().out
+    ds.summary()
+    assert told == capsys.readouterr().out != ""
+    ds["age"].info()
+    assert "int64" in capsys.readouterr().out
+    floats = ds["age"].astype("float32")
+    assert (floats.dtype, np.isnan(floats).sum()) == (np.float32, 2)
