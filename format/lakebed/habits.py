@@ -115,7 +115,6 @@ set_index               ds.sort("title")
 set_transform           ds.dataloader().transform(lambda row: row)
 sort_by                 ds.sort("age")
 sort_index              ds.sort("age")
-sort_values             ds.sort("age", descending=True)
 std                     ds["age"].std()
 sum                     ds["age"].sum()
 store                   ds.storage
@@ -138,7 +137,6 @@ values                  ds["age"].numpy()
 version                 ds.commit_id
 versions                ds.commits
 view                    ds[:10]
-where                   ds[ds["age"] > 3]
 width                   len(ds.column_names)
 with_columns            ds["twice"] = lambda row: row["age"] * 2
 with_row_index          ds.to_duckdb(row_ids=True)
@@ -210,10 +208,8 @@ pl                      result.to_polars()
 pytorch                 result.materialize("mem://stored-rows", overwrite=True).dataloader()
 save                    result.materialize("mem://stored-rows", overwrite=True)
 show                    print(result)
-sort_values             result.sort("age")
 value_counts            result["age"].value_counts()
 values                  result["age"].numpy()
-where                   result[result["age"] > 3]
 """
 
 _MODULE = """

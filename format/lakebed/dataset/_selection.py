@@ -487,12 +487,12 @@ class QueryMethods(DatasetBase):
         from lakebed.dataset import queries
 
         if isinstance(function, str | Condition):
-            parameters: Sequence[Any] = ()
+            text, parameters = str(function), list[Any]()
             if isinstance(function, Condition):
                 names = {full: name for name, full in self._table().names.items()}
-                function, parameters = function.asked_of(RowsOf(self._handle, self._index), names)
-            found: Self = queries.filtered(function, self._queried(), parameters)
-            found._query_text, found._filter_text = None, function
+                text, parameters = function.asked_of(RowsOf(self._handle, self._index), names)
+            found: Self = queries.filtered(text, self._queried(), parameters)
+            found._query_text, found._filter_text = None, str(function)
         else:
             rows = queries.kept_rows(self, function, num_workers, scheduler, progressbar=progressbar)
             found = self[rows]  # type: ignore[index]

@@ -118,7 +118,7 @@ class Dataset(
         if self._group:
             raise GroupInfoNotSupportedError("Groups have no info. Use the dataset's or a tensor's.")
         live = self._session.held_infos.setdefault(DATASET, Live())
-        return Info(lambda: self._session.schema().info, self._change_info, live)
+        return Info(lambda: self._session.schema().info, self._change_info, live, self.summary)
 
     @info.setter
     def info(self, value: Mapping[str, Any]) -> None:

@@ -22,6 +22,7 @@ from lakebed.query.sources import Sources
 from lakebed.session import places
 from lakebed.storage.credentials import Creds, kept
 from lakebed.storage.url import parse
+from lakebed.verbs.condition import quoted
 from lakebed.writing.names import any_name
 
 if TYPE_CHECKING:
@@ -113,7 +114,11 @@ class Queried:
 def _asked(one: Any) -> Table | Relation:
     """Return the rows of a dataset or of a result."""
     if isinstance(one, Result):
-        return one.relation
+        keys = {name for name, info in one.relation.infos.items() if info.is_key}
+        if not keys:
+            return one.relation
+        columns = (f"{quoted(name)}{'[0]' * (name in keys)} AS {quoted(name)}" for name in one.names)
+        return run.run(f"SELECT {', '.join(columns)}", Sources.of(one.relation))
     if one.index.inside:
         raise InvalidInputError(
             "a query asks whole samples, and this view shows a part of each: query the rows, ds[rows].query(...), and "

@@ -139,12 +139,15 @@ class Tensor(
 
     def _holds(self, text: str, parameters: Sequence[Any]) -> NDArray[np.bool_]:
         """Return whether an expression is true, for each row: bool, shape (rows,)."""
-        from lakebed.query.run import weights
+        from lakebed.query.run import filtered
         from lakebed.query.sources import Sources
         from lakebed.session.table import Table
 
-        whole = Table(self._session, {name: name for name in self._session.structure().names()}, self._index)
-        return weights(f"IF({text}, 1, 0)", Sources.of(whole), parameters=parameters) > 0
+        table = Table(self._session, {name: name for name in self._session.structure().names()}, self._index)
+        found = filtered(text, Sources.of(table), parameters=parameters).base_rows()
+        rows = table.rows()
+        numbers = np.arange(rows.start, rows.stop, rows.step) if isinstance(rows, range) else rows
+        return np.isin(numbers, [] if found is None else found)  # of rows that come twice both or none
 
     def _chosen(self, condition: Condition) -> NDArray[np.bool_]:
         """Return which of the rows a condition chooses."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,11 @@ class ResultColumn(ColumnVerbs):
 
     def __len__(self) -> int:
         return 1 if self._single is not None else len(self.relation)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether this is the value of one row."""
+        return self._single is not None
 
     @property
     def key(self) -> str:
@@ -178,11 +183,6 @@ class ResultColumn(ColumnVerbs):
         """Return JSON values: of one row, or a list of them."""
         return self._plain(object, {})
 
-    def tolist(self) -> Any:
-        """Return values as lists and numbers of Python; None where one is missing."""
-        found = [value.tolist() if isinstance(value, np.ndarray) else value for value in self.values()]
-        return found[0] if self._single is not None else found
-
     def data(self) -> Mapping[str, Any]:
         """Return ``{"value": ...}``, for one row or all; of labels also ``text``, their names."""
         found = self.values() if self._single is None else self.value()
@@ -217,8 +217,18 @@ class ResultColumn(ColumnVerbs):
             )
         return found[0] if self._single is not None else found
 
-    def to_arrow(self) -> pa.Array:
-        """Read as a column of Arrow: arrays are nested lists, JSON values are text, dates and times are such."""
+    def to_arrow(self, *, labels: Literal["names", "numbers"] = "names") -> pa.Array:
+        """Read as a column of Arrow: arrays are nested lists, JSON values are text, dates and times are such.
+
+        Parameters
+        ----------
+        labels
+            ``names``: class labels are dictionary columns, with their names; ``numbers`` as they are stored.
+
+        Returns
+        -------
+        An array whose nulls are missing values.
+        """
         import pyarrow as pa
 
         from lakebed.reading.arrow import logical_type
@@ -229,7 +239,7 @@ class ResultColumn(ColumnVerbs):
             return column.array
         if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
             numbers = pa.array(column.values.reshape(-1), mask=column.missing)
-            if self.info.class_names is not None:
+            if self.info.class_names is not None and labels == "names":
                 return Names.of(self.info.class_names).named(numbers)
             logical = logical_type(self.info.logical)
             if logical is None or not pa.types.is_signed_integer(numbers.type):
@@ -299,7 +309,9 @@ def _once(column: Column, info: Info) -> Column:
     """Return the keys of groups once, where a column of the language holds one for each row of a group."""
     if not info.is_key:
         return column
-    firsts = [group[0] if len(group) else None for group in rows(column)]
+    firsts = [
+        group[0] if len(group) and np.size(group[0]) else None for group in rows(column)
+    ]  # empty is missing
     known = [key for key in firsts if key is not None]
     if known and all(isinstance(key, np.ndarray | np.generic) and np.size(key) == 1 for key in known):
         filled = np.stack([np.reshape(known[0] if key is None else key, (1,)) for key in firsts])

@@ -216,5 +216,8 @@ class Condition:
         """Whether it is true of all rows."""
         return bool(self.numpy().all())
 
+    def __str__(self) -> str:
+        return self._written(shown=True)
+
     def __repr__(self) -> str:
-        return f"Condition({self._written(shown=True)})"
+        return f"Condition({self})"

@@ -49,6 +49,7 @@ class RowVerbs:
         def __len__(self) -> int: ...
         def __getitem__(self, item: Any) -> Any: ...
         def query(self, query_string: str, *, parameters: Any = ()) -> Any: ...
+        def filter(self, function: Any) -> Any: ...
         def to_arrow(self, tensors: Sequence[str] | None = None) -> pa.Table: ...
         @property
         def tensors(self) -> Mapping[str, Any]: ...
@@ -116,7 +117,8 @@ class RowVerbs:
         -------
         {column: {fact: value}}, which prints as a table. Values of media and of long arrays are not read.
         """
-        return Description({name: _described(column) for name, column in self.tensors.items()})
+        types = self[:0].to_arrow().schema
+        return Description({name: _described(self[name], types.field(name).type) for name in self.tensors})
 
     # -- which rows --------------------------------------------------------------------------------------------------
 
@@ -144,6 +146,14 @@ class RowVerbs:
             raise InvalidInputError(f"descending has {len(flags)} values for {len(names)} columns")
         keys = ", ".join(quoted(name) + " DESC" * flag for name, flag in zip(names, flags, strict=True))
         return self.query(f"SELECT * ORDER BY {keys}")  # type: ignore[no-any-return]
+
+    def sort_values(self, by: str | Sequence[str], *, ascending: bool = True) -> Self:
+        """Order the rows by columns, as pandas calls it; missing values come last."""
+        return RowVerbs.sort(self, by, not ascending)
+
+    def where(self, condition: Any) -> Self:
+        """Choose rows, as :meth:`filter` does: ``ds.where("age > 3")``."""
+        return self.filter(condition)  # type: ignore[no-any-return]
 
     def take(self, rows: int | Sequence[int]) -> Self:
         """Return the first rows, by their count; or some rows, by their numbers."""
@@ -326,24 +336,27 @@ def _short(value: Any) -> str:
     return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
 
 
-def _described(column: Any) -> dict[str, Any]:
+def _described(column: Any, kind: pa.DataType) -> dict[str, Any]:
+    import pyarrow as pa
+
     told = {
         "htype": column.htype,
         "dtype": str(column.dtype),
         "rows": len(column),
         "nulls": column.isna().sum(),
     }
-    shape = getattr(column, "shape", ())
-    told["shape"] = shape[1:]
-    if any(axis is None or axis > 1 for axis in shape[1:]) or len(column) == told["nulls"]:
-        return told
-    if column.htype == "class_label":
+    if pa.types.is_dictionary(kind):
         counts = ColumnVerbs.value_counts(column)
         return {**told, "different": len(counts), "most": next(iter(counts), None)}
-    if column.htype in ("generic", "text"):
-        facts = ("min", "max") if column.htype == "text" else ("min", "max", "mean")
-        return {**told, **{fact: getattr(ColumnVerbs, fact)(column) for fact in facts}}
-    return told
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return {**told, "shape": getattr(column, "shape", (None,))[1:]}
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return {
+        **told,
+        **{
+            fact: getattr(ColumnVerbs, fact)(column) for fact in ("min", "max", "mean")[: 2 if is_text else 3]
+        },
+    }
 
 
 def _chance(seed: int | None) -> np.random.Generator:

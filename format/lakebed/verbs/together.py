@@ -209,7 +209,8 @@ def codes(rows: Any, names: Sequence[str]) -> NDArray[np.int64]:
     for name in names:
         column = table.column(name).combine_chunks()
         try:
-            numbers = column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+            encoded = column if hasattr(column, "indices") else column.dictionary_encode()
+            numbers = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
         except (NotImplementedError, TypeError):  # lists and structs
             seen: dict[str, int] = {}
             numbers = np.array([seen.setdefault(repr(value), len(seen)) for value in column.to_pylist()])

@@ -20,8 +20,10 @@ class ColumnVerbs:
 
     if TYPE_CHECKING:
 
+        @property
+        def is_single(self) -> bool: ...
         def numpy(self) -> Any: ...
-        def to_arrow(self) -> Any: ...
+        def to_arrow(self, *, labels: Any = "names") -> Any: ...
         def _condition(self, *parts: str | Value | Condition) -> Condition: ...
 
     # -- values ------------------------------------------------------------------------------------------------------
@@ -37,6 +39,13 @@ class ColumnVerbs:
 
     def value_counts(self) -> dict[Any, int]:
         """Count each value: {value: rows}, the commonest first."""
+        column: Any = self
+        names = getattr(column.info, "class_names", None) if column.htype == "class_label" else None
+        if names:
+            numbers = _flat(self.to_arrow(labels="numbers")).drop_null()
+            counts = np.bincount(numbers.to_numpy())
+            order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+            return {names[i] if i < len(names) else i: int(counts[i]) for i in order.tolist()}
         counted = _flat(self.to_arrow()).drop_null().value_counts()
         values, counts = counted.field("values"), counted.field("counts").to_numpy()
         order = np.argsort(-counts, kind="stable")
@@ -45,11 +54,14 @@ class ColumnVerbs:
     def tolist(self) -> Any:
         """Return the values as Python has them, None where one is missing."""
         found = self.to_arrow()
-        return _arrays(self) if _is_file(found) else found.to_pylist()
+        values = _arrays(self) if _is_file(found) else found.to_pylist()
+        return values[0] if self.is_single else values
 
     def astype(self, dtype: DTypeLike) -> NDArray[Any]:
-        """Read as an array of a dtype; ``ds.cast_column`` changes what is stored."""
-        found: NDArray[Any] = np.asarray(self.numpy()).astype(dtype)
+        """Read as an array of a dtype, missing numbers as NaN of floats; ``ds.cast_column`` changes what is stored."""
+        column: Any = self
+        fill = {"fill": np.nan} if np.dtype(dtype).kind == "f" and hasattr(column, "null_mask") else {}
+        found: NDArray[Any] = np.asarray(column.numpy(**fill)).astype(dtype)
         return found
 
     # -- of all values -----------------------------------------------------------------------------------------------
