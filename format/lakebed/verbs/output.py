@@ -24,6 +24,7 @@ class OutputVerbs:
         def __len__(self) -> int: ...
 
         batches: Any
+        query: Any
 
         @property
         def tensors(self) -> Mapping[str, Any]: ...
@@ -42,7 +43,8 @@ class OutputVerbs:
         Single numbers have the shape (rows,), masked where some are missing; labels are numbers; dates and times
         ``datetime64``. Text, JSON, and samples that differ in shape are arrays of objects.
         """
-        batches = self.batches(max(len(self), 1), **({"datetimes": True} if _is_dataset(self) else {}))
+        rows: Any = self if _is_dataset(self) else self.query("SELECT *")  # which has the keys of groups once
+        batches = rows.batches(max(len(self), 1), **({"datetimes": True} if _is_dataset(self) else {}))
         found = next(iter(batches), dict.fromkeys(self.tensors, ()))
         return {name: _array(column) for name, column in found.items()}
 
@@ -137,8 +139,10 @@ def _is_dataset(owner: Any) -> bool:
 
 
 def _rows(owner: Any) -> Iterator[dict[str, Any]]:
-    # Of a dataset ``rows`` may be a tensor.
-    found: Iterator[dict[str, Any]] = owner._rows_of() if _is_dataset(owner) else owner.rows()  # noqa: SLF001
+    # Of a dataset ``rows`` may be a tensor; of a result the language's own rows have each group's key in a list.
+    found: Iterator[dict[str, Any]] = (
+        owner._rows_of() if _is_dataset(owner) else iter(owner.to_arrow().to_pylist())  # noqa: SLF001
+    )
     return found
 
 
