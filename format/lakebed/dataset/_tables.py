@@ -57,24 +57,6 @@ def _read(rows: ArrowRows) -> pa.Table:
     return arrow_stream(rows.table, labels=rows.labels, files=rows.files).read_all()
 
 
-class _Row(dict[str, Any]):
-    """A row that has its values as attributes, too."""
-
-    def __getattribute__(self, name: str) -> Any:
-        return self[name] if name in self else super().__getattribute__(name)
-
-
-def _row_class(names: Sequence[str]) -> type[_Row]:
-    """Return a class of rows that is a dataclass: of an array of any other objects pandas makes a single column."""
-    from dataclasses import fields, make_dataclass
-
-    places = [f"_{at}" for at in range(len(names))]
-    found = make_dataclass("Row", places, bases=(_Row,), init=False, repr=False, eq=False)
-    for field, name in zip(fields(found), names, strict=True):
-        field.name = name
-    return found
-
-
 class TableMethods(DatasetBase):
     """All selected rows at once, as a table."""
 
@@ -213,10 +195,9 @@ class TableMethods(DatasetBase):
             If numbers are wanted: rows of several tensors are no array of them.
         """
         if dtype is None or np.dtype(dtype) == object:
-            rows = [*map(_row_class(self._names()), self._rows_of())]  # type: ignore[attr-defined]
-            found = np.empty(len(rows), object)
-            found[:] = rows
-            return found
+            from lakebed.reading.frames import array_of_rows
+
+            return array_of_rows(self._names(), self._rows_of())  # type: ignore[attr-defined]
         raise TypeError(
             "a dataset has several tensors and is no array of numbers; for a data frame write ds.to_pandas() or "
             "ds.to_polars(), for one tensor ds.name.numpy(), for arrays of many rows ds.batches(n)"

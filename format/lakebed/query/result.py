@@ -317,6 +317,12 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         """Export the rows as an Arrow stream."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return the rows as dictionaries, shape (rows,), of which ``pandas.DataFrame(result)`` makes columns."""
+        from lakebed.reading.frames import array_of_rows
+
+        return array_of_rows(self.names, self.to_arrow().to_pylist())
+
     def to_pandas(self, tensors: Sequence[str] | None = None) -> pd.DataFrame:
         """Read the rows as a data frame of pandas.
 
