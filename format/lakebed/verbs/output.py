@@ -128,6 +128,20 @@ class OutputVerbs:
             "result.materialize(dest)), 'numpy' or None; all rows are ds.to_pandas(), ds.to_arrow() or ds.to_polars()"
         )
 
+    def set_format(self, type: str | None = None) -> None:  # noqa: A002 - as Hugging Face calls it
+        """Do nothing for ``numpy`` and None, which rows have; others are asked for where rows are read.
+
+        Raises
+        ------
+        InvalidInputError
+            For others; it says what to write.
+        """
+        if type not in (None, "numpy"):
+            raise InvalidInputError(
+                f"rows are not set to a format: ds.with_format({type!r}), ds.pytorch(...), ds.tensorflow() or "
+                "ds.to_pandas() read them in one"
+            )
+
 
 def _exporting() -> Any:
     """Return the module, which is above this one: most programs export nothing."""

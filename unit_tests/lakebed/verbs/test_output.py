@@ -178,3 +178,10 @@ def test_tensors_hide_verbs_and_verbs_go_on(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "x.json").read_text()) == dict.fromkeys(names, 1)
     assert list(ds.to_numpy()) == names
     assert lakebed.from_dict({"rows": [1]}).to_list() == [{"rows": 1}]
+
+
+def test_a_format_is_set_where_it_is_what_rows_have(ds: lakebed.Dataset) -> None:
+    ds.set_format("numpy")
+    ds.set_format()
+    with pytest.raises(InvalidInputError, match=r"ds\.with_format\('torch'\)"):
+        ds.set_format("torch")
