@@ -85,14 +85,37 @@ def plan(
     nan
         Whether NaN of pandas stays NaN; otherwise it is null.
     """
-    import pyarrow as pa
-
     arrays = _arrays(source)
     table = _table(source, without=list(arrays), nan=nan)
     wishes = Wishes(
         dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key, compression, tuple(documents)
     )
-    problems: list[Problem] = []
+    below = source if not source.is_object else Source("", None, source.creds)
+    return plan_of_table(table, below, wishes, [], arrays)
+
+
+def plan_of_table(
+    table: Any,
+    source: Source,
+    wishes: Wishes,
+    problems: list[Problem],
+    arrays: Mapping[str, Sequence[Any]] | None = None,
+) -> Plan:
+    """Plan a tensor for each column of a table of Arrow.
+
+    Parameters
+    ----------
+    table
+        The table, or a reader of batches.
+    source
+        Where files lie that the table names.
+    problems
+        What is known to be wrong already.
+    arrays
+        Further columns, whose values are arrays.
+    """
+    import pyarrow as pa
+
     first = None
     items: list[range] = [range(1)]
     count: int | None = None
@@ -101,12 +124,9 @@ def plan(
         first = next(iter(table.slice(0, 64).to_batches()), None)
         items = [range(at, min(at + _ITEM_ROWS, count)) for at in range(0, count, _ITEM_ROWS)]
     columns, tensors = columns_of(table.schema, wishes, first, source, problems)
-    apart = {name: (values, tensor(name, chunk_compression="lz4")) for name, values in arrays.items()}
+    apart = {name: (values, tensor(name, chunk_compression="lz4")) for name, values in (arrays or {}).items()}
     beside = _placed_beside(apart, tensors, problems)
-    context = _Context(
-        table, columns, wishes, source if not source.is_object else Source("", None, source.creds), beside
-    )
-    return _planned(context, tensors, items, count, problems)
+    return _planned(_Context(table, columns, wishes, source, beside), tensors, items, count, problems)
 
 
 def plan_of_rows(

@@ -259,7 +259,7 @@ def plan(
     schema = _schema(types)
     problems: list[Problem] = []
     header, _ = _header(source, files[0], style)
-    for name, said in zip(_apart(header), header, strict=True):
+    for name, said in zip(numbered(header), header, strict=True):
         if name != said:
             problems.append(Problem(name, f"another column is called {said!r}, too: this one is {name!r}", 0))
     small = first.slice(0, 64) if first is not None else None
@@ -350,7 +350,7 @@ def _batches(
         names, skipped = _header(source, name, style)
     is_double = len(set(names)) < len(names)
     types = (
-        {column: pa.string() for column in _apart(names)}
+        {column: pa.string() for column in numbered(names)}
         if schema is None
         else dict(zip(schema.names, schema.types, strict=True))
     )
@@ -365,7 +365,7 @@ def _batches(
     read = pacsv.ReadOptions(
         block_size=_BLOCK_BYTES,
         encoding=style.codec,
-        column_names=_apart(names) if style.names or is_double else None,
+        column_names=numbered(names) if style.names or is_double else None,
         skip_rows=skipped,
         skip_rows_after_names=0 if style.names or not is_double else 1,
         use_threads=False,
@@ -448,7 +448,7 @@ def _header(source: Source, name: str, style: _Style) -> tuple[list[str], int]:
         raise IngestionError(f"{name}: the first line names no columns: {error}") from error
 
 
-def _apart(names: Sequence[str]) -> list[str]:
+def numbered(names: Sequence[str]) -> list[str]:
     """Return names of columns without any twice: the second one of a name gets ``_2``, and so on."""
     said, found = frozenset(names), dict[str, None]()
     for name in names:

@@ -72,6 +72,8 @@ _BY_ITSELF: Mapping[str, str] = {
     ".hdf5": "hdf5",
     ".tar": "webdataset",
     ".tfrecord": "tfrecord",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
 }
 
 # Suffixes behind which DICOM files are: none, those of Siemens, and the last number of an id (1.2.840.113619).
