@@ -28,6 +28,7 @@ from lakebed.errors import IngestionError, LakebedError, NotFoundError
 from lakebed.importers.coco_annotations import Kind, Reader, look, tensors_of, values_of
 from lakebed.importers.coco_columns import values_of_many
 from lakebed.importers.json_index import JsonFile, open_json
+from lakebed.importers.passed_over import beside_set
 from lakebed.importers.pictures import kind_of_images
 from lakebed.importers.plan import Media, Plan, Problem, columns_of_rows, media, tensor
 from lakebed.importers.source import Source, stem_of
@@ -611,6 +612,8 @@ class _Planner:
                     0,
                 )
             )
+        if self._source.is_folder:
+            self._problems += beside_set(self._source)
         for where, count in self._untold.items():
             self._problems.append(Problem(where, f"{count:,} more problems", 0))
 

@@ -152,6 +152,15 @@ def test_only_the_groups_that_are_asked_for_are_imported(coco: Path) -> None:
         lakebed.import_from("coco", coco, dry_run=True, only=["instance"])
 
 
+def test_what_lies_beside_a_set_is_told(coco: Path) -> None:
+    (coco / "rows.csv").write_text("a\n1\n")
+    (coco / "README.md").write_text("about")
+    report = lakebed.import_from("coco", coco, dry_run=True)
+    found = {problem.where: problem.reason for problem in report.problems}
+    assert found["rows.csv"].endswith(f"lakebed import csv {coco}/rows.csv DEST")
+    assert "README.md" not in found
+
+
 @pytest.mark.parametrize("nothing", [[], None], ids=str)
 def test_what_is_empty_in_all_annotations_makes_no_tensor(tmp_path: Path, nothing: Any) -> None:
     """As tools write sets of boxes; an annotation that has some makes the tensor, also a late one."""
