@@ -33,6 +33,7 @@ _TAIL_BYTES = 64
 _WHOLE = 2**53  # float64 holds all integers up to it
 # What Excel writes above the names of the columns.
 _SAID = re.compile(r"\ufeff?sep=(.)(\r\n|\n|\r)", re.IGNORECASE)
+_CALLED = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "'|'"}
 _SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 # What programs write for a missing value; nobody else knows whether it is one.
 _OFTEN_NULL = (
@@ -280,8 +281,9 @@ def plan(
     for split, of in by_split.items():
         start = sum(len(items_of) for items_of in splits.values())
         splits[split] = range(start, start + len(of))
+    between = "" if delimiter else f", {_CALLED.get(style.delimiter, repr(style.delimiter))} between fields"
     return Plan(
-        f"{rows:,} rows of {len(columns)} columns in {len(files):,} files of text",
+        f"{rows:,} rows of {len(columns)} columns in {len(files):,} files of text{between}",
         tensors,
         items,
         _Context(source, style, schema, columns, wishes),

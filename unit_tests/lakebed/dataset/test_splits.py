@@ -139,6 +139,13 @@ def test_parts_are_copied(ds: lakebed.Dataset, tmp_path: Path) -> None:
         assert (failed.exit_code, (tmp_path / "out2").exists()) == (2, False)
 
 
+def test_splits_print_short(ds: lakebed.Dataset) -> None:
+    ds.save_split("train", [1, 2, 3])
+    ds.save_split("val", [5])
+    assert repr(ds.splits) == str(ds.splits) == "{'train': 3 rows, 'val': 1 rows}"
+    assert isinstance(ds.splits, dict)
+
+
 def test_every_command_that_reads_rows_takes_a_part(ds: lakebed.Dataset, tmp_path: Path) -> None:
     """Those that are of whole datasets say so."""
 
