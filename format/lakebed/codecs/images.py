@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -266,11 +266,11 @@ class Image(Described):
             raise CorruptedSampleError(reason) from error
 
 
-def is_stack(data: Buffer) -> bool:
-    """Tell whether a TIFF file has several pages, all of one size and kind; nothing is decoded."""
-    with Image("tiff").opened(data) as image, damage("tiff", data):
-        kinds = [facts for facts, _ in zip(_pages(image, len(data)), range(2), strict=False)]
-        return len(kinds) == 2 and all(facts == kinds[0] for facts in _pages(image, len(data)))
+def is_stack(file: BinaryIO, stored: int) -> bool:
+    """Tell whether a TIFF file of so many bytes has several pages, all of one size and kind; only headers are read."""
+    with damage("tiff", b""), _plugin("tiff")(file) as image:
+        kinds = [facts for facts, _ in zip(_pages(image, stored), range(2), strict=False)]
+        return len(kinds) == 2 and all(facts == kinds[0] for facts in _pages(image, stored))
 
 
 def stack(data: Buffer) -> NDArray[Any]:
@@ -305,10 +305,10 @@ def _pages(image: ImageFile, stored: int) -> Iterator[FileFacts]:
 
 
 @cache
-def _plugin(name: str) -> Callable[[io.BytesIO], ImageFile]:
+def _plugin(name: str) -> Callable[[BinaryIO], ImageFile]:
     """Return Pillow's class of image files of this kind."""
     module, cls, *_ = _PLUGINS[name]
-    found: Callable[[io.BytesIO], ImageFile] = getattr(import_module("PIL." + module), cls)
+    found: Callable[[BinaryIO], ImageFile] = getattr(import_module("PIL." + module), cls)
     return found
 
 

@@ -204,7 +204,8 @@ def _stacks(
 
 def _is_stack(source: Source, name: str) -> bool:
     try:
-        return is_stack(source.media(name).buffer)
+        with source.open(name) as file:
+            return is_stack(file, source.files[name])
     except _WRONG:
         return False  # told when its row is made
 

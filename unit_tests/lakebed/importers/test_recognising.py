@@ -189,7 +189,8 @@ def test_an_unknown_host_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("urllib.request.getproxies", dict)
     for form in ("auto", "csv"):
         with pytest.raises(
-            InvalidPathException, match=r"the host .nowhere.test. of https:..nowhere.test.x.csv.* is not known"
+            InvalidPathException,
+            match=r"the host .nowhere.test. of https:..nowhere.test.x.csv.* is not known",
         ):
             lakebed.import_from(form, "https://user:secret@nowhere.test/x.csv?key=1", "mem://")
     monkeypatch.setattr("urllib.request.getproxies", lambda: {"https": "http://proxy"})
