@@ -26,6 +26,7 @@ _COMMANDS = {
         "branch.branch",
         "List the branches of URL; with NAME start a branch at URL[@branch, @commit or @tag].",
     ),
+    "commit": ("commit.commit", "Make a commit of what changed in URL[@branch]."),
     "completion": (
         "completion.completion",
         "Print what makes SHELL complete the commands and options of lakebed, and the names of tensors after -t.",
@@ -35,6 +36,10 @@ _COMMANDS = {
         "Copy a dataset with its history from SRC to DEST; after a kill, the same command goes on.",
     ),
     "creds": ("creds.creds", "Keep credentials under names, for datasets that store only the names."),
+    "delete": (
+        "delete.delete",
+        "Delete URL with all its versions, or with -t only tensors from its last version.",
+    ),
     "diff": (
         "diff.diff",
         "Show what changed in URL[@branch or @commit] since its last commit, since ID_1, or between ID_1 and ID_2.",
@@ -65,6 +70,7 @@ _COMMANDS = {
         "materialize.materialize",
         "Fetch what the links of SRC lead to: into a copy at DEST, or in their place.",
     ),
+    "merge": ("merge.merge", "Merge a branch, commit or tag of URL[@branch] into that branch."),
     "pack": (
         "pack.pack",
         "Write DATASET with its history to one FILE, whose name ends in .lake, and which opens in place, for reading.",
@@ -73,6 +79,7 @@ _COMMANDS = {
         "query.query",
         "Answer QUERY, in the tensor query language, about URL[@branch, @commit or @tag].",
     ),
+    "rename": ("rename.rename", "Give the tensor or group NAME of URL[@branch] the name NEW."),
     "repair": ("repair.repair", "Save what can be saved of URL after a crash of Deep Lake 3.x or damage."),
     "restore": (
         "restore.restore",
@@ -102,7 +109,23 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=Commands, commands=Loaded(__name__, _COMMANDS))
+# Heading in the help -> its commands, in this order.
+_GROUPS = {
+    "Look": "ls info head query view du",
+    "Bring in and out": "import export cp upgrade materialize",
+    "Versions": "log diff commit tag branch merge rename",
+    "Keep": "pack unpack backup backups restore gc delete",
+    "Mend": "verify repair doctor",
+    "Set up": "index statistics allow creds completion",
+}
+
+
+@click.group(cls=Commands, commands=Loaded(__name__, _COMMANDS, _GROUPS))
 @click.version_option(lakebed.__version__, prog_name="lakebed")
 def main() -> None:
-    """Look at, import, copy and mend tensor datasets in the Deep Lake 3.x format."""
+    """Look at, import, copy and mend tensor datasets in the Deep Lake 3.x format.
+
+    URL, SRC and DATASET are paths, or addresses in a bucket. photos@v1 is a version of a dataset: a branch, commit or
+    tag. head, info, query, export and cp also take a split of it, photos:train, and rows, 'photos[0:100]' or
+    'photos@v1:train[3,5]'.
+    """

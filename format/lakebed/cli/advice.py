@@ -36,6 +36,13 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ),
     (r", or open it with read_only=True", ""),
     (r"with force=True", "with --force"),
+    (
+        r"Use conflict_resolution='ours', 'theirs', or a function that chooses\.",
+        "Choose with --conflict ours or --conflict theirs.",
+    ),
+    (r"Pass force=True", "Pass --force"),
+    (r"large_ok=True", "--large"),
+    (r"allow_empty=True", "--allow-empty"),
     (r"lakebed\.unpack\([^()]*, DEST\), or `lakebed unpack`", "`lakebed unpack FILE.lake DEST`"),
     (r'call lakebed\.allow_links\("[^"]*"\), or name it in', "name it in"),
     (r"; set allow_delete = True on it first", "; a program may set its allow_delete to True"),

@@ -22,6 +22,8 @@ def allow(folder: str | None, listed: bool, remove: bool, as_json: bool) -> None
     """Let the links of all datasets lead into FOLDER and below, for you and from now on.
 
     Files that your own programs have linked in a dataset of this machine need no permission.
+
+    For example: lakebed allow /data/photos
     """
     if listed:
         _list(as_json=as_json)

@@ -33,7 +33,10 @@ def _keep(what: str, help: str) -> Callable[[_Command], _Command]:  # noqa: A002
 @json_option
 @with_errors
 def backup(src: str, dest: str, progress: bool, as_json: bool, **options: Any) -> None:
-    """Back up dataset SRC with all versions to DEST: only what is new, all or nothing; after a kill, it goes on."""
+    """Back up dataset SRC with all versions to DEST: only what is new, all or nothing; after a kill, it goes on.
+
+    For example: lakebed backup photos s3://vault/photos --keep-daily 7
+    """
     made = lakebed.backup(src, dest, **options, progressbar=progress and sys.stderr.isatty())
     if as_json:
         say_json(asdict(made))

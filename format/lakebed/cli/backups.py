@@ -21,7 +21,10 @@ _SHOWN = 20
 @json_option
 @with_errors
 def backups(dest: str, verify: bool, progress: bool, as_json: bool) -> None:
-    """List the backups at DEST, the oldest first. With --verify, exit status 1 means damage."""
+    """List the backups at DEST, the oldest first. With --verify, exit status 1 means damage.
+
+    For example: lakebed backups s3://vault/photos
+    """
     if verify:
         _verify(dest, shown=progress and sys.stderr.isatty(), as_json=as_json)
         return

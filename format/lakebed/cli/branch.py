@@ -23,6 +23,8 @@ def branch(url: str, name: str | None, delete: bool, force: bool, as_json: bool)
     """List the branches of URL; with NAME start a branch at URL[@branch, @commit or @tag].
 
     What is not committed there is committed first, as a checkout does; URL@HEAD~1 starts at the last commit.
+
+    For example: lakebed branch photos@v1 fixes
     """
     if force and not delete:
         raise click.UsageError("--force is for --delete")

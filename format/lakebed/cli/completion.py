@@ -19,7 +19,10 @@ _HOW = {
 @click.argument("shell", type=click.Choice(_SHELLS))
 @with_errors
 def completion(shell: str) -> None:
-    """Print what makes SHELL complete the commands and options of lakebed, and the names of tensors after -t."""
+    """Print what makes SHELL complete the commands and options of lakebed, and the names of tensors after -t.
+
+    For example: eval "$(lakebed completion bash)"
+    """
     kind = get_completion_class(shell)
     root = click.get_current_context().find_root()
     if kind is None:
@@ -32,6 +35,7 @@ def completion(shell: str) -> None:
 def tensor_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the names of the tensors of the dataset that was named already, if it lies on this machine."""
     import lakebed
+    from lakebed.cli.parts import parsed
 
     given = [ctx.params.get(name) for name in ("url", "src", "dataset")]
     # Where the option that is being completed is the last word, click leaves the arguments alone.
@@ -39,7 +43,7 @@ def tensor_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> lis
     if not isinstance(url, str) or "://" in url:  # a bucket may take its time
         return []
     try:
-        names = lakebed.load(url, read_only=True).tensors
-    except lakebed.LakebedError:
+        names = lakebed.load(parsed(url).address, read_only=True).tensors
+    except (lakebed.LakebedError, click.UsageError):
         return []
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]

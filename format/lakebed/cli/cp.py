@@ -44,6 +44,8 @@ def cp(
 
     SRC[0:100], SRC[3,5,8] and SRC:train copy these rows, or this split, as they are now or at SRC@VERSION, and nothing
     else.
+
+    For example: lakebed cp 'photos@v1:train[0:1000]' sample
     """
     part = parsed(src)
     ref = parse(part.address, existing=True).ref

@@ -65,7 +65,10 @@ _KEYRING = click.option(
 
 @click.group(cls=Commands)
 def creds() -> None:
-    """Keep credentials under names, for datasets that store only the names. Nothing here shows a secret."""
+    """Keep credentials under names, for datasets that store only the names. Nothing here shows a secret.
+
+    For example: lakebed creds set lab
+    """
 
 
 # -- list --------------------------------------------------------------------------------------------------------

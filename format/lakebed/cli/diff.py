@@ -20,7 +20,10 @@ from lakebed.cli.output import json_option, say_coloured, say_json, with_errors
 @json_option
 @with_errors
 def diff(url: str, id_1: str | None, id_2: str | None, as_json: bool) -> None:
-    """Show what changed in URL[@branch or @commit] since its last commit, since ID_1, or between ID_1 and ID_2."""
+    """Show what changed in URL[@branch or @commit] since its last commit, since ID_1, or between ID_1 and ID_2.
+
+    For example: lakebed diff photos main fixes
+    """
     ds = lakebed.load(url, read_only=True)
     if not as_json:
         # Colours are left out where they would not be seen, as in a pipe.

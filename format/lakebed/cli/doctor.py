@@ -36,7 +36,10 @@ _ROUNDS = 5
 @json_option
 @with_errors
 def doctor(url: str | None, creds_key: str | None, read_only: bool, as_json: bool) -> None:
-    """Tell what is installed, and whether URL can be reached and relied on. Exit status 1: it can not be reached."""
+    """Tell what is installed, and whether URL can be reached and relied on. Exit status 1: it can not be reached.
+
+    For example: lakebed doctor s3://my-lake/photos
+    """
     found: dict[str, Any] = {"installed": installed()}
     if url is not None:
         found["place"] = examined(url, creds_key, read_only=read_only)

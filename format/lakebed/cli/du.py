@@ -23,6 +23,8 @@ def du(url: str, as_json: bool) -> None:
 
     URL[@branch, @commit or @tag] chooses the version that the tensors are told of. Nothing is read but the lists of
     files and the indexes.
+
+    For example: lakebed du photos
     """
     found = usage(parse(url, existing=True))
     if as_json:

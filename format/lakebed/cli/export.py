@@ -9,6 +9,7 @@ import click
 
 import lakebed
 from lakebed.cli.import_ import option_of, parsed
+from lakebed.cli.opening import opened
 from lakebed.cli.output import json_option, say_json, say_lines, with_errors
 from lakebed.errors import ExportError
 from lakebed.exporters.registry import exporter_of, exporters
@@ -53,7 +54,12 @@ class Formats(click.Group):
 
 @click.group("export", cls=Formats, subcommand_metavar="FORMAT DATASET DEST [OPTIONS]")
 def export() -> None:
-    """Write a dataset in another format; lakebed export FORMAT --help lists the options of a format."""
+    """Write a dataset in another format; lakebed export FORMAT --help lists the options of a format.
+
+    DATASET may be a version, a split or rows: photos@v1, photos:train, photos[0:100].
+
+    For example: lakebed export coco photos photos-coco
+    """
 
 
 def _command(name: str, summary: str, all_options: list[Option]) -> click.Command:
@@ -63,7 +69,7 @@ def _command(name: str, summary: str, all_options: list[Option]) -> click.Comman
     def run(dataset: str, dest: str, as_json: bool, **given: Any) -> None:
         for option in options:
             given[option.name] = parsed(option, given[option.name])
-        report = lakebed.export_to(name, dataset, dest, **given)
+        report = lakebed.export_to(name, opened(dataset), dest, **given)
         if as_json:
             say_json(report.to_dict())
         else:

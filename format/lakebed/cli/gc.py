@@ -40,7 +40,10 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
 @json_option
 @with_errors
 def gc(url: str, dry_run: bool, grace: float | None, as_json: bool) -> None:
-    """Remove from URL what no branch, tag, commit, saved view or reader needs. Writers and readers may go on."""
+    """Remove from URL what no branch, tag, commit, saved view or reader needs. Writers and readers may go on.
+
+    For example: lakebed gc photos --dry-run
+    """
     report = lakebed.gc(url, grace=grace, dry_run=dry_run)
     if as_json:
         say_json(report.to_json())

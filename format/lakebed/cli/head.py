@@ -13,7 +13,7 @@ import lakebed
 from lakebed.cli import describe
 from lakebed.cli.cells import Damage, cell
 from lakebed.cli.completion import tensor_names
-from lakebed.cli.opening import as_of_option, moment
+from lakebed.cli.opening import as_of_option, opened
 from lakebed.cli.output import json_option, jsonl_option, say, say_json, say_lines, with_errors
 from lakebed.cli.pictures import write_pictures
 from lakebed.printable import printable
@@ -60,12 +60,14 @@ def head(
     dtype and shape. Programs get all values: --json prints one list of rows, --jsonl a row on each line.
 
     A damaged sample is shown as such, null in JSON, and why on standard error; the exit status is 1 then.
+
+    For example: lakebed head photos:val -n 3 -t label
     """
     if overwrite and images is None:
         raise click.UsageError("--overwrite is for --images")
     if as_json and as_jsonl:
         raise click.UsageError("choose --json or --jsonl")
-    ds = lakebed.load(url, read_only=True, as_of=moment(as_of))
+    ds = opened(url, as_of)
     names = list(tensors) or list(ds.tensors)
     damage = Damage()
     if images is not None:

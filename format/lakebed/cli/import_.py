@@ -99,6 +99,8 @@ def import_() -> None:
 
     What cannot be imported is left out, counted and listed. After a kill, the same command goes on. SRC and DEST are
     paths or addresses of buckets, whose credentials come from the environment.
+
+    For example: lakebed import auto coco/ coco-lake --dry-run
     """
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-import lakebed
 from lakebed.cli import describe
-from lakebed.cli.opening import as_of_option, moment
+from lakebed.cli.opening import as_of_option, opened
 from lakebed.cli.output import json_option, say_json, say_lines, with_errors
 
 
@@ -16,8 +15,11 @@ from lakebed.cli.output import json_option, say_json, say_lines, with_errors
 @json_option
 @with_errors
 def info(url: str, as_of: str | None, as_json: bool) -> None:
-    """Show schema, lengths, versions and info of URL[@branch, @commit or @tag]."""
-    facts = describe.facts(lakebed.load(url, read_only=True, as_of=moment(as_of)))
+    """Show schema, lengths, versions and info of URL[@branch, @commit or @tag].
+
+    For example: lakebed info photos@v1
+    """
+    facts = describe.facts(opened(url, as_of))
     if as_json:
         say_json(facts)
     else:

@@ -35,7 +35,10 @@ from lakebed.versions.refs import Refs, read_refs
 def log(
     url: str, graph: bool, stat: bool, everything: bool, count: int | None, as_of: str | None, as_json: bool
 ) -> None:
-    """Show the commits of URL[@branch, @commit or @tag], newest first."""
+    """Show the commits of URL[@branch, @commit or @tag], newest first.
+
+    For example: lakebed log photos --graph
+    """
     then = moment(as_of)
     handle = open_at(url, read_only=True, as_of=None if then is None else posix_seconds(then))
     session = handle.session

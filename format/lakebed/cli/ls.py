@@ -46,6 +46,8 @@ def ls(url: str, as_json: bool) -> None:
 
     Of a dataset whose main branch is empty, the branch that was committed to last is shown. Exit status 1: some can not
     be opened; their lines say why.
+
+    For example: lakebed ls s3://my-lake
     """
     walk, found, is_whole = _Told(url), list[dict[str, Any]](), True
     try:

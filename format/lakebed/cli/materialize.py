@@ -43,6 +43,8 @@ def materialize(
     """Fetch what the links of SRC lead to: into a copy at DEST, or in their place. Goes on where it was stopped.
 
     Exit status 1: some links lead nowhere.
+
+    For example: lakebed materialize photos photos-local
     """
     try:
         broken = lakebed.materialize(

@@ -8,6 +8,7 @@ import warnings
 import click
 
 import lakebed
+from lakebed.cli.parts import parsed
 from lakebed.errors import LockedWarning
 
 as_of_option = click.option(
@@ -17,6 +18,12 @@ as_of_option = click.option(
 )
 
 _SECONDS = re.compile(r"-?\d{9,}(\.\d+)?")
+
+
+def opened(url: str, as_of: str | None = None) -> lakebed.Dataset:
+    """Open a dataset, or the part of it that the argument of a command names, for reading."""
+    part = parsed(url)
+    return part.of(lakebed.load(part.address, read_only=True, as_of=moment(as_of)))
 
 
 def writable(url: str) -> lakebed.Dataset:

@@ -17,7 +17,8 @@ from typing import Any, TextIO
 
 import click
 
-from lakebed.errors import LakebedError, QueryError
+import lakebed
+from lakebed.errors import DatasetNotFoundError, LakebedError, QueryError
 from lakebed.printable import printable
 
 _COLOUR = re.compile("(\x1b\\[(?:0|9[34])m)")
@@ -64,12 +65,26 @@ def with_errors(command: Callable[..., None]) -> Callable[..., None]:
         except LakebedError as error:
             from lakebed.cli.advice import in_shell
 
-            raise click.ClickException(in_shell(str(error))) from error
+            is_part = isinstance(error, DatasetNotFoundError) and _names_part(kwargs)
+            hint = " This command takes no part of a dataset: leave out :SPLIT and [ROWS]." if is_part else ""
+            raise click.ClickException(in_shell(str(error)) + hint) from error
         except BrokenPipeError:
             # The reader (head, less) has seen enough; a second error at exit would only be noise.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     return run
+
+
+def _names_part(given: Mapping[str, Any]) -> bool:
+    """Tell whether the dataset of a command was given as a split or rows of one."""
+    from lakebed.cli.parts import parsed
+
+    address = next((given[name] for name in ("url", "src", "dataset") if given.get(name)), None)
+    try:
+        part = parsed(address) if isinstance(address, str) else None
+    except click.UsageError:
+        return False
+    return part is not None and not part.is_whole and lakebed.exists(part.address)
 
 
 class Loaded(MutableMapping[str, click.Command]):
@@ -81,11 +96,14 @@ class Loaded(MutableMapping[str, click.Command]):
         Where they are.
     table
         By name, module and attribute below the package, with a dot between them, and the first sentence of its help.
+    groups
+        Heading in the help -> names of its commands, with spaces between them.
     """
 
-    def __init__(self, package: str, table: Mapping[str, tuple[str, str]]) -> None:
+    def __init__(self, package: str, table: Mapping[str, tuple[str, str]], groups: Mapping[str, str]) -> None:
         self._package = package
         self._table = dict(table)
+        self.groups = {heading: names.split() for heading, names in groups.items()}
         self._loaded: dict[str, click.Command] = {}
 
     def __getitem__(self, name: str) -> click.Command:
@@ -121,9 +139,14 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands with whole sentences, which click cuts off, and load none for it."""
-        rows = [(name, self._sentence(name)) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        names = self.list_commands(ctx)
+        groups = self.commands.groups if isinstance(self.commands, Loaded) else {"Commands": names}
+        width = max(map(len, names), default=0)
+        for heading, of in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(name.ljust(width), self._sentence(name)) for name in of if name in names]
+                )
 
     def _sentence(self, name: str) -> str:
         if isinstance(self.commands, Loaded):

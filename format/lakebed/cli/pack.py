@@ -32,7 +32,10 @@ _overwrite = click.option("--overwrite", is_flag=True, help="Replace what is the
 def pack(
     dataset: str, file: str, tensors: tuple[str, ...], overwrite: bool, progress: bool, as_json: bool
 ) -> None:
-    """Write DATASET with its history to one FILE, whose name ends in .lake, and which opens in place, for reading."""
+    """Write DATASET with its history to one FILE, whose name ends in .lake, and which opens in place, for reading.
+
+    For example: lakebed pack photos photos.lake
+    """
     made = lakebed.pack(
         dataset,
         file,
@@ -51,7 +54,10 @@ def pack(
 @json_option
 @with_errors
 def unpack(file: str, dest: str, overwrite: bool, progress: bool, as_json: bool) -> None:
-    """Make a dataset that can be written of a packed one; after a kill, the same command goes on."""
+    """Make a dataset that can be written of a packed one; after a kill, the same command goes on.
+
+    For example: lakebed unpack photos.lake photos
+    """
     made = lakebed.unpack(file, dest, overwrite=overwrite, progressbar=progress and sys.stderr.isatty())
     _tell(file, dest, made, as_json=as_json)
 

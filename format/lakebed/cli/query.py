@@ -13,7 +13,7 @@ import click
 
 import lakebed
 from lakebed.cli import describe
-from lakebed.cli.opening import as_of_option, moment
+from lakebed.cli.opening import as_of_option, opened
 from lakebed.cli.output import json_option, say, say_json, say_lines, with_errors
 
 _SHOWN = 50
@@ -69,7 +69,7 @@ def query(
 
     For example: lakebed query photos "SELECT * WHERE kind = 'wren' ORDER BY wingspan LIMIT 5"
     """
-    ds = lakebed.load(url, read_only=True, as_of=moment(as_of))
+    ds = opened(url, as_of)
     values: list[Any] | dict[str, Any] = [_value(text) for text in parameters]
     if named:
         if parameters:

@@ -23,7 +23,10 @@ from lakebed.storage.url import parse
 @json_option
 @with_errors
 def repair(url: str, apply: bool, as_json: bool) -> None:
-    """Save what can be saved of URL after a crash of Deep Lake 3.x or damage. Exit status 1: some remains."""
+    """Save what can be saved of URL after a crash of Deep Lake 3.x or damage. Exit status 1: some remains.
+
+    For example: lakebed repair photos --apply
+    """
     location = parse(url)
     if location.ref is not None:
         raise click.UsageError(f"a repair is of the whole dataset: leave out @{location.ref}")

@@ -25,7 +25,10 @@ from lakebed.cli.output import json_option, say, say_json, say_lines, with_error
 def tag(
     url: str, name: str | None, commit: str | None, message: str | None, delete: bool, as_json: bool
 ) -> None:
-    """List the tags of URL; with NAME give that name to COMMIT, or to the last commit of URL[@branch]."""
+    """List the tags of URL; with NAME give that name to COMMIT, or to the last commit of URL[@branch].
+
+    For example: lakebed tag photos v1 -m "first release"
+    """
     if name is None:
         if delete or message is not None:
             raise click.UsageError("give the NAME of the tag, too")

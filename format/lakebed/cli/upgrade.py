@@ -23,6 +23,8 @@ def upgrade(src: str, dest: str | None, overwrite: bool, progress: bool, as_json
     SRC stays as it is, for programs that still use it. Datasets of Deep Lake 2 and 3 keep all versions, branches and
     tags; of Deep Lake 4, which its own package opens, the last version comes in. Without DEST, what SRC is and holds is
     told. After a kill, the same command goes on. Exit status 1: some rows could not be copied, or the copy is damaged.
+
+    For example: lakebed upgrade old-photos photos
     """
     shown = progress and sys.stderr.isatty()
     report = lakebed.import_from(

@@ -20,7 +20,10 @@ _UNUSED = "not part of the history"
 @json_option
 @with_errors
 def verify(url: str, deep: bool, as_json: bool) -> None:
-    """Check URL, or only URL[@branch or @commit]: documents, chunks, checksums. Exit status 1 means damage."""
+    """Check URL, or only URL[@branch or @commit]: documents, chunks, checksums. Exit status 1 means damage.
+
+    For example: lakebed verify photos@v1 --deep
+    """
     findings = lakebed.verify(url, deep=deep)
     if as_json:
         say_json(findings.to_json())

@@ -29,7 +29,10 @@ from lakebed.cli.output import json_option, say, say_json, say_lines, with_error
 def view(
     dataset: str, delete: str | None, materialize: tuple[str, str] | None, overwrite: bool, as_json: bool
 ) -> None:
-    """List the saved views of DATASET; --delete ID removes one, --materialize ID DEST makes a dataset of its rows."""
+    """List the saved views of DATASET; --delete ID removes one, --materialize ID DEST makes a dataset of its rows.
+
+    For example: lakebed view photos
+    """
     if delete is not None and materialize:
         raise click.UsageError("--delete and --materialize do not go together")
     if overwrite and not materialize:

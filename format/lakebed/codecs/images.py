@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from itertools import count
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,22 +178,38 @@ class Image(Described):
                 raise SampleDecompressionError(
                     f"damaged png file of {len(data)} bytes: it has headers of two images"
                 )
-            with damage(self.name, data):
-                turn = _TURNS.get(_tiff_tag(image, _ORIENTATION)) if self.name == "tiff" else None
-                image.load()
-                array = pixels_of(image)
-                if turn is not None and array.shape[:2] == facts.shape[1::-1]:
-                    array = np.ascontiguousarray(turn(array))
-            if array.shape[:2] != facts.shape[:2] or (pixels_of is np.asarray and array.shape != facts.shape):
-                raise SampleDecompressionError(
-                    f"damaged {self.name} file of {len(data)} bytes: its pixels have shape {array.shape}, "
-                    f"its header says {facts.shape}"
-                )
-            if array.dtype == np.bool_:
-                array = array.view(np.uint8) != 0  # Pillow's truth is 255
-            elif not array.dtype.isnative:
-                array = array.astype(array.dtype.newbyteorder("="))
-            return array
+            return self.loaded(image, data, facts, pixels_of)
+
+    def loaded(
+        self,
+        image: ImageFile,
+        data: Buffer,
+        facts: FileFacts,
+        pixels_of: Callable[[Any], NDArray[Any]] = np.asarray,
+    ) -> NDArray[Any]:
+        """Return the pixels of the page of an open file at which it stands.
+
+        Raises
+        ------
+        SampleDecompressionError
+            If they cannot be decoded, or are not what the header says.
+        """
+        with damage(self.name, data):
+            turn = _TURNS.get(_tiff_tag(image, _ORIENTATION)) if self.name == "tiff" else None
+            image.load()
+            array = pixels_of(image)
+            if turn is not None and array.shape[:2] == facts.shape[1::-1]:
+                array = np.ascontiguousarray(turn(array))
+        if array.shape[:2] != facts.shape[:2] or (pixels_of is np.asarray and array.shape != facts.shape):
+            raise SampleDecompressionError(
+                f"damaged {self.name} file of {len(data)} bytes: its pixels have shape {array.shape}, "
+                f"its header says {facts.shape}"
+            )
+        if array.dtype == np.bool_:
+            array = array.view(np.uint8) != 0  # Pillow's truth is 255
+        elif not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        return array
 
     def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
         part: NDArray[Any] = self.decode(data)[selection]
@@ -249,11 +266,49 @@ class Image(Described):
             raise CorruptedSampleError(reason) from error
 
 
+def is_stack(file: BinaryIO, stored: int) -> bool:
+    """Tell whether a TIFF file of so many bytes has several pages, all of one size and kind; only headers are read."""
+    with damage("tiff", b""), _plugin("tiff")(file) as image:
+        kinds = [facts for facts, _ in zip(_pages(image, stored), range(2), strict=False)]
+        return len(kinds) == 2 and all(facts == kinds[0] for facts in _pages(image, stored))
+
+
+def stack(data: Buffer) -> NDArray[Any]:
+    """Return the pages of a TIFF file: shape (pages, height, width, channels).
+
+    Raises
+    ------
+    SampleDecompressionError
+        If the file is damaged.
+    LimitError
+        If all together are too large.
+    """
+    codec = Image("tiff")
+    found: list[NDArray[Any]] = []
+    with codec.opened(data) as image, damage("tiff", data):
+        for facts in _pages(image, len(data)):
+            limits.check_sample(
+                (len(found) + 1, *facts.shape), np.dtype(facts.dtype).itemsize, "a stack of pages"
+            )
+            found.append(np.atleast_3d(codec.loaded(image, data, facts)))
+        return np.stack(found)
+
+
+def _pages(image: ImageFile, stored: int) -> Iterator[FileFacts]:
+    """Go to each page of a TIFF file of so many bytes, and tell what its header says."""
+    for at in count():
+        try:
+            image.seek(at)
+        except EOFError:
+            return
+        yield _facts(image, "tiff", stored)
+
+
 @cache
-def _plugin(name: str) -> Callable[[io.BytesIO], ImageFile]:
+def _plugin(name: str) -> Callable[[BinaryIO], ImageFile]:
     """Return Pillow's class of image files of this kind."""
     module, cls, *_ = _PLUGINS[name]
-    found: Callable[[io.BytesIO], ImageFile] = getattr(import_module("PIL." + module), cls)
+    found: Callable[[BinaryIO], ImageFile] = getattr(import_module("PIL." + module), cls)
     return found
 
 

@@ -15,6 +15,7 @@ from lakebed.errors import (
     ReadOnlyModeError,
     UnsupportedParameterException,
 )
+from lakebed.printable import printable
 
 if TYPE_CHECKING:
     from lakebed.dataset.dataset import Dataset
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 
 TENSOR = "split"
 _NONE = -1
+
+
+class _Splits(dict[str, Any]):
+    """Views by name, which print as how many rows each has: a view prints all tensors."""
+
+    def __repr__(self) -> str:
+        told = (f"{printable(repr(name))}: {len(view):,} rows" for name, view in self.items())
+        return f"{{{', '.join(told)}}}"
 
 
 class SplitMethods(DatasetBase):
@@ -42,7 +51,8 @@ class SplitMethods(DatasetBase):
         labels = _labels(whole, whole.max_len)[self._index.rows(whole.max_len)]
         names = list(whole[TENSOR].info.get("class_names") or ())
         found = {name: np.flatnonzero(labels == number) for number, name in enumerate(names)}
-        return {name: self[_selection(rows)] for name, rows in found.items() if len(rows)}  # type: ignore[index]
+        views = {name: self[_selection(rows)] for name, rows in found.items() if len(rows)}  # type: ignore[index]
+        return _Splits(views)
 
     def save_split(
         self, name: str, rows: Sequence[int] | NDArray[Any] | slice | Self, *, move: bool = False

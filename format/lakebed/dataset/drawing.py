@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.dataset._base import TensorBase
+from lakebed.dataset._splits import TENSOR as SPLIT
 from lakebed.errors import InvalidInputError, InvalidOperationError, LakebedError
 from lakebed.printable import printable
 
@@ -27,8 +28,10 @@ _IMAGES = ("image", "image.rgb", "image.gray")
 _DRAWN = ("bbox", "binary_mask", "segment_mask", "instance_label", "polygon", "keypoints_coco", "point")
 _MOST_OBJECTS = 1000
 _MOST_TEXT = 60
+_LETTERS = 11  # height of letters in the picture that is returned, in pixels
 
 Pixels = NDArray[np.uint8]
+Rectangle = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 def picture(values: NDArray[Any], htype: str | None = "image") -> Image:
@@ -82,7 +85,8 @@ def show(
 ) -> Image:
     """Draw images with their boxes, masks, polygons, points and labels; several side by side.
 
-    A notebook shows what is returned; ``.save("rows.png")`` and ``.show()`` do what Pillow does.
+    Names of boxes do not cover each other: the largest boxes get theirs first, and those get none that have no room. A
+    notebook shows what is returned; ``.save("rows.png")`` and ``.show()`` do what Pillow does.
 
     Parameters
     ----------
@@ -91,7 +95,8 @@ def show(
     image
         Name of the tensor of images; None finds it.
     tensors
-        Names of the tensors that are drawn over it; None takes all that belong over images.
+        Names of the tensors that are drawn over it; None takes those of the image's group, or of the first group that
+        has boxes, such as ``instances`` of COCO, and never ``split``.
     rows
         How many rows.
     width
@@ -112,19 +117,26 @@ def show(
         singles = [source] if source.is_single else [source[i] for i in range(min(rows, len(source)))]
         pictures = [one.pil() for one in singles]
     else:
-        name = image or _image_of(source)
+        name = image or image_of(source)
         chosen = [source[one] for one in (name, *(tensors or ()))]
         if not all(isinstance(one, TensorBase) for one in chosen):
             raise InvalidInputError("groups cannot be drawn; name tensors")
         count = 1 if source.index.is_single else min(rows, len(source))
         views = [source] if source.index.is_single else [source[i] for i in range(count)]
-        pictures = [_drawn(view, name, tensors) for view in views]
+        pictures = [_drawn(view, name, tensors, width if len(views) > 1 else None) for view in views]
     if not pictures:
         raise InvalidOperationError("there are no rows to draw")
     return pictures[0] if len(pictures) == 1 else _grid(pictures, width)
 
 
-def _image_of(ds: Dataset) -> str:
+def image_of(ds: Dataset) -> str:
+    """Return the name of the tensor of images, or of masks where there is none.
+
+    Raises
+    ------
+    InvalidOperationError
+        If there is neither.
+    """
     for wanted in (_IMAGES, ("binary_mask", "segment_mask")):
         for name, tensor in ds.tensors.items():
             if tensor.base_htype in wanted and not tensor.is_sequence:
@@ -149,10 +161,11 @@ def _grid(pictures: Sequence[Image], width: int) -> Image:
     return whole
 
 
-def _drawn(row: Dataset, name: str, tensors: Sequence[str] | None) -> Image:
-    """Draw one row."""
+def _drawn(row: Dataset, name: str, tensors: Sequence[str] | None, width: int | None) -> Image:
+    """Draw one row, which is shown at a width, or as it is."""
     found = row.tensors
     base: Image = found[name].pil().convert("RGB")
+    letters = max(_LETTERS, base.width // 32 if width is None else base.width * _LETTERS // max(1, width))
     chosen = list(tensors) if tensors is not None else _over(found, name)
     values = {one: _value(found[one]) for one in chosen}
     words = {one: _words(found[one], values[one]) for one in chosen if found[one].base_htype == "class_label"}
@@ -164,7 +177,8 @@ def _drawn(row: Dataset, name: str, tensors: Sequence[str] | None) -> Image:
         if htype in ("binary_mask", "segment_mask", "instance_label") and isinstance(value, np.ndarray):
             base = _with_mask(base, value, htype)
         elif htype == "bbox":
-            _draw_boxes(base, value, dict(tensor.info.get("coords") or {}), _beside(words, one, len(value)))
+            coords, names = dict(tensor.info.get("coords") or {}), _beside(words, one, len(value))
+            _draw_boxes(base, value, coords, names, letters)
         elif htype == "polygon":
             _draw_polygons(base, value)
         elif htype in ("keypoints_coco", "point"):
@@ -172,7 +186,7 @@ def _drawn(row: Dataset, name: str, tensors: Sequence[str] | None) -> Image:
     alone = [text for one, texts in words.items() if len(texts) == 1 for text in texts]
     boxed = any(found[one].base_htype == "bbox" for one in chosen)
     if alone and not boxed:
-        _write(base, (2, 2), ", ".join(alone), (255, 255, 255))
+        _write(base, [(2, 2, base.width, base.height)], [", ".join(alone)], [(255, 255, 255)], letters)
     return base
 
 
@@ -182,10 +196,11 @@ def _over(tensors: Mapping[str, Tensor], image: str) -> list[str]:
     An import of COCO has the image beside its groups, and beside them the split that it is of.
     """
     own = image.rpartition("/")[0]
+    order = (own, "instances")
     of = [
         name
         for name, tensor in tensors.items()
-        if name != image
+        if name not in (image, SPLIT)
         and (tensor.base_htype in _DRAWN or tensor.base_htype == "class_label")
         and not tensor.is_sequence
         and not tensor.is_link
@@ -194,7 +209,7 @@ def _over(tensors: Mapping[str, Tensor], image: str) -> list[str]:
     for name in of:
         groups.setdefault(name.rpartition("/")[0], []).append(name)
     for htypes in (("bbox",), _DRAWN):
-        for group in sorted(groups, key=lambda group: group != own):
+        for group in sorted(groups, key=lambda group: order.index(group) if group in order else len(order)):
             if any(tensors[name].base_htype in htypes for name in groups[group]):
                 return groups[group]
     return groups.get(own) or of
@@ -263,19 +278,24 @@ def corners(boxes: NDArray[Any], coords: Mapping[str, Any], size: tuple[int, int
     return found
 
 
-def _draw_boxes(base: Image, boxes: NDArray[Any], coords: Mapping[str, Any], words: Sequence[str]) -> None:
+def _draw_boxes(
+    base: Image, boxes: NDArray[Any], coords: Mapping[str, Any], words: Sequence[str], letters: int
+) -> None:
     from PIL import ImageDraw
 
     if boxes.ndim != 2 or boxes.shape[1] != 4:
         return
     draw, line = ImageDraw.Draw(base), max(1, ceil(max(base.size) / 300))
-    for at, box in enumerate(corners(boxes, coords, base.size)[:_MOST_OBJECTS]):
-        left, top, right, bottom = np.clip(box, -1e4, 1e5).tolist()
-        ends = min(left, right), min(top, bottom), max(left, right), max(top, bottom)
-        color = _COLORS[at % len(_COLORS)]
-        draw.rectangle(ends, outline=color, width=line)
-        if at < len(words):
-            _write(base, (int(ends[0]) + line, int(ends[1]) + line), words[at], color)
+    found = np.clip(corners(boxes, coords, base.size)[:_MOST_OBJECTS], -1e4, 1e5)
+    low, high = np.minimum(found[:, :2], found[:, 2:]), np.maximum(found[:, :2], found[:, 2:])
+    ends = [(left, top, right, bottom) for left, top, right, bottom in np.hstack([low, high]).tolist()]
+    colors = [_COLORS[at % len(_COLORS)] for at in range(len(ends))]
+    for box, color in zip(ends, colors, strict=True):
+        draw.rectangle(box, outline=color, width=line)
+    order = np.argsort(-np.prod(high - low, axis=1), kind="stable").tolist() if words else []
+    inside = [(left + line, top + line, right - line, bottom - line) for left, top, right, bottom in ends]
+    of = ([inside[at] for at in order], [words[at] for at in order], [colors[at] for at in order])
+    _write(base, *of, letters)
 
 
 def _draw_polygons(base: Image, polygons: Sequence[Any]) -> None:
@@ -308,14 +328,32 @@ def _draw_points(base: Image, value: NDArray[Any], htype: str) -> None:
         draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=_COLORS[at % len(_COLORS)])
 
 
-def _write(base: Image, at: tuple[int, int], text: str, color: tuple[int, int, int]) -> None:
-    """Write on a dark ground, inside of the image."""
+def _write(
+    base: Image,
+    boxes: Sequence[Rectangle],
+    words: Sequence[str],
+    colors: Sequence[tuple[int, int, int]],
+    letters: int,
+) -> None:
+    """Write words on a dark ground, each in a corner of its box or beside it, where no other one stands."""
     from PIL import ImageDraw, ImageFont
 
-    draw, font = ImageDraw.Draw(base), ImageFont.load_default(max(11, base.width // 32))
-    shown = printable(text)[:_MOST_TEXT].encode("latin-1", "replace").decode("latin-1")
-    left, top, right, bottom = draw.textbbox((0, 0), shown, font=font)
-    x = max(0, min(at[0], base.width - int(right - left) - 2))
-    y = max(0, min(at[1], base.height - int(bottom - top) - 4))
-    draw.rectangle((x, y, x + right - left + 2, y + bottom + 2), fill=(0, 0, 0))
-    draw.text((x + 1, y), shown, fill=color, font=font)
+    draw, font = ImageDraw.Draw(base), ImageFont.load_default(letters)
+    taken = np.zeros((0, 4))
+    for (left, top, right, bottom), text, color in zip(boxes, words, colors, strict=True):
+        shown = printable(text)[:_MOST_TEXT].encode("latin-1", "replace").decode("latin-1")
+        start, _, stop, below = draw.textbbox((0, 0), shown, font=font)
+        width, height = int(stop - start) + 2, int(below) + 2
+        for x, y in (
+            *((left, top), (left, bottom - height), (right - width, top), (right - width, bottom - height)),
+            *((left, top - height), (left, bottom), (right, top), (left - width, top)),
+        ):
+            x = max(0, min(int(x), base.width - width))
+            y = max(0, min(int(y), base.height - height - 2))
+            mine = np.array([x, y, x + width, y + height])
+            if ((mine[:2] <= taken[:, 2:]) & (mine[2:] >= taken[:, :2])).all(axis=1).any():
+                continue
+            taken = np.vstack([taken, mine])
+            draw.rectangle(tuple(mine.tolist()), fill=(0, 0, 0))
+            draw.text((x + 1, y), shown, fill=color, font=font)
+            break

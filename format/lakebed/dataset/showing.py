@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakebed.dataset.drawing import picture
+from lakebed.dataset.drawing import image_of, picture, show
 from lakebed.errors import LakebedError
 from lakebed.htypes.base import Storing
 from lakebed.printable import printable
@@ -26,6 +26,8 @@ from lakebed.writing.structure import companions_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from PIL.Image import Image
+
     from lakebed.dataset.dataset import Dataset
     from lakebed.dataset.tensor import Tensor
 
@@ -34,6 +36,7 @@ _COLUMNS = 30
 _SCHEMA = 200
 _TEXT = 80
 _THUMBNAIL = 96
+_DRAWN = 480  # longest side of a row with its annotations
 _PAGE_BYTES = 200_000
 _THUMBNAIL_BYTES = 120_000  # of all together
 _MOST_PIXELS = 50_000_000
@@ -107,7 +110,27 @@ def dataset_html(ds: Dataset) -> str:
     names = ds._shown(ds._session.schema())  # noqa: SLF001 - part of the facade
     tensors = {name: ds._tensor(ds._full(name)) for name in names}  # noqa: SLF001
     head = dataset_text(ds).partition("\n")[0]
-    return _page(head, tensors, is_single=ds.index.is_single)
+    return _page(head, tensors, _drawn(ds) if ds.index.is_single else "", is_single=ds.index.is_single)
+
+
+def _drawn(row: Dataset) -> str:
+    """Return the image of a row with what is known of it as HTML; nothing if it has none, or a large or linked one."""
+    try:
+        image = row.tensors[image_of(row)]
+        shape = image.shape
+        if image.is_link or None in shape or int(np.prod([axis or 0 for axis in shape])) > _MOST_PIXELS:
+            return ""
+        found = _as_html(show(row), _DRAWN, "", "jpeg")
+    except (LakebedError, OSError, ValueError):
+        return ""  # of which its cell tells why
+    return found if len(found) < _THUMBNAIL_BYTES else ""
+
+
+def _as_html(small: Image, longest: int, told: str, kind: str) -> str:
+    small.thumbnail((longest, longest))
+    file = io.BytesIO()
+    small.save(file, kind)
+    return f'<img alt="{_text(told)}" src="data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}">'
 
 
 def tensor_html(tensor: Tensor) -> str:
@@ -116,13 +139,13 @@ def tensor_html(tensor: Tensor) -> str:
     return _page(tensor_text(tensor), {name: tensor}, is_single=tensor.is_single)
 
 
-def _page(head: str, tensors: Mapping[str, Tensor], *, is_single: bool) -> str:
+def _page(head: str, tensors: Mapping[str, Tensor], drawn: str = "", *, is_single: bool) -> str:
     schema = [_line([name, *described(tensor)], "td") for name, tensor in list(tensors.items())[:_SCHEMA]]
     if len(tensors) > _SCHEMA:
         schema.append(_line([f"... and {len(tensors) - _SCHEMA:,} more"], "td"))
     columns = list(tensors.items())[:_COLUMNS]
     count = 1 if is_single else min(_ROWS, min((len(one) for _, one in columns), default=0))
-    budget = _THUMBNAIL_BYTES
+    budget = _THUMBNAIL_BYTES - len(drawn)
     lines = []
     for row in range(count):
         cells = []
@@ -132,7 +155,7 @@ def _page(head: str, tensors: Mapping[str, Tensor], *, is_single: bool) -> str:
             cells.append(f"<td>{cell}</td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
     parts = [
-        f"<div><p><code>{_text(head, 400)}</code></p>",
+        f"<div><p><code>{_text(head, 400)}</code></p>{drawn}",
         "<table><thead>" + _line(["tensor", "htype", "dtype", "shape", ""], "th") + "</thead><tbody>",
         *schema,
         "</tbody></table>",
@@ -197,18 +220,9 @@ def _thumbnail(sample: Tensor, budget: int) -> str | None:
         return None
     else:
         small = _scaled(sample) or picture(sample.numpy(), sample.base_htype)
-    small.thumbnail((_THUMBNAIL, _THUMBNAIL))
-    file = io.BytesIO()
-    kind = (
-        "png"
-        if sample.base_htype in ("binary_mask", "segment_mask") or small.mode not in ("RGB", "L")
-        else "jpeg"
-    )
-    small.save(file, kind)
-    data = base64.b64encode(file.getvalue()).decode()
-    if len(data) > budget:
-        return None
-    return f'<img alt="{_text(str(shape))}" src="data:image/{kind};base64,{data}">'
+    is_exact = sample.base_htype in ("binary_mask", "segment_mask") or small.mode not in ("RGB", "L")
+    found = _as_html(small, _THUMBNAIL, str(shape), "png" if is_exact else "jpeg")
+    return found if len(found) <= budget else None
 
 
 def _layer(sample: Tensor) -> Any:

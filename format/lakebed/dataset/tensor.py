@@ -222,13 +222,14 @@ class Tensor(
         """
         self._check_whole("append")
         if self._key is None or not self._session.try_append(self._key, sample):
-            from lakebed.session.inputs import encode_sample
+            from lakebed.session.inputs import encode_sample, of_one_length
             from lakebed.session.new_classes import NewClasses
 
             with self._session.mutex, NewClasses(self._session) as new, self._session.writing() as draft:
                 state = self._state
                 new.of([state])
-                draft.rows.extend({state.key: encode_sample(sample, state, self._session.linking)})
+                column = of_one_length(encode_sample(sample, state, self._session.linking), state)
+                draft.rows.extend({state.key: column})
                 draft.expect_samples(state.key)
         self._session.epoch += 1
 
@@ -249,7 +250,7 @@ class Tensor(
         SampleAppendError
             If a sample does not fit; nothing is added then.
         """
-        from lakebed.session.inputs import encode_samples, encode_singly
+        from lakebed.session.inputs import encode_samples, encode_singly, of_one_length
         from lakebed.session.new_classes import NewClasses
 
         self._check_whole("extend")
@@ -261,7 +262,7 @@ class Tensor(
                     samples, state, self._session.linking, strict=not ignore_errors, progressbar=progressbar
                 )
             else:
-                column = encode_samples(samples, state, self._session.linking)
+                column = of_one_length(encode_samples(samples, state, self._session.linking), state)
             draft.rows.extend({state.key: column})
         self._session.epoch += 1
 

@@ -28,6 +28,7 @@ from lakebed.errors import IngestionError, LakebedError, NotFoundError
 from lakebed.importers.coco_annotations import Kind, Reader, look, tensors_of, values_of
 from lakebed.importers.coco_columns import values_of_many
 from lakebed.importers.json_index import JsonFile, open_json
+from lakebed.importers.passed_over import beside_set
 from lakebed.importers.pictures import kind_of_images
 from lakebed.importers.plan import Media, Plan, Problem, columns_of_rows, media, tensor
 from lakebed.importers.source import Source, stem_of
@@ -137,6 +138,7 @@ def plan(
     source: Source,
     *,
     annotations: Sequence[str] = (),
+    only: Sequence[str] = (),
     images: str | None = None,
     groups: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
@@ -158,6 +160,9 @@ def plan(
         The folder; or an annotation file, or the folder of the pictures.
     annotations
         Annotation files: names below the source, or paths. Left out, all that are found.
+    only
+        Groups of annotations that are imported, such as instances,captions; left out, all. Pictures are those that
+        their files list.
     images
         Folder of the pictures, if that is not below the source.
     groups
@@ -184,7 +189,11 @@ def plan(
     always_group
         A group also where all files are of one kind.
     """
-    return _Planner(source, annotations, images, masks, groups or {}, set(ignore), inspect, plain=plain).plan(
+    asked = [only] if isinstance(only, str) else only
+    wanted = [name for text in asked for name in map(str.strip, text.split(",")) if name]
+    planner = _Planner(source, annotations, images, masks, groups or {}, set(ignore), inspect, plain=plain)
+    planner.choose(wanted)
+    return planner.plan(
         dict(names or {}),
         image_tensor,
         compression,
@@ -360,6 +369,29 @@ class _Planner:
         self._rows: dict[str, dict[str, _Row]] = {}
         self._unlisted: set[str] = set(self._pictures.files)
         self._has_text_ids = False  # of pictures
+        self._is_part = False  # whether annotation files were left out
+
+    def choose(self, only: Sequence[str]) -> None:
+        """Keep the annotation files of some groups; of none given, all.
+
+        Raises
+        ------
+        IngestionError
+            If there is no such group.
+        """
+        of = {name: self._group_of(name)[0] for name in self._files}
+        for group in only:
+            if group not in of.values():
+                there = ", ".join(sorted(set(of.values())))
+                raise IngestionError(f"there are no annotations {group!r}; there are: {there}")
+        if only:
+            self._files = [name for name, group in of.items() if group in only]
+            self._is_part = len(self._files) < len(of)
+
+    def _group_of(self, name: str) -> tuple[str, str]:
+        """Return the group and the split of an annotation file."""
+        group, split = _group_and_split(name)
+        return self._groups.get(name, self._groups.get(name.rpartition("/")[2], group)), split
 
     def plan(
         self,
@@ -442,8 +474,7 @@ class _Planner:
     def _take(self, name: str) -> None:
         """Take in an annotation file."""
         source, inside = _file_of(self._source, name)
-        group, split = _group_and_split(name)
-        group = self._groups.get(name, self._groups.get(name.rpartition("/")[2], group))
+        group, split = self._group_of(name)
         kind = self._kinds.setdefault(group, Kind(group))
         kind.files.append(name)
         file, found = open_json(source, inside, _ARRAYS, self._held_bytes)
@@ -573,13 +604,16 @@ class _Planner:
             if kind_is_image(name) and not (name.endswith(".png") and stem_of(name) in masks)
         ]
         if unlisted:
+            files = "none of these annotation files lists" if self._is_part else "no annotation file lists"
             self._problems.append(
                 Problem(
                     unlisted[0],
-                    f"{len(unlisted):,} pictures that no annotation file lists are not imported",
+                    f"{len(unlisted):,} pictures that {files} are not imported",
                     0,
                 )
             )
+        if self._source.is_folder:
+            self._problems += beside_set(self._source)
         for where, count in self._untold.items():
             self._problems.append(Problem(where, f"{count:,} more problems", 0))
 

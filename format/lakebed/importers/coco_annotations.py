@@ -36,6 +36,8 @@ class Kind:
         How many annotations were looked at.
     segments_looked
         How many panoptic segments.
+    filled
+        Of the keys that may be empty lists in all annotations of all files, those that are not.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Kind:
     segments: dict[str, None] = field(default_factory=dict)
     segments_looked: int = 0
     categories: list[dict[str, Any]] = field(default_factory=list)
+    filled: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,9 @@ class Reader:
 KINDS: Mapping[int, str] = {ord("i"): "int", ord("f"): "float", ord("s"): "text"}
 _LISTS: Mapping[int, str] = {ord("I"): "ints", ord("F"): "floats", ord("A"): "other"}
 _OBJECT = ord("o")
+
+# Keys that tools write as empty lists where they have nothing to say: no tensor is made of such a key.
+_MAY_BE_EMPTY = ("bbox", "segmentation", "keypoints")
 
 # Htypes whose samples are large enough for a record of their shapes of its own; of numbers chunks tell them as fast.
 # Ids, by which versions are merged, all tensors have.
@@ -94,7 +100,24 @@ def look(kind: Kind, file: JsonFile, most: int) -> None:
                 _count(kind, key, _LISTS.get(of) or KINDS.get(of, "other"), count)
             else:
                 kind.keys.setdefault(key, {})
+    kind.filled |= {key for key in _MAY_BE_EMPTY if key not in kind.filled and _is_filled(file, key)}
     _look_at_segments(kind, file, most)
+
+
+def _is_filled(file: JsonFile, key: str) -> bool:
+    """Whether a key is more than an empty list or null in any annotation of a file."""
+    array = file.arrays["annotations"]
+    of = array.kinds_of(key)
+    unsure = np.isin(of, [ord("n"), ord("A")])  # of whose kinds null and an empty list are
+    if (of[~unsure] != 0).any():
+        return True
+    numbers = np.flatnonzero(unsure[array.numbers])
+    for start in range(0, len(numbers), _TOGETHER):
+        (places,), _ = file.columns("annotations", numbers[start : start + _TOGETHER], [key], b"v")
+        for begin, end in places.tolist():
+            if end - begin > 2 and file.text[begin:end].strip(b"[] \t\r\n") not in (b"", b"null"):
+                return True
+    return False
 
 
 def _count(kind: Kind, key: str, of: str, count: int = 1) -> None:
@@ -144,6 +167,7 @@ def tensors_of(
     is_panoptic = bool(kind.segments)
     keys = kind.segments if is_panoptic else kind.keys
     labels = _labels(kind.categories)
+    empty = set(_MAY_BE_EMPTY) & keys.keys() - kind.filled if dedicated and not is_panoptic else set()
 
     def add(key: str, **arguments: Any) -> None:
         name = f"{kind.prefix}{names.get(key, key)}"
@@ -161,7 +185,7 @@ def tensors_of(
         def mostly(*kinds: str, of: Mapping[str, int] = of, share: float = shares.MOSTLY) -> bool:
             return shares.mostly(sum(of.get(one, 0) for one in kinds), looked, share)
 
-        if key in ignore or (key == "image_id" and dedicated):
+        if key in ignore or key in empty or (key == "image_id" and dedicated):
             continue
         if key == "bbox" and mostly("ints", "floats"):
             dtypes[key] = "float64" if dedicated else "float32"
@@ -199,6 +223,7 @@ def tensors_of(
             *tensors_by_key,
             *(("segmentation",) if "segmentation" in keys else ()),
             *ignore,
+            *empty,
             *(("image_id",) if dedicated else ()),
         }
     )

@@ -87,14 +87,37 @@ def plan(
     nan
         Whether NaN of pandas stays NaN; otherwise it is null.
     """
-    import pyarrow as pa
-
     wishes = Wishes(
         dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key, compression, tuple(documents)
     )
     found = _of_python(source, wishes, nan=nan)
-    table = _table(source, found, nan=nan)
-    problems: list[Problem] = []
+    below = source if not source.is_object else Source("", None, source.creds)
+    return plan_of_table(_table(source, found, nan=nan), below, wishes, [], found)
+
+
+def plan_of_table(
+    table: Any,
+    source: Source,
+    wishes: Wishes,
+    problems: list[Problem],
+    found: PythonColumns | None = None,
+) -> Plan:
+    """Plan a tensor for each column of a table of Arrow.
+
+    Parameters
+    ----------
+    table
+        The table, or a reader of batches.
+    source
+        Where files lie that the table names.
+    problems
+        What is known to be wrong already.
+    found
+        Further columns, of which Python says more than Arrow.
+    """
+    import pyarrow as pa
+
+    found = found or PythonColumns(0, ())
     first = None
     items: list[range] = [range(1)]
     count: int | None = None
@@ -102,13 +125,10 @@ def plan(
         count = found.count if found.apart else table.num_rows
         first = next(iter(table.slice(0, 64).to_batches()), None)
         items = [range(at, min(at + _ITEM_ROWS, count)) for at in range(0, count, _ITEM_ROWS)]
-    known = replace(wishes, documents=[name for name in documents if name not in found.apart])
+    known = replace(wishes, documents=[name for name in wishes.documents if name not in found.apart])
     columns, tensors = columns_of(table.schema, known, first, source, problems)
     beside = _placed_beside(found, tensors, problems)
-    context = _Context(
-        table, columns, wishes, source if not source.is_object else Source("", None, source.creds), beside
-    )
-    return _planned(context, tensors, items, count, problems)
+    return _planned(_Context(table, columns, wishes, source, beside), tensors, items, count, problems)
 
 
 def plan_of_rows(

@@ -33,6 +33,7 @@ _TAIL_BYTES = 64
 _WHOLE = 2**53  # float64 holds all integers up to it
 # What Excel writes above the names of the columns.
 _SAID = re.compile(r"\ufeff?sep=(.)(\r\n|\n|\r)", re.IGNORECASE)
+_CALLED = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "'|'"}
 _SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 # What programs write for a missing value; nobody else knows whether it is one.
 _OFTEN_NULL = (
@@ -259,7 +260,7 @@ def plan(
     schema = _schema(types)
     problems: list[Problem] = []
     header, _ = _header(source, files[0], style)
-    for name, said in zip(_apart(header), header, strict=True):
+    for name, said in zip(numbered(header), header, strict=True):
         if name != said:
             problems.append(Problem(name, f"another column is called {said!r}, too: this one is {name!r}", 0))
     small = first.slice(0, 64) if first is not None else None
@@ -280,8 +281,9 @@ def plan(
     for split, of in by_split.items():
         start = sum(len(items_of) for items_of in splits.values())
         splits[split] = range(start, start + len(of))
+    between = "" if delimiter else f", {_CALLED.get(style.delimiter, repr(style.delimiter))} between fields"
     return Plan(
-        f"{rows:,} rows of {len(columns)} columns in {len(files):,} files of text",
+        f"{rows:,} rows of {len(columns)} columns in {len(files):,} files of text{between}",
         tensors,
         items,
         _Context(source, style, schema, columns, wishes),
@@ -350,7 +352,7 @@ def _batches(
         names, skipped = _header(source, name, style)
     is_double = len(set(names)) < len(names)
     types = (
-        {column: pa.string() for column in _apart(names)}
+        {column: pa.string() for column in numbered(names)}
         if schema is None
         else dict(zip(schema.names, schema.types, strict=True))
     )
@@ -365,7 +367,7 @@ def _batches(
     read = pacsv.ReadOptions(
         block_size=_BLOCK_BYTES,
         encoding=style.codec,
-        column_names=_apart(names) if style.names or is_double else None,
+        column_names=numbered(names) if style.names or is_double else None,
         skip_rows=skipped,
         skip_rows_after_names=0 if style.names or not is_double else 1,
         use_threads=False,
@@ -448,7 +450,7 @@ def _header(source: Source, name: str, style: _Style) -> tuple[list[str], int]:
         raise IngestionError(f"{name}: the first line names no columns: {error}") from error
 
 
-def _apart(names: Sequence[str]) -> list[str]:
+def numbered(names: Sequence[str]) -> list[str]:
     """Return names of columns without any twice: the second one of a name gets ``_2``, and so on."""
     said, found = frozenset(names), dict[str, None]()
     for name in names:

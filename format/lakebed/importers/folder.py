@@ -5,7 +5,7 @@
     photos/val/dog/small/2.png          labels "dog/small"
 
 A file without a suffix that begins as DICOM files do is one, as on discs of hospitals. Where files of audio, scans and
-so on are of several kinds, those of the kind that fewer have are left out, file by file.
+so on are of several kinds, or some have frames, those of the kind that fewer have are left out, file by file.
 
 Rows are in the order of the splits, and within them of the names. Texts and JSON files that have no other file of their
 stem, such as ``README.txt``, are rows of their own where they are as many as the other rows, as in a folder of texts.
@@ -19,8 +19,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from lakebed.codecs.images import is_stack, stack
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.numpy_files import loaded
+from lakebed.importers.passed_over import passed_over
 from lakebed.importers.pictures import IMAGE_KINDS, kind_of_images
 from lakebed.importers.plan import Media, Plan, Problem, TensorPlan, columns_of_rows, media, tensor
 from lakebed.importers.source import Source, kinds_of, suffix_of
@@ -38,6 +40,7 @@ _FILES: Mapping[str, Mapping[str, str]] = {
 }
 _NAMES: Mapping[str, str] = {
     "image": "images",
+    "stack": "stacks",
     "audio": "audio",
     "video": "videos",
     "dicom": "scans",
@@ -57,27 +60,12 @@ _OF_SUFFIX = {
 }
 
 
-# Formats of tables and shards, which are no files of rows: they are imported by themselves.
-_BY_ITSELF: Mapping[str, str] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".npz": "numpy",
-    ".arrow": "dataframe",
-    ".feather": "dataframe",
-    ".h5": "hdf5",
-    ".hdf5": "hdf5",
-    ".tar": "webdataset",
-    ".tfrecord": "tfrecord",
-}
-
 # Suffixes behind which DICOM files are: none, those of Siemens, and the last number of an id (1.2.840.113619).
 _OF_SCANS = re.compile(r"(\.\d+|\.ima|\.dicom)?")
 _DICOM_AT = 128
-_LOOKED_AT = 64  # scans whose headers are read to find out how many frames most have
+_LOOKED_AT = 64  # files whose headers are read to find out how many axes most have
+# Htypes whose files are stored as they are, and have an axis more in some of them.
+_OF_SOME_AXES = ("dicom", "nifti")
 _NO_SCANS = ("dicomdir",)  # names of directories of discs, in the format of scans
 
 
@@ -107,11 +95,12 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Context:
-    """What workers know: how files are held, and the tensor of each htype."""
+    """What workers know: how files are held, the tensor of each htype, and how many axes samples of some have."""
 
     media: Media
     tensors: Mapping[str, str]
     labels: str | None
+    axes: Mapping[str, int]
 
 
 def recognise(source: Source) -> str | None:
@@ -142,19 +131,10 @@ def _is_scan(source: Source, name: str) -> bool:
         return False  # told as a file of an unknown kind
 
 
-def _unknown(name: str) -> Problem:
-    """Return what is told of a file that is of no kind that a row has."""
-    form = _BY_ITSELF.get(suffix_of(name))
-    if form is None:
-        return Problem(name, "a file of an unknown kind is not imported", 0)
-    return Problem(
-        name, f"a file of rows is not imported here, but by itself: lakebed import {form} PATH DEST", 0
-    )
-
-
-def _others(source: Source, htypes: Mapping[str, str]) -> dict[str, Problem]:
-    """Return the files of another kind than the tensor of their htype stores, with what is told of each."""
+def _others(source: Source, htypes: Mapping[str, str]) -> tuple[dict[str, Problem], dict[str, int]]:
+    """Return the files that the tensor of their htype cannot hold, with what is told of each, and the axes of those."""
     found: dict[str, Problem] = {}
+    axes: dict[str, int] = {}
     for htype in dict.fromkeys(htypes.values()):
         if htype == "image" or htype not in _FILES:
             continue
@@ -168,36 +148,66 @@ def _others(source: Source, htypes: Mapping[str, str]) -> dict[str, Problem]:
                     "from a folder of its own, or all as links (link=True, --link)"
                 )
                 found[name] = Problem(name, reason)
-        if htype == "dicom":
-            found |= _of_other_axes(source, [name for name in of if name not in found])
+        if htype in _OF_SOME_AXES:
+            ranks = _ranks(source, [name for name in of if name not in found])
+            if ranks:
+                axes[htype] = Counter(ranks.values()).most_common(1)[0][0]
+            for name, rank in ranks.items():
+                if rank != axes[htype]:
+                    found[name] = Problem(name, _of_other_axes(htype, rank, axes[htype]))
+    return found, axes
+
+
+def _ranks(source: Source, names: Sequence[str]) -> dict[str, int]:
+    """Return how many axes files have; of many, of some all over the folder, and others are told when they are read."""
+    found: dict[str, int] = {}
+    for name in names[:: -(-len(names) // _LOOKED_AT) or 1]:
+        try:
+            found[name] = len(source.media(name).shape)
+        except _WRONG:
+            continue  # told when its row is made
     return found
 
 
-def _of_other_axes(source: Source, names: Sequence[str]) -> dict[str, Problem]:
-    """Return scans with frames among such without, or the other way round, as far as the first ones tell.
+def _of_other_axes(htype: str, rank: int, usual: int) -> str:
+    told = f"it has {rank} axes, and most {htype} files have {usual}"
+    if htype == "dicom":
+        told = (
+            "it has several frames, and most have one"
+            if rank > usual
+            else "it has one frame, and most several"
+        )
+    return f"{told}: import it from a folder of its own"
 
-    Those that come later are left out when they are stored.
-    """
-    axes: dict[str, int] = {}
-    for name in names[:_LOOKED_AT]:
-        try:
-            axes[name] = len(source.media(name).shape)
-        except _WRONG:
-            continue  # told when its row is made
-    counts = Counter(axes.values())
-    if len(counts) < 2:
-        return {}
-    kept = counts.most_common(1)[0][0]
+
+def _stacks(
+    source: Source, htypes: dict[str, str], pages: Literal["auto", "stack", "first"], problems: list[Problem]
+) -> None:
+    """Note which TIFF files are stacks of pages; of many files, none is if none of some all over the folder is."""
+    names = [
+        name for name, htype in htypes.items() if htype == "image" and IMAGE_KINDS[suffix_of(name)] == "tiff"
+    ]
+    if pages == "first" or not any(
+        _is_stack(source, name) for name in names[:: -(-len(names) // _LOOKED_AT) or 1]
+    ):
+        return
+    found = [name for name in names if _is_stack(source, name)]
+    htypes.update(dict.fromkeys(found, "stack"))
+    if pages == "stack":
+        return
     reason = (
-        "it has several frames, and most scans have one"
-        if kept == 3
-        else "it has one frame, and most scans several"
+        f"{len(found):,} TIFF files of several pages are arrays of pixels, (pages, height, width, channels), without "
+        "what else they say; pages='first' (--pages first) stores the files, of which the first page is read"
     )
-    return {
-        name: Problem(name, f"{reason}: import it from a folder of its own")
-        for name, count in axes.items()
-        if count != kept
-    }
+    problems.append(Problem(_NAMES["stack"], reason, 0))
+
+
+def _is_stack(source: Source, name: str) -> bool:
+    try:
+        with source.open(name) as file:
+            return is_stack(file, source.files[name])
+    except _WRONG:
+        return False  # told when its row is made
 
 
 def _told(htypes: Mapping[str, str]) -> str | None:
@@ -219,6 +229,7 @@ def plan(
     creds_key: str | None = None,
     compression: str | None = None,
     notes: Literal["auto", "rows", "skip"] = "auto",
+    pages: Literal["auto", "stack", "first"] = "auto",
 ) -> Plan:
     """Plan a row for each stem.
 
@@ -239,16 +250,21 @@ def plan(
     notes
         Whether texts and JSON files without another file of their stem are rows, or passed over; auto passes them over
         where they are fewer than the other rows.
+    pages
+        What a TIFF file of several pages of one size becomes: an array of all, or an image, of which the first page is
+        read; auto makes arrays, and tells it.
     """
     htypes = _htypes(source) if source.is_folder else {}
     found = _told(htypes)
     if found is None:
         raise IngestionError(f"{source.shown} is no folder with files of a known kind")
-    problems = [_unknown(name) for name in source.files if name not in htypes]
+    problems = list(passed_over(source, [name for name in source.files if name not in htypes]))
+    axes: dict[str, int] = {}
     if not link:
-        others = _others(source, htypes)
+        others, axes = _others(source, htypes)
         problems += others.values()
         htypes = {name: htype for name, htype in htypes.items() if name not in others}
+        _stacks(source, htypes, pages, problems)
     alone = _notes(htypes, notes)
     told = [Problem(name, f"{_ALONE[htypes.pop(name)]} is not imported ({_HOW})", 0) for name in alone]
     if notes == "auto":
@@ -277,7 +293,7 @@ def plan(
         found,
         tensors,
         items,
-        _Context(Media(source, link, creds_key), names, "labels" if has_labels else None),
+        _Context(Media(source, link, creds_key), names, "labels" if has_labels else None, axes),
         rows=len(items),
         nbytes=source.nbytes,
         splits=ranges if set(ranges) != {""} else {},
@@ -292,7 +308,11 @@ def rows(item: _Row, context: _Context) -> Iterator[Any]:
     name = item.files[0]
     try:
         for name, htype in zip(item.files, item.htypes, strict=True):
-            row[context.tensors[htype]] = _value(name, htype, context.media)
+            value = row[context.tensors[htype]] = _value(name, htype, context.media)
+            usual = context.axes.get(htype, 0)
+            if usual and len(value.shape) != usual:
+                yield Skipped(name, _of_other_axes(htype, len(value.shape), usual))
+                return
     except _WRONG as error:
         yield Skipped(name, f"{error}")
         return
@@ -412,7 +432,7 @@ def _tensors(
         elif htype in _FILES:
             kinds = kinds_of(of, _FILES[htype]) or {"dcm": len(of)}
             tensors.append(media(name, htype, compression=next(iter(kinds)), link=link))
-        elif htype == "array":
+        elif htype in ("array", "stack"):
             tensors.append(tensor(name, chunk_compression="lz4"))
         else:
             tensors.append(tensor(name, htype))
@@ -425,6 +445,8 @@ def _value(name: str, htype: str, held: Media) -> Any:
     data = held.source.document(name)
     if htype == "array":
         return loaded(data)
+    if htype == "stack":
+        return stack(data)
     text = data.decode()
     if htype == "json":
         import json

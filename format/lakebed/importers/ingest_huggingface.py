@@ -18,6 +18,7 @@ def ingest_huggingface(
     use_progressbar: bool = True,
     token: str | None = None,
     connect_kwargs: Mapping[str, Any] | None = None,
+    progressbar: bool = True,
     **dataset_kwargs: Any,
 ) -> lakebed.Dataset:
     """Import an open Hugging Face dataset, a tensor for each column; ``import_from("huggingface", ...)`` has options.
@@ -29,8 +30,8 @@ def ingest_huggingface(
         tensor ``split``.
     dest
         Where the dataset is made; an open one is appended to.
-    use_progressbar
-        Show how far it is.
+    use_progressbar, progressbar
+        Show how far it is, unless one of them is false: 3.x has the first, and its other functions the second.
     token, connect_kwargs
         Without a meaning here.
     dataset_kwargs
@@ -46,6 +47,7 @@ def ingest_huggingface(
         If ``src`` is no such object, such as the name of a dataset.
     """
     del token, connect_kwargs
+    use_progressbar = use_progressbar and progressbar
     source = Source("", src)
     if isinstance(src, str) or huggingface.recognise(source) is None:
         raise ValueError(

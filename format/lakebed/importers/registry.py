@@ -155,11 +155,16 @@ _BUILT_IN = (
     Importer("dask", "lakebed.importers.dask_arrays", "arrays of Dask, one or several by name"),
     Importer("numpy", "lakebed.importers.numpy_files", "NumPy files: .npy and .npz"),
     Importer("csv", "lakebed.importers.delimited", "CSV and TSV files"),
-    Importer("jsonl", "lakebed.importers.json_lines", "JSON lines"),
+    Importer("jsonl", "lakebed.importers.json_lines", "JSON lines, and tables of JSON (also called json)"),
+    Importer("xlsx", "lakebed.importers.xlsx", "Excel workbooks (also called excel)"),
     Importer(
         "folder", "lakebed.importers.folder", "folders of images, audio, video, text or arrays, a class each"
     ),
 )
+
+
+# Names that users try for formats which are called otherwise.
+_ALSO = {"json": "jsonl", "excel": "xlsx"}
 
 
 def importers() -> Iterator[Importer]:
@@ -178,6 +183,7 @@ def importer_of(name: str) -> Importer:
         If there is none.
     """
     known = {importer.name: importer for importer in importers()}
+    name = name if name in known else _ALSO.get(name, name)
     if name not in known:
         near = get_close_matches(name, known, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "; auto finds out the format."

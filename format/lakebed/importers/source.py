@@ -83,7 +83,7 @@ class Source:
         Raises
         ------
         InvalidPathException
-            If nothing is at the path.
+            If nothing is at the path, or nobody knows the host of a web address.
         """
         if isinstance(src, Source):
             return src
@@ -99,6 +99,8 @@ class Source:
             if not os.path.isfile(text) and not os.path.isdir(text):
                 raise InvalidPathException(f"{text!r} is neither a file nor a folder that can be imported")
             text = os.path.abspath(text)  # links stay
+        elif scheme_of(text) in ("http", "https"):
+            _check_host(text)
         return cls(text, None, creds, follow_symlinks, dest)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -411,6 +413,29 @@ class Source:
     @property
     def _name(self) -> str:
         return self.address.rpartition("/")[2]
+
+
+def _check_host(address: str) -> None:
+    """Look the host of a web address up: a client, which tries again and again, tells after half a minute.
+
+    Raises
+    ------
+    InvalidPathException
+        If nobody knows it, and no proxy might.
+    """
+    import socket
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies
+
+    found = urlsplit(address)
+    if not found.hostname or getproxies().keys() & {found.scheme, "all"}:
+        return
+    try:
+        socket.getaddrinfo(found.hostname, None)
+    except (OSError, UnicodeError) as error:
+        raise InvalidPathException(
+            f"the host {found.hostname!r} of {shown(address)} is not known; check the address and the network"
+        ) from error
 
 
 def _is_hidden(name: str) -> bool:

@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.passed_over import beside_set
 from lakebed.importers.pictures import IMAGE_KINDS, kind_of_images
-from lakebed.importers.plan import Media, Plan, Problem, TensorPlan, media, tensor
+from lakebed.importers.plan import Media, Plan, TensorPlan, media, tensor
 from lakebed.importers.shares import few
 from lakebed.importers.source import Source, suffix_of
 from lakebed.importers.yolo_layout import LabelFiles, Layout, description_of, layout_of
@@ -190,7 +191,7 @@ def plan(
             f"no image of {source.shown} has a label file, the first is {items[0].image}: they are looked for in "
             "labels/ in place of images/ in its path, and beside it; labels=... (--labels) is another folder"
         )
-    layout.problems += [*files.unused(source), *_passed_over(source)]
+    layout.problems += [*files.unused(source), *beside_set(source)]
     reader = reader_of(beside, items, task, layout.names, shape, inspect)
     plain = f"{len(items):,} images with {_WORDS[reader.task]}"
     tensors = [
@@ -220,21 +221,6 @@ def plan(
         classes={"labels": layout.names or []},
         about={"task": reader.task, "unlabelled": background, "data": layout.about},
     )
-
-
-def _passed_over(source: Source) -> list[Problem]:
-    """Return what of a folder is neither an image nor about the set, by suffix."""
-    others: dict[str, list[str]] = {}
-    for name in source.files:
-        suffix = suffix_of(name)
-        if suffix and suffix not in _ABOUT and suffix not in IMAGE_KINDS:
-            others.setdefault(suffix, []).append(name)
-    return [
-        Problem(
-            f"*{suffix}", f"{len(names):,} files are no part of the set and not imported, first {names[0]}", 0
-        )
-        for suffix, names in sorted(others.items())
-    ]
 
 
 def rows(item: Labelled, context: Context) -> Iterator[Any]:
@@ -328,8 +314,6 @@ def read_labels(reader: Reader, name: str) -> tuple[Objects, list[Skipped]]:
     return found, bad
 
 
-# Suffixes of files that are labels, or say something of the set.
-_ABOUT = frozenset({".txt", ".yaml", ".yml", ".names", ".data", ".cache", ".md", ".json", ".xml"})
 _WORDS = {"detect": "boxes", "segment": "polygons", "pose": "poses", "obb": "oriented boxes"}
 
 

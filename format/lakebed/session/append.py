@@ -14,7 +14,7 @@ from lakebed.errors import (
     TensorDoesNotExistError,
     TensorInvalidSampleShapeError,
 )
-from lakebed.session.inputs import after, encode_sample, encode_samples, joined_rows, progress
+from lakebed.session.inputs import after, encode_sample, encode_samples, joined_rows, of_one_length, progress
 from lakebed.session.new_classes import NewClasses
 from lakebed.session.stored_samples import StoredSamples
 from lakebed.session.table import Table
@@ -52,7 +52,7 @@ def append_row(
         _check_equal_lengths(states.values())
         draft.rows.extend(
             {
-                state.key: encode_sample(sample.get(name), state, session.linking)
+                state.key: of_one_length(encode_sample(sample.get(name), state, session.linking), state)
                 for name, state in states.items()
             }
         )
@@ -149,7 +149,7 @@ def _encoded(values: Any, state: TensorState, linking: Linking) -> Column:
     try:
         if isinstance(values, np.ndarray) and not state.meta.is_sequence:
             values = ranked(values, state.meta)  # rows of a dataset are taken one by one
-        return encode_samples(values, state, linking)
+        return of_one_length(encode_samples(values, state, linking), state)
     except SampleAppendError as error:
         raise SampleExtendError(
             f"{str(error).rstrip('.')}. If you wish to skip the samples that cause errors, please specify "

@@ -23,7 +23,7 @@ from lakebed.htypes.class_label import to_indices
 from lakebed.htypes.registry import htype_named
 from lakebed.reading.index import Index
 from lakebed.session.copy_samples import chunk_bytes
-from lakebed.session.inputs import encode_sample, encode_samples
+from lakebed.session.inputs import encode_sample, encode_samples, of_one_length
 from lakebed.session.new_classes import NewClasses
 from lakebed.session.regions import expanded, put, region, whole
 from lakebed.session.session import Session
@@ -84,6 +84,7 @@ def _plan(session: Session, name: str, index: Index, value: Any) -> Change:
         if index.is_single
         else encode_samples(_several(value, len(rows)), whole, linking)
     )
+    column = of_one_length(column, state, is_new=False)
     return partial(DraftRows.update, key=state.key, rows=rows, column=column) if rows else _nothing
 
 
@@ -114,7 +115,7 @@ def _kept_whole(session: Session, state: TensorState, rows: Sequence[int]) -> Te
 
 def _plan_behind(session: Session, state: TensorState, row: int, value: Any) -> Change:
     """Append at a row behind the last; the gap is filled with empty samples, on record as padding (FORMAT.md 4.6)."""
-    column = encode_sample(value, state, session.linking)
+    column = of_one_length(encode_sample(value, state, session.linking), state)
 
     def append(samples: DraftRows) -> None:
         if row > state.length:

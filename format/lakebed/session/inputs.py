@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from lakebed.dataclass import replace
-from lakebed.errors import MissingCredsError, SampleAppendError
+from lakebed.errors import MissingCredsError, SampleAppendError, UnusualSampleWarning
 from lakebed.htypes.class_label import STRICT
 from lakebed.session.stored_samples import StoredSamples
 from lakebed.versions.state import TensorState
@@ -19,6 +20,7 @@ from lakebed.writing.encode.column import encode_column, encode_one, is_arrow
 from lakebed.writing.encode.encoded import Column, Encoded
 from lakebed.writing.encode.links import Linking, leads_nowhere, looked_at
 from lakebed.writing.encode.missing_values import plain_column, with_absent
+from lakebed.writing.encode.rows import row_length
 
 if TYPE_CHECKING:
     pass
@@ -53,6 +55,53 @@ def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column
             [None] * (1 if samples.is_single else len(samples)), state.meta, state.info, name, linking
         )
     return encode_column(list(samples.recorded_values()), state.meta, state.info, name, linking)
+
+
+def of_one_length(column: Column, state: TensorState, *, is_new: bool = True) -> Column:
+    """Return encoded samples; of an embedding, if its vectors are as long as those that are there.
+
+    Deep Lake 3.x stores vectors of any length there: a tensor that has some takes more of them, with a warning, as
+    changes of samples do.
+
+    Parameters
+    ----------
+    is_new
+        Whether samples are added; otherwise they replace others.
+
+    Raises
+    ------
+    SampleAppendError
+        If a vector that is added has another length.
+    """
+    meta = state.meta
+    if meta.htype != "embedding":
+        return column
+    lengths = [length for part in column.parts for length in _lengths_of(part) if length]
+    usual = row_length(meta) or (0 if meta.max_shape[-1:] > (0,) else next(iter(lengths), 0))
+    odd = next((length for length in lengths if length != usual), None)
+    if odd is None:
+        return column
+    if not usual or not is_new:
+        there = f"of {usual:,} numbers" if usual else "of several lengths"
+        warnings.warn(
+            f"tensor {meta.name!r} has vectors {there}, and a sample has {odd:,}: no search is possible among them",
+            UnusualSampleWarning,
+            stacklevel=2,
+        )
+        return column
+    raise SampleAppendError(
+        f"Failed to append to the tensor {meta.name!r}: its vectors have {usual:,} numbers, and a sample has {odd:,}. "
+        "An embedding has vectors of one length, which searches compare; a tensor of htype generic takes any"
+    )
+
+
+def _lengths_of(part: Encoded) -> list[int]:
+    """Return the lengths of vectors, each once, the first one first."""
+    shapes = part.block.shapes
+    if shapes is None or isinstance(shapes, tuple):
+        return list(shapes[-1:] if shapes else ())
+    found: list[int] = list(dict.fromkeys(shapes[:, -1].tolist()))
+    return found
 
 
 def _encode_stored_among(samples: list[Any], state: TensorState, linking: Linking) -> Column:
@@ -118,7 +167,9 @@ def encode_singly(
         inputs = list(_rows_of(inputs))
     for sample in progress(inputs, shown=progressbar):
         try:
-            column = (encode_samples if arrow else encode_sample)(sample, known, linking)
+            column = of_one_length(
+                (encode_samples if arrow else encode_sample)(sample, known, linking), known
+            )
         except SampleAppendError:
             if strict:
                 raise

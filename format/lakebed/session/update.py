@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import InvalidInputError, LakebedError, SampleAppendError, SampleUpdateError
 from lakebed.session.columns import ascending
-from lakebed.session.inputs import encode_samples
+from lakebed.session.inputs import encode_samples, of_one_length
 from lakebed.session.new_classes import NewClasses
 from lakebed.session.session import Session
 from lakebed.session.table import Table
@@ -50,7 +50,7 @@ def _encoded(session: Session, values: Any, state: TensorState, rows: NDArray[np
     if state.sequence is None and not session.draft().tensors[state.key].has_tiled(rows):
         state = replace(state, meta=state.meta.with_(tiling_threshold=-1))
     try:
-        return encode_samples(values, state, session.linking)
+        return of_one_length(encode_samples(values, state, session.linking), state, is_new=False)
     except SampleAppendError as error:
         cause = error.__cause__ or error
         raise SampleUpdateError(f"Unable to update samples in tensor {state.meta.name}: {cause}") from cause

@@ -32,11 +32,25 @@ def run(*arguments: Any) -> Result:
 
 def test_help_cuts_nothing() -> None:
     """The first sentence of every command is there, to its end."""
-    text = " ".join(run("--help").output.partition("Commands:")[2].split())
+    text = " ".join(run("--help").output.partition("--help")[2].split())
     assert "..." not in text
+    assert (
+        text.index("Look:") < text.index("ls List") < text.index("Bring in and out:") < text.index("import")
+    )
     for name, command in main.commands.items():
         first = command.get_short_help_str(limit=1_000)
         assert f"{name} {first}" in text
+
+
+def test_every_command_has_an_example() -> None:
+    """One that runs the command itself, with options that it has."""
+    for name, command in main.commands.items():
+        text = " ".join(run(name, "--help").output.split())
+        example = re.search(rf"For example: \S*.*?lakebed {name} (.*?)(Options:|Formats:)", text)
+        assert example, name
+        known = {flag for one in command.params for flag in one.opts}
+        if name not in ("import", "export", "creds"):  # whose options are those of their own commands
+            assert set(re.findall(r"(?<=\s)--?[a-z-]+", f" {example[1]}")) <= known, name
 
 
 def test_the_page_names_every_command() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 import lakebed
 from lakebed.dataset import showing
@@ -98,7 +100,7 @@ def test_html_shows_rows_and_does_nothing(ds: lakebed.Dataset) -> None:
     assert "&lt;script&gt;" in page
     assert "None" in page
     assert len(page) <= 200_000
-    assert ds[3]._repr_html_().count("<img ") == 2
+    assert ds[3]._repr_html_().count("<img ") == 3  # the row as it is drawn, image, mask
     assert ds.image._repr_mimebundle_()["text/html"].count("<img ") == 5
 
 
@@ -308,3 +310,49 @@ def test_what_lies_in_groups_is_drawn_over_an_image_beside_them() -> None:
     assert np.array_equal(drawn, np.asarray(wanted))
     assert drawn[35, 5].any()
     assert not drawn[52, 50].any()
+    assert np.array_equal(np.asarray(ds[["image", "split"]].plot(rows=1)), np.zeros((60, 60, 3)))
+
+
+def test_names_of_boxes_do_not_cover_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many boxes in one place, also where a picture is shown small; the largest ones get their names first."""
+    rectangles: list[tuple[float, ...]] = []
+    monkeypatch.setattr(
+        ImageDraw.ImageDraw,
+        "rectangle",
+        lambda _, ends, fill=None, **more: rectangles.append(ends) if fill is not None else None,
+    )
+    written: list[str] = []
+    monkeypatch.setattr(ImageDraw.ImageDraw, "text", lambda _, at, text, **more: written.append(text))
+    ds = lakebed.empty(f"mem://showing-{next(NUMBER)}")
+    with ds:
+        ds.create_tensor("image", htype="image", sample_compression="png")
+        ds.create_tensor("bbox", htype="bbox", coords={"type": "pixel", "mode": "LTWH"})
+        ds.create_tensor("label", htype="class_label", class_names=["bottle", "person"])
+        boxes = np.array([[100 + 5 * n, 100, 30, 30] for n in range(40)] + [[50, 50, 300, 200]], np.float32)
+        row = {"image": np.zeros((300, 400, 3), np.uint8), "bbox": boxes, "label": [0] * 40 + [1]}
+        ds.extend([row, row])
+
+    ds[0].plot()
+    assert written[0] == "person"
+    assert 5 < len(written) < 41
+    for at, (left, top, right, bottom) in enumerate(rectangles):
+        assert 0 <= left < right <= 400
+        assert 0 <= top < bottom <= 300
+        assert all(left > r[2] or right < r[0] or top > r[3] or bottom < r[1] for r in rectangles[:at])
+    usual = rectangles[0][3] - rectangles[0][1]
+    rectangles.clear()
+    assert ds.plot(width=100).width == 200
+    assert rectangles[0][3] - rectangles[0][1] > 3 * usual
+
+
+def test_a_row_shows_what_is_known_of_its_image() -> None:
+    ds = lakebed.empty(f"mem://showing-{next(NUMBER)}")
+    ds.create_tensor("image", htype="image", sample_compression="png")
+    ds.create_tensor("box", htype="bbox", coords={"type": "pixel", "mode": "LTWH"})
+    ds.append({"image": np.zeros((90, 90, 3), np.uint8), "box": np.array([[10, 10, 60, 60]], np.float32)})
+
+    first, second = re.findall(r"base64,([^\"]+)", ds[0]._repr_html_())
+    shown = [np.asarray(Image.open(io.BytesIO(base64.b64decode(one)))) for one in (first, second)]
+    assert shown[0][40, 10, 0] > 80  # an edge of the box
+    assert not shown[1].any()  # the image itself, in its cell
+    assert len(re.findall("base64", ds._repr_html_())) == 1

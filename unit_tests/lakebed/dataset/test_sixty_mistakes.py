@@ -78,6 +78,7 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda ds: ds.lab.append(-1), "-1 does not fit uint32"),
     (lambda ds: ds.txt.append(b"abc"), "a text tensor takes strings, not bytes"),
     (lambda ds: ds.doc.append({1, 2}), "a json tensor takes JSON values: Object of type set"),
+    (lambda ds: ds.emb.extend([np.zeros(3), np.zeros(2)]), "its vectors have 3 numbers, and a sample has 2"),
     (lambda ds: ds.emb.append("abc"), "the tensor holds float32, not text"),
     (lambda ds: ds.poly.append([[1, 2, 3]]), "a polygon is a list of points, shape (points, axes)"),
     (lambda ds: ds.mask.append(np.full((2, 2), 7, "u1")), "7 does not fit bool"),
@@ -191,15 +192,9 @@ def test_the_message_helps(ds: lakebed.Dataset, mistake: Call, words: str) -> No
     ]
 
 
-def _other_vector(ds: lakebed.Dataset) -> None:
-    for length in (3, 3, 2):  # by every way: the first row, one of its kind, one that is not
-        ds.emb.append(np.zeros(length))
-
-
 WARNED: list[tuple[Call, str]] = [
     (lambda ds: ds.lab.append(99), "has the names of 2 classes, and the label 99 is none of them"),
     (lambda ds: ds.box.append(np.ones((2, 5), "f4")), "has 4 numbers, and a sample has the shape (2, 5)"),
-    (_other_vector, "has 3 numbers, and a sample has the shape (2,), among which no search is possible"),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,39 @@ def test_parts_are_copied(ds: lakebed.Dataset, tmp_path: Path) -> None:
     for wrong in (f"{path}[a]", f"{path}[]", f"{path}:none", f"{path}[1:2:3:4]"):
         failed = CliRunner().invoke(main, ["cp", wrong, str(tmp_path / "out2")])
         assert (failed.exit_code, (tmp_path / "out2").exists()) == (2, False)
+
+
+def test_splits_print_short(ds: lakebed.Dataset) -> None:
+    ds.save_split("train", [1, 2, 3])
+    ds.save_split("val", [5])
+    assert repr(ds.splits) == str(ds.splits) == "{'train': 3 rows, 'val': 1 rows}"
+    assert isinstance(ds.splits, dict)
+
+
+def test_every_command_that_reads_rows_takes_a_part(ds: lakebed.Dataset, tmp_path: Path) -> None:
+    """Those that are of whole datasets say so."""
+
+    def said(*arguments: str, code: int = 0) -> str:
+        done = CliRunner().invoke(main, [*arguments])
+        assert done.exit_code == code, done.output
+        return done.output
+
+    ds.save_split("val", [4, 6])
+    ds.commit("splits")
+    ds.create_tag("v1")
+    ds.save_split("val", [1])
+    ds.commit("others")
+    ds.close()
+    path = ds.path
+    assert [row["x"] for row in json.loads(said("head", f"{path}@v1:val", "--json"))] == [4, 6]
+    assert [row["x"] for row in json.loads(said("head", f"{path}[7,2]", "--json", "-t", "x"))] == [7, 2]
+    assert json.loads(said("info", f"{path}:val", "--json"))["rows"] == 1
+    assert said("query", f"{path}[3:8]", "SELECT x WHERE x > 5", "--csv").split() == ["x", "6", "7"]
+    assert said("query", f"{path}:val", "SELECT *", "--count").strip() == "1"
+    said("export", "csv", f"{path}@v1:val[1:]", str(tmp_path / "csv"), "--tensors", "x")
+    assert [path.read_text().split() for path in (tmp_path / "csv").iterdir()] == [["x", "6"]]
+    assert "splits: val" in said("head", f"{path}:train", code=2)
+    for command in ("verify", "du", "log", "diff", "tag", "gc", "pack"):
+        given = [f"{path}:val", *([str(tmp_path / "x.lake")] if command == "pack" else [])]
+        assert "takes no part of a dataset" in said(command, *given, code=1)
+    assert "takes no part" not in said("verify", f"{tmp_path}/none:val", code=1)

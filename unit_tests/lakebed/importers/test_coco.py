@@ -135,6 +135,63 @@ def test_one_kind_needs_no_group_and_a_file_is_enough(coco: Path) -> None:
     assert "area" not in renamed.tensors
 
 
+def test_only_the_groups_that_are_asked_for_are_imported(coco: Path) -> None:
+    """A picture that none of their files lists is told; of one group the tensors need no name of it."""
+    both = lakebed.import_from("coco", coco, "mem://", only="instances, captions", progressbar=False)
+    assert {name.partition("/")[0] for name in both.dataset.tensors if "/" in name} == {
+        "instances",
+        "captions",
+    }
+    assert both.written == 3
+    words = lakebed.import_from("coco", coco, "mem://", only=["captions"], progressbar=False)
+    assert "caption" in words.dataset.tensors
+    assert words.dataset.file.text() == ["b.jpg", "a.jpg"]
+    told = [problem for problem in words.problems if "none of these annotation files" in problem.reason]
+    assert [problem.where for problem in told] == ["val2026/ü.jpg"]
+    with pytest.raises(IngestionError, match="no annotations 'instance'; there are: captions, instances"):
+        lakebed.import_from("coco", coco, dry_run=True, only=["instance"])
+
+
+def test_what_lies_beside_a_set_is_told(coco: Path) -> None:
+    (coco / "rows.csv").write_text("a\n1\n")
+    (coco / "README.md").write_text("about")
+    report = lakebed.import_from("coco", coco, dry_run=True)
+    found = {problem.where: problem.reason for problem in report.problems}
+    assert found["rows.csv"].endswith(f"lakebed import csv {coco}/rows.csv DEST")
+    assert "README.md" not in found
+
+
+@pytest.mark.parametrize("nothing", [[], None], ids=str)
+def test_what_is_empty_in_all_annotations_makes_no_tensor(tmp_path: Path, nothing: Any) -> None:
+    """As tools write sets of boxes; an annotation that has some makes the tensor, also a late one."""
+    root = tmp_path / "coco"
+    for name in ("1.png", "2.png"):
+        (root / "images").mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.zeros((6, 8, 3), np.uint8)).save(root / "images" / name)
+    images = [{"id": n, "file_name": f"{n}.png", "height": 6, "width": 8} for n in (1, 2)]
+    some = {"category_id": 7, "bbox": [1, 1, 2, 2], "segmentation": nothing, "keypoints": nothing}
+    first = [{"id": n, "image_id": n, **some} for n in (1, 2)]
+    written(root, "instances_train", images[:1], first[:1], categories=CATEGORIES)
+    path = written(root, "instances_val", images[1:], first[1:], categories=CATEGORIES)
+    path.write_text(path.read_text().replace("[]", "[ ]"))
+
+    found = lakebed.import_from("coco", root, "mem://", strict=True, progressbar=False).dataset
+    assert {"bbox", "category_id", "id"} <= set(found.tensors)
+    assert {"segmentation", "segmentation_object", "keypoints", "other"}.isdisjoint(found.tensors)
+
+    later = {**first[1], "id": 3, "segmentation": [[1, 1, 2, 1, 2, 2]]}
+    written(root, "instances_val", images[1:], [first[1], later], categories=CATEGORIES)
+    again = lakebed.import_from("coco", root, "mem://", inspect=1, progressbar=False).dataset
+    assert [len(parts) for parts in again.segmentation.numpy(aslist=True)] == [0, 1]
+    boxes = [{key: value for key, value in one.items() if key != "id"} for one in first]
+    boxes = [{**one, "bbox": nothing, "segmentation": [[1, 1, 2, 1, 2, 2]]} for one in boxes]
+    written(root, "instances_val", images[1:], boxes[1:], categories=CATEGORIES)
+    (root / "annotations/instances_train.json").unlink()
+    outlines = lakebed.import_from("coco", root, "mem://", progressbar=False)
+    assert outlines.dataset.category_id[0].data()["text"] == ["cat"]
+    assert "bbox" not in outlines.dataset.tensors
+
+
 def test_versions_are_merged_by_ids_and_numbers_need_no_record_of_their_shapes(
     coco: Path, tmp_path: Path
 ) -> None:

@@ -12,6 +12,9 @@ import pytest
 from PIL import Image
 
 import lakebed
+from lakebed import limits
+from lakebed.errors import IngestionError
+from lakebed.importers import folder as folders
 
 
 def brought(path: Path, **options: Any) -> Any:
@@ -53,7 +56,8 @@ def test_scans_of_a_disc_have_no_suffix(tmp_path: Path) -> None:
     assert report.dataset.file.text() == names
     assert report.dataset.scans[0].numpy().ravel()[:3].tolist() == [0, 1, 2]
     assert report.dataset.labels[0].data()["text"] == ["S1"]
-    assert set(told(report)) == {"DICOMDIR", "VERSION", "S1/IM0003"}
+    [(where, reason)] = told(report).items()
+    assert (where, reason.partition(",")[0]) == ("files without a suffix", "3 files of an unknown kind")
 
 
 @pytest.mark.parametrize("odd", [["0.dcm"], ["9.dcm"], ["0.dcm", "1.dcm"]])
@@ -100,7 +104,102 @@ def test_tables_among_images_say_how_they_are_imported(tmp_path: Path) -> None:
     assert found.pop("notes.docx") == "a file of an unknown kind is not imported"
     assert set(found) == set(commands)
     for name, form in commands.items():
-        assert f"lakebed import {form} PATH DEST" in found[name]
+        assert f"by itself: lakebed import {form} {tmp_path}/{name} DEST" in found[name]
+
+
+def test_many_files_that_are_passed_over_are_counted(tmp_path: Path) -> None:
+    """With the command that imports all of them, or the first; of files at several places the folder of all."""
+    Image.new("RGB", (4, 3)).save(tmp_path / "a.jpg")
+    (tmp_path / "t/a b").mkdir(parents=True)
+    (tmp_path / "t/c").mkdir()
+    for name in (
+        "1.xyz",
+        "2.xyz",
+        "t/a b/1.csv",
+        "t/a b/2.tsv",
+        "t/c/1.jsonl",
+        "t/c/2.jsonl",
+        "t/c/3.h5",
+        "4.h5",
+    ):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "t/c/5.csv").write_bytes(b"x")
+    found = told(brought(tmp_path))
+    assert found == {
+        "*.xyz": "2 files of an unknown kind, first 1.xyz, are not imported",
+        "*.csv": f"3 files of rows, first t/a b/1.csv, are not imported here, but together: "
+        f"lakebed import csv {tmp_path}/t DEST",
+        "*.jsonl": f"2 files of rows, first t/c/1.jsonl, are not imported here, but together: "
+        f"lakebed import jsonl {tmp_path}/t/c DEST",
+        "*.h5": f"2 files of rows, first 4.h5, are not imported here, but each by itself: "
+        f"lakebed import hdf5 {tmp_path}/4.h5 DEST",
+    }
+    (tmp_path / "t/c/5.csv").unlink()
+    assert found != (again := told(brought(tmp_path)))
+    assert again["*.csv"].endswith(f"lakebed import csv '{tmp_path}/t/a b' DEST")
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("usual", [3, 4])
+def test_volumes_of_other_axes_are_named(
+    usual: int, late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that are not looked at before they are read, whichever worker reads them."""
+    nibabel = pytest.importorskip("nibabel")
+    if late:
+        monkeypatch.setattr(folders, "_LOOKED_AT", 2)
+    for at in range(6):
+        shape = (3, 4, 5, 2)[: usual if at != 4 else 7 - usual]
+        nibabel.save(nibabel.Nifti1Image(np.zeros(shape, np.int16), np.eye(4)), tmp_path / f"{at}.nii.gz")
+    report = brought(tmp_path, workers=3)
+    assert report.dataset.file.text() == [f"{at}.nii.gz" for at in (0, 1, 2, 3, 5)]
+    assert told(report)["4.nii.gz"].startswith(f"it has {7 - usual} axes, and most nifti files have {usual}")
+
+
+def pages(path: Path, count: int, size: tuple[int, int] = (5, 4), mode: str = "L") -> np.ndarray:
+    """Write a TIFF file of pages, and return their pixels."""
+    shape = (count, *size[::-1]) + ((3,) if mode == "RGB" else ())
+    pixels = np.random.default_rng(count).integers(0, 255, shape, np.uint8)
+    first, *others = [Image.fromarray(page) for page in pixels]
+    first.save(path, save_all=True, append_images=others)
+    return pixels if mode == "RGB" else pixels[..., None]
+
+
+def test_pages_of_tiff_files_are_stacks(tmp_path: Path) -> None:
+    """Beside images of one page; those whose pages are of several sizes are images, as their first page is."""
+    wanted = {"b.tif": pages(tmp_path / "b.tif", 3), "c.tiff": pages(tmp_path / "c.tiff", 2, mode="RGB")}
+    pages(tmp_path / "a.tif", 1)
+    first, other = Image.new("L", (8, 6), 7), Image.new("L", (4, 3))
+    first.save(tmp_path / "d.tif", save_all=True, append_images=[other])
+    report = brought(tmp_path)
+    ds = report.dataset
+    assert ds.file.text() == ["a.tif", "b.tif", "c.tiff", "d.tif"]
+    for row, name in enumerate(ds.file.text()):
+        assert (
+            np.array_equal(ds.stacks[row].numpy(), wanted[name])
+            if name in wanted
+            else not ds.stacks[row].shape[0]
+        )
+        assert (name in wanted) == (ds.images[row].numpy().size == 0)
+    assert "--pages first" in told(report)["stacks"]
+    assert "stacks" not in told(brought(tmp_path, pages="stack"))
+    kept = brought(tmp_path, pages="first").dataset
+    assert "stacks" not in kept.tensors
+    assert kept.images[1].tobytes() == (tmp_path / "b.tif").read_bytes()
+    assert "stacks" not in brought(tmp_path, link=True).dataset.tensors
+
+
+def test_a_damaged_stack_costs_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a.tif", "b.tif"):
+        pages(tmp_path / name, 3, (50, 40))
+    data = bytearray((tmp_path / "b.tif").read_bytes())
+    (tmp_path / "b.tif").write_bytes(data[: len(data) - 1500])
+    report = brought(tmp_path)
+    assert (report.written, report.skipped) == (1, 1)
+    monkeypatch.setattr(limits, "MAX_SAMPLE_BYTES", 3000)
+    monkeypatch.setattr(limits, "FREE_BYTES", 0)
+    with pytest.raises(IngestionError, match="stack of pages"):
+        brought(tmp_path)
 
 
 def test_what_lies_beside_a_yolo_set_is_counted(tmp_path: Path) -> None:
@@ -124,8 +223,8 @@ def test_what_lies_beside_a_yolo_set_is_counted(tmp_path: Path) -> None:
         where: reason.partition(" are")[0].partition(":")[0] for where, reason in told(report).items()
     } == {
         "splits": "images that no split has",
-        "*.pt": "1 files",
-        "*.wav": "3 files",
+        "best.pt": "a file beside the set is not imported",
+        "*.wav": "3 files beside the set, first audio/0.wav,",
     }
     assert "audio/0.wav" in told(report)["*.wav"]
 

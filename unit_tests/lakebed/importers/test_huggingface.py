@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -141,6 +143,29 @@ def test_what_is_wrong_is_told(saved: Path, tmp_path: Path) -> None:
         lakebed.import_from("huggingface", {"a": 1}, tmp_path / "d", overwrite=True, progressbar=False)
     with pytest.raises(ValueError, match="load_dataset"):
         lakebed.ingest_huggingface("squad", tmp_path / "d")
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({}, True),
+        ({"progressbar": False}, False),
+        ({"use_progressbar": False}, False),
+        ({"progressbar": True}, True),
+    ],
+)
+def test_the_bar_is_switched_as_in_the_other_functions(
+    given: dict[str, bool], shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the name that 3.x has here, or that it has everywhere else."""
+    module = import_module("lakebed.importers.ingest_huggingface")
+    asked: list[Any] = []
+    monkeypatch.setattr(module.huggingface, "recognise", lambda source: "a dataset")
+    monkeypatch.setattr(module.huggingface, "plan", lambda source: SimpleNamespace(splits={}))
+    monkeypatch.setattr(module, "ingested", lambda *arguments: asked.append(arguments))
+    lakebed.ingest_huggingface(object(), "mem://", **given)
+    assert asked[0][5] is shown
+    assert asked[0][-1] == {}
 
 
 def test_a_bad_row_costs_itself(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakebed
-from lakebed.errors import IngestionError
+from lakebed.errors import IngestionError, InvalidPathException
 from lakebed.importers.registry import recognised
 from lakebed.importers.source import Source
 
@@ -60,7 +61,7 @@ def test_files_are_known_by_their_first_bytes(kind: str, name: str, tmp_path: Pa
     if importer == "jsonl" and name != "a":
         return  # text may be anything: a suffix counts
     assert recognised(Source.of(path))[0].name == importer
-    for form in ("auto", importer):
+    for form in ("auto", importer, *(["json"] if importer == "jsonl" else [])):
         report = lakebed.import_from(form, path, "mem://", progressbar=False)
         column = report.dataset[next(iter(report.dataset.tensors))]
         assert [json.loads(str(one)) for one in column.to_arrow().to_pylist()] == [1, 2]
@@ -164,3 +165,33 @@ def test_a_file_that_is_no_table_costs_itself(tmp_path: Path) -> None:
     report = lakebed.import_from("auto", tmp_path, "mem://", progressbar=False)
     assert report.dataset.a.numpy(aslist=True) == [1, 2, 4]
     assert [one.where for one in report.problems] == ["b.json"]
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "called"), [(",", "commas"), (";", "semicolons"), ("\t", "tabs"), ("|", "'|'")]
+)
+def test_the_delimiter_that_was_found_is_told(delimiter: str, called: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"a{delimiter}b\n1{delimiter}x\n")
+    found = lakebed.import_from("auto", tmp_path / "a.csv", dry_run=True)
+    assert f", {called} between fields" in str(found)
+    assert "between" not in str(
+        lakebed.import_from("csv", tmp_path / "a.csv", dry_run=True, delimiter=delimiter)
+    )
+
+
+def test_an_unknown_host_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not after all tries of a client; behind a proxy nobody here can tell."""
+
+    def unknown(*_: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    monkeypatch.setattr("urllib.request.getproxies", dict)
+    for form in ("auto", "csv"):
+        with pytest.raises(
+            InvalidPathException,
+            match=r"the host .nowhere.test. of https:..nowhere.test.x.csv.* is not known",
+        ):
+            lakebed.import_from(form, "https://user:secret@nowhere.test/x.csv?key=1", "mem://")
+    monkeypatch.setattr("urllib.request.getproxies", lambda: {"https": "http://proxy"})
+    assert Source.of("https://nowhere.test/x.csv").shown == "https://nowhere.test/x.csv"

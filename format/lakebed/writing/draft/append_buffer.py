@@ -340,7 +340,7 @@ def _check_for(state: TensorState, room: Room, early: EarlyChunks | None) -> Che
     spec = TensorSpec(meta)
     if spec.converts or (spec.pads and spec.ndim != 3) or "downsample" in spec.feeds or spec.image_chunks:
         return None
-    if meta.tiling_threshold is not None:
+    if meta.tiling_threshold is not None or (htype.name == "embedding" and not row_length(meta)):
         return None
     try:
         dtype = np.dtype(meta.dtype)

@@ -56,7 +56,7 @@ def encode_rows(
             check_known(named or (), len(info.get("class_names") or ()), _largest(rows), meta.name)
         else:
             _warn_of_unnamed(rows, named, meta)
-    elif htype.name in ("bbox", "embedding"):
+    elif htype.name == "bbox":
         _warn_of_other_lengths(rows, meta)
     files = not is_plain(meta.sample_compression)
     parts = encode_files(rows, meta) if files else encode_arrays(rows, meta, kinds)
@@ -93,8 +93,9 @@ def row_length(meta: TensorMeta) -> int:
     """Return how many numbers a box, or a vector of an embedding, has; 0 if that is not known, or any number."""
     if meta.htype == "bbox":
         return 4
-    is_one = meta.htype == "embedding" and meta.max_shape[-1:] == meta.min_shape[-1:] != ()
-    return meta.max_shape[-1] if is_one else 0
+    if meta.htype != "embedding" or not meta.max_shape or meta.min_shape[-1] not in (0, meta.max_shape[-1]):
+        return 0
+    return meta.max_shape[-1]
 
 
 def _warn_of_other_lengths(rows: Samples, meta: TensorMeta) -> None:
@@ -103,12 +104,11 @@ def _warn_of_other_lengths(rows: Samples, meta: TensorMeta) -> None:
         if isinstance(rows, np.ndarray) and rows.dtype != object
         else set(map(np.shape, _first(rows)))
     )
-    length = row_length(meta) or max((shape[-1] for shape in shapes if shape), default=0)
+    length = row_length(meta)
     odd = [shape for shape in shapes if shape and shape[-1] not in (0, length)]
     if odd:
-        what, why = ("box", "") if meta.htype == "bbox" else ("vector", ", among which no search is possible")
         warnings.warn(
-            f"a {what} of tensor {meta.name!r} has {length} numbers, and a sample has the shape {odd[0]}{why}",
+            f"a box of tensor {meta.name!r} has {length} numbers, and a sample has the shape {odd[0]}",
             UnusualSampleWarning,
             stacklevel=2,
         )
