@@ -1,8 +1,8 @@
 """A loop over rows, beside Hugging Face datasets: `python -m benchmarks.one_row --peer-python VENV/bin/python`.
 
-100,000 rows of five scalars on disk; `for row in ds: row["age"] > 3`, which reads one column, and `ds[i]["age"] > 3` for
-20,000 rows. What counts is CPU seconds of this process, those of the system included, the best of three; the peer, which
-has `datasets`, runs in an interpreter of its own, and its loop in the same minute. A ratio above 1.5 fails.
+100,000 rows of five scalars on disk; `for row in ds: row["age"] > 3`, which reads one column, and `ds[i]["age"] > 3`
+for 20,000 rows. What counts is CPU seconds of this process, those of the system included, the best of three; the peer,
+which has `datasets`, runs in an interpreter of its own in the same minute. A ratio above 1.5 fails.
 """
 
 from __future__ import annotations

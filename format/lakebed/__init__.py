@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from lakebed.query import QueryPackage
     from lakebed.transforms.function import compose, compute, transform
     from lakebed.transforms.output import Skipped
+    from lakebed.verbs.together import concat
 
     query: QueryPackage
 
@@ -104,6 +105,7 @@ __all__ = [
     "compose",
     "compressions",
     "compute",
+    "concat",
     "config",
     "connect",
     "copy",
@@ -162,6 +164,8 @@ _LATER = {
     "backups": "lakebed.api_copies",
     "compose": "lakebed.transforms.function",
     "compute": "lakebed.transforms.function",
+    "concat": "lakebed.verbs.together",
+    "concatenate_datasets": "lakebed.verbs.together",
     "copy": "lakebed.api_copies",
     "deepcopy": "lakebed.api_copies",
     "explain": "lakebed.api_queries",

@@ -1,5 +1,7 @@
 """Names of the Deep Lake 3.x API that are not here: for each one sentence with the way around.
 
+Those of other libraries are in `lakebed.habits`.
+
 Looked at when a name is missing, and at no other time. docs/coming-from-deep-lake-3.md lists what is here.
 """
 
@@ -135,6 +137,10 @@ NAMES: dict[str, dict[str, str]] = {
 
 
 def explained(kind: str, name: str) -> str | None:
-    """Return the sentence about a name that an object does not have; None for one that 3.x does not have either."""
+    """Return the sentence about a name that an object does not have; None for one that nobody looks for."""
     told = NAMES.get(kind, {}).get(name)
-    return None if told is None else f"{kind}.{name} of Deep Lake 3.x is not here: {told} ({PAGE})"
+    if told is not None:
+        return f"{kind}.{name} of Deep Lake 3.x is not here: {told} ({PAGE})"
+    from lakebed.habits import answered
+
+    return answered(kind, name)

@@ -13,6 +13,7 @@ scripts and emoji are not written without them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _UNSAFE = (
     "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
@@ -44,3 +45,10 @@ def _but_layout(found: re.Match[str]) -> str:
 
 def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table, its columns one below the other."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
+    return ["  ".join(cells).rstrip() for cells in padded]

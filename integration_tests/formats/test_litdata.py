@@ -102,9 +102,9 @@ def test_tokens(tmp_path: Path) -> None:
         writer.merge()
         ds = lakebed.import_from("auto", tmp_path / name, "mem://", progressbar=False, strict=True).dataset
         assert list(ds.tensors) == ["sample"]
-        assert ds.sample.dtype == np.int32
+        assert ds["sample"].dtype == np.int32
         for at in range(COUNT):
-            assert ds.sample[at].numpy().tolist() == list(range(at, at + 4 + at % 3))
+            assert ds["sample"][at].numpy().tolist() == list(range(at, at + 4 + at % 3))
     theirs = litdata.StreamingDataset(str(tmp_path / "bare"), item_loader=TokensLoader(block_size=4))
     first = lakebed.import_from("litdata", tmp_path / "bare", "mem://", progressbar=False).dataset
-    assert theirs[0].tolist() == first.sample[0].numpy().tolist()
+    assert theirs[0].tolist() == first["sample"][0].numpy().tolist()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from lakebed.session.table import Table
     from lakebed.versions.state import Snapshot, TensorState
 
+Columns = tuple[str, ...] | dict[str, str] | None
+
 
 class DatasetBase:
     """A dataset, one of its groups, or a selection of its rows and columns.
@@ -28,7 +30,7 @@ class DatasetBase:
     index
         Which rows are selected; None is all.
     columns
-        Names of the tensors, within the group; None is all.
+        Names of the tensors, within the group; None is all. A dictionary shows tensors by other names: {name: tensor}.
     pad
         Let rows behind the last one of a tensor read as empty samples.
     lasting
@@ -43,7 +45,7 @@ class DatasetBase:
     _handle: Handle
     _group: str
     _index: Index
-    _columns: tuple[str, ...] | None
+    _columns: Columns
     _pad: bool
     _epoch: int | None
     _query_text: str | None = None
@@ -54,7 +56,7 @@ class DatasetBase:
         handle: Handle,
         group: str = "",
         index: Index | None = None,
-        columns: tuple[str, ...] | None = None,
+        columns: Columns = None,
         *,
         pad: bool = False,
         lasting: bool = False,
@@ -109,6 +111,17 @@ class DatasetBase:
         return sorted(self._names_in(schema), key=lambda name: order.get(self._full(name), 0))
 
     def _full(self, name: str) -> str:
+        """Return the full name of a tensor that is shown by a name.
+
+        Raises
+        ------
+        TensorDoesNotExistError
+            If tensors are shown by other names, and none by this one.
+        """
+        if isinstance(self._columns, dict):
+            if name not in self._columns:
+                raise TensorDoesNotExistError.among(name, list(self._columns))
+            name = self._columns[name]
         return f"{self._group}/{name}" if self._group else name
 
     def _table(self, tensors: Iterable[str] | None = None) -> Table:
@@ -132,7 +145,8 @@ class DatasetBase:
 
         schema, names = self._session.structure(), {}
         for name in tensors:
-            full = schema.stored_name(normalize(name, self._group))
+            renamed = isinstance(self._columns, dict)
+            full = self._full(name) if renamed else schema.stored_name(normalize(name, self._group))
             if schema.key_of(full) is None:
                 if full in schema.meta.groups:
                     raise TensorDoesNotExistError(f"{normalize(name)!r} is a group, not a tensor.")

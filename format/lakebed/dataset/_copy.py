@@ -102,7 +102,8 @@ class CopyMethods(DatasetBase):
             )
         refuse_same_place(self._session, dest)
         whole: Any = type(self)(self._handle, self._group)
-        shown: Any = type(self)(self._handle, self._group, self._index, tuple(table.names))
+        columns = self._columns if isinstance(self._columns, dict) else tuple(table.names)
+        shown: Any = type(self)(self._handle, self._group, self._index, columns)
         made: Any = type(self)(make(dest, overwrite=overwrite))
         try:
             with made:
@@ -125,6 +126,8 @@ class CopyMethods(DatasetBase):
         from lakebed.session.table import Table
 
         self._session.store_held_infos()
+        if isinstance(self._columns, dict):
+            return self._table(tensors)
         wanted = tensors if tensors is not None else self._columns
         names = chosen(self._session.schema(), self._group, wanted)
         return Table(self._session, names, self._index)

@@ -42,7 +42,7 @@ class InfoMethods(TensorBase):
         from lakebed.session.held_infos import Live
 
         live = self._session.held_infos.setdefault(self._state.key, Live())
-        return Info(lambda: self._state.info, self._change_info, live)
+        return Info(lambda: self._state.info, self._change_info, live, self.summary)  # type: ignore[attr-defined]
 
     @info.setter
     def info(self, value: Mapping[str, Any]) -> None:

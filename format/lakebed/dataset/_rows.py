@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from lakebed.dataset._base import DatasetBase
 from lakebed.dataset._schema import SchemaMethods
-from lakebed.errors import InvalidOperationError
+from lakebed.errors import InvalidInputError, InvalidOperationError
 
 
 class RowMethods(DatasetBase):
@@ -110,13 +112,13 @@ class RowMethods(DatasetBase):
         names = self._table_of(sample).names
         assign_all(self._session, [(names[name], self._index, value) for name, value in sample.items()])
 
-    def pop(self, index: int | Sequence[int] | slice | None = None) -> None:
+    def pop(self, index: int | Sequence[int] | slice | DatasetBase | None = None) -> None:
         """Remove rows from all tensors that have them: one, several, or (None) the last of the longest tensor.
 
         Parameters
         ----------
         index
-            Row, slice or list of rows; None is the last row.
+            Row, slice or list of rows, or a view of this dataset; None is the last row.
 
         Raises
         ------
@@ -124,10 +126,19 @@ class RowMethods(DatasetBase):
             If no tensor has such a row, or a row number is negative.
         ValueError
             If a row is named twice.
+        InvalidInputError
+            If it is a view of another dataset.
         """
         from lakebed.session.append import pop_rows
 
         self._check_changeable("pop")
+        if isinstance(index, DatasetBase):
+            if index._handle is not self._handle:  # noqa: SLF001 - of this class
+                raise InvalidInputError(
+                    "the rows to remove are a view of another dataset, or of another handle on it"
+                )
+            rows = index._index.padded_rows(self._table().longest)  # noqa: SLF001
+            index = np.unique(np.asarray(rows, np.int64)).tolist()
         pop_rows(self._table(), index)
 
     def rechunk(

@@ -62,6 +62,8 @@ class SchemaMethods(DatasetBase):
 
     def _named(self, name: str, *, as_column: bool = False) -> Tensor | Self:
         """Return the tensor or group of a name; or the tensor that a column of that name became."""
+        if isinstance(self._columns, dict):
+            return self._tensor(self._full(name))
         full = normalize(name, self._group)
         schema = self._session.structure()
         key = schema.key_of(full)

@@ -134,6 +134,7 @@ class QueryMethods(DatasetBase):
         namespace: str | None = None,
         device: str | None = None,
         creds: Creds | None = None,
+        named: Mapping[str, Any] | None = None,
     ) -> Self | Result:
         """Answer a query in the tensor query language, of these rows unless it says FROM.
 
@@ -159,6 +160,8 @@ class QueryMethods(DatasetBase):
             NumPy, or PyTorch where a device is named.
         creds
             Credentials of the buckets that FROM names.
+        named
+            Datasets and results that FROM may name: {name: dataset}.
 
         Returns
         -------
@@ -180,7 +183,7 @@ class QueryMethods(DatasetBase):
             raise InvalidInputError("queries run in this process: leave runtime and return_data out")
         limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
         ways = Ways(exact, space_of(namespace, device))
-        found: Self | Result = answered(query_string, self._queried(creds), parameters, limits, ways)
+        found: Self | Result = answered(query_string, self._queried(creds, named), parameters, limits, ways)
         return found
 
     def _explain(
@@ -455,9 +458,10 @@ class QueryMethods(DatasetBase):
         Parameters
         ----------
         function
-            An expression of the query language, which may be spelt as in 3.x: ``"labels == 'cat' and len(boxes) > 2"``;
-            a condition, ``ds["age"] > 3``; or a function that takes a row, a view of this dataset, and returns whether it is kept. What
-            ``lakebed.compute`` makes of a function is taken, too.
+            An expression of the query language, which may be spelt as in 3.x:
+            ``"labels == 'cat' and len(boxes) > 2"``; a condition, ``ds["age"] > 3``; or a function that takes a row, a
+            view of this dataset, and returns whether it is kept. What ``lakebed.compute`` makes of a function is taken,
+            too.
         num_workers
             Threads that call the function; 0 is this one.
         scheduler
@@ -483,11 +487,12 @@ class QueryMethods(DatasetBase):
         from lakebed.dataset import queries
 
         if isinstance(function, str | Condition):
-            parameters: Sequence[Any] = ()
+            text, parameters = str(function), list[Any]()
             if isinstance(function, Condition):
-                function, parameters = function.asked_of(RowsOf(self._handle, self._index), self._group)
-            found: Self = queries.filtered(function, self._queried(), parameters)
-            found._query_text, found._filter_text = None, function
+                names = {full: name for name, full in self._table().names.items()}
+                text, parameters = function.asked_of(RowsOf(self._handle, self._index), names)
+            found: Self = queries.filtered(text, self._queried(), parameters)
+            found._query_text, found._filter_text = None, str(function)
         else:
             rows = queries.kept_rows(self, function, num_workers, scheduler, progressbar=progressbar)
             found = self[rows]  # type: ignore[index]
@@ -573,7 +578,7 @@ class QueryMethods(DatasetBase):
         found: Self = whole[frames.row_numbers(relation, row_ids, len(whole))]  # type: ignore[index, arg-type]
         return found
 
-    def _queried(self, creds: Creds | None = None) -> Queried:
+    def _queried(self, creds: Creds | None = None, named: Mapping[str, Any] | None = None) -> Queried:
         from lakebed.dataset.queries import Queried
 
-        return Queried(self, type(self), creds)
+        return Queried(self, type(self), creds, named)

@@ -92,7 +92,10 @@ class TensorShowMethods(TensorBase):
         return showing.mime_bundle(self)  # type: ignore[arg-type]
 
     def __dir__(self) -> list[str]:
-        return sorted(name for name in super().__dir__() if not _is_hidden(name, _INSIDE))
+        from lakebed.verbs.values import ColumnVerbs
+
+        names = {*super().__dir__(), *dir(ColumnVerbs)}
+        return sorted(name for name in names if not _is_hidden(name, _INSIDE))
 
     def pil(self) -> Image:
         """Return one image or mask as an image of Pillow: ``ds[0].image.pil()``.

@@ -232,6 +232,11 @@ class ViewMethods(DatasetBase):
                 f"this is the copy of view {view.entry.id!r}: select the rows in the dataset itself, "
                 "ds[view.sample_indices], and save that"
             )
+        if isinstance(self._columns, dict):
+            raise InvalidOperationError(
+                "a saved view shows tensors by the names that they have: ds.rename_tensor changes these, and ds.copy "
+                "stores the rows under the new ones"
+            )
         wanted = tensors if tensors is not None else self._columns
         return Table(self._session, chosen(self._session.schema(), self._group, wanted), self._index)
 

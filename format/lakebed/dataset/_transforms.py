@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from lakebed.dataset._base import DatasetBase
 from lakebed.errors import TensorDoesNotExistError, TensorMismatchError, TransformError
-
-if TYPE_CHECKING:
-    from lakebed.transforms.report import TransformReport
 
 
 class TransformMethods(DatasetBase):
     """Functions over the rows of a dataset, into another one or in place."""
 
     def _map(
-        self, fn: Callable[..., Any], ds_out: DatasetBase | None = None, **options: Any
-    ) -> TransformReport:
+        self,
+        fn: Callable[..., Any],
+        ds_out: DatasetBase | None = None,
+        *,
+        batched: bool = False,
+        num_proc: int | None = None,
+        **options: Any,
+    ) -> Self:
         """Call a function with every row, and store what it returns: ``ds.map``, unless a tensor has that name.
 
         Parameters
@@ -28,12 +31,15 @@ class TransformMethods(DatasetBase):
         ds_out
             The dataset that the rows are appended to; None replaces the rows of this one, of the tensors that the
             function returns. Tensors that it lacks are made; their first values say of which type.
+        batched, num_proc
+            As Hugging Face calls them: ``batch_size=1000``, and ``num_workers``.
         options
-            Those of ``lakebed.transform``: ``batch_size``, ``num_workers``, ``scheduler``, ``checkpoint_interval``, ...
+            Those of ``lakebed.transform``, which returns a report: ``batch_size``, ``num_workers``, ``scheduler``,
+            ``checkpoint_interval``, ...
 
         Returns
         -------
-        What was done: rows, and what was left out.
+        The dataset that was changed: this one, or ``ds_out``.
 
         Raises
         ------
@@ -55,24 +61,31 @@ class TransformMethods(DatasetBase):
         """
         from lakebed.transforms.function import lacking_names, transform
 
+        target: Any = self if ds_out is None else ds_out
         if ds_out is None:
             options.setdefault("skip_ok", True)
+        if batched:
+            options.setdefault("batch_size", 1000)
+        if num_proc is not None:
+            options.setdefault("num_workers", num_proc)
         try:
-            return transform(fn, self, ds_out, **options)
+            transform(fn, self, ds_out, **options)
         except TransformError as error:
             if not isinstance(error.__cause__, TensorDoesNotExistError | TensorMismatchError):
                 raise
-            target: Any = self if ds_out is None else ds_out
             lacking = lacking_names(fn, self, target._table().names, options.get("batch_size"))  # noqa: SLF001
             if not lacking:
                 raise
+        else:
+            return target  # type: ignore[no-any-return]
         made = []
         try:
             for name in lacking:
                 target.create_tensor(name)
                 made.append(name)
-            return transform(fn, self, ds_out, **options)
+            transform(fn, self, ds_out, **options)
         except BaseException:
             for name in made:
                 target.delete_tensor(name, large_ok=True)
             raise
+        return target  # type: ignore[no-any-return]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from lakebed.dataset._base import Columns
 from lakebed.dataset._columns import ColumnMethods
 from lakebed.dataset._compat import CompatMethods
 from lakebed.dataset._copy import CopyMethods
@@ -118,7 +119,7 @@ class Dataset(
         if self._group:
             raise GroupInfoNotSupportedError("Groups have no info. Use the dataset's or a tensor's.")
         live = self._session.held_infos.setdefault(DATASET, Live())
-        return Info(lambda: self._session.schema().info, self._change_info, live)
+        return Info(lambda: self._session.schema().info, self._change_info, live, self.summary)
 
     @info.setter
     def info(self, value: Mapping[str, Any]) -> None:
@@ -153,7 +154,12 @@ class Dataset(
             return self.filter(item)
         _ = self._session  # what is selected of an outdated view is of what that was made of
         if isinstance(item, list | tuple) and item and (names := _names_of(item)) is not None:
-            columns = tuple(self._expanded(names))
+            shown = self._columns
+            columns: Columns = (
+                {name: shown[name] for name in self._table_of(names).names}
+                if isinstance(shown, dict)
+                else tuple(self._expanded(names))
+            )
             return type(self)(self._handle, self._group, self._index, columns, pad=self._pad)
         if isinstance(item, float | bytes | dict | set) or item is None:
             raise InvalidKeyTypeError(f"Item {item!r} of type {type(item).__name__!r} is not a valid key.")
@@ -173,6 +179,13 @@ class Dataset(
             else:
                 yield from (f"{plain}/{inner}" for inner in found.tensors)
 
+    def _renamed(self, columns: dict[str, str]) -> Self:
+        """Return a view that shows columns by other names: {new name: name}."""
+        full = {name: self._full(shown) for name, shown in columns.items()}
+        inside = len(self._group) + 1 if self._group else 0
+        columns = {name: stored[inside:] for name, stored in full.items()}
+        return type(self)(self._handle, self._group, self._index, columns, pad=self._pad)
+
     def _check_row(self, row: int) -> None:
         if self._index.is_trivial and self._columns is None and not self._pad and self._has_row(row):
             return
@@ -190,12 +203,14 @@ class Dataset(
                 return self.get_tags()
             if name in _YIELDING:
                 return getattr(self, _YIELDING[name])
-            from lakebed.verbs.dataset import DatasetVerbs, verb
+            if not name.startswith("_"):
+                from lakebed.verbs.dataset import DatasetVerbs
+                from lakebed.verbs.rows import verb
 
-            if self._index.is_single and (of_dict := of_row(self, name)) is not None:
-                return of_dict
-            if (found := verb(self, DatasetVerbs, name)) is not None:
-                return found
+                if self._index.is_single and (of_dict := of_row(self, name)) is not None:
+                    return of_dict
+                if (found := verb(self, DatasetVerbs, name)) is not None:
+                    return found
             from lakebed.absent import explained
 
             if (told := explained("Dataset", name)) is not None:
@@ -214,6 +229,8 @@ class Dataset(
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
+        if isinstance(self._columns, dict):
+            return name in self._columns
         schema = self._session.schema()
         return schema.stored_name(normalize(name, self._group)) in schema.names()
 
@@ -233,22 +250,48 @@ class Dataset(
 
     # -- writing -----------------------------------------------------------------------------------------------
 
-    def __setitem__(self, item: str, value: Any) -> None:
-        """Replace the selected samples of a tensor; see ``Tensor.__setitem__``.
+    def __setitem__(self, item: Any, value: Any) -> None:
+        """Replace the samples of a tensor, or make it; or replace rows.
+
+        Parameters
+        ----------
+        item
+            Name of a tensor; or a row, some rows, or a condition on them.
+        value
+            Samples, one for all rows, or a function of each row; see ``Tensor.__setitem__`` and ``add_column``. For
+            rows {tensor: value}.
 
         Raises
         ------
         TypeError
-            If the item is no name of a tensor.
+            If a group has the name, or rows are no dictionary.
         """
+        from lakebed.verbs.dataset import DatasetVerbs
+
         if not isinstance(item, str):
-            raise TypeError("Datasets do not support item assignment")
+            self[item].update(value)
+            return
+        if callable(value) or not self._has_column(item):
+            DatasetVerbs.add_column(self, item, value)
+            return
         tensor = self._named(item, as_column=True)
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 f"Tensor groups do not support item assignment: {item!r} is one, assign to its tensors"
             )
         tensor.assign(value)
+
+    def _has_column(self, name: str) -> bool:
+        return self._has(name) or name in self
+
+    def __delitem__(self, item: Any) -> None:
+        """Remove a tensor or group, by its name; or rows."""
+        if not isinstance(item, str):
+            self.pop(self[[item] if isinstance(item, int) else item])
+        elif isinstance(self._named(item, as_column=True), Tensor):
+            self.delete_tensor(self._table_of([item]).names[item])
+        else:
+            self.delete_group(item)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Replace the selected samples of the tensor of that name; without one, set an attribute.
@@ -272,6 +315,12 @@ class Dataset(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._session.release()
+
+    def __add__(self, other: Any) -> Any:
+        """Put the rows of another dataset or result behind these; see ``lakebed.concat``."""
+        from lakebed.verbs.together import concat
+
+        return concat([self, other]) if hasattr(other, "tensors") else NotImplemented
 
     # -- showing -----------------------------------------------------------------------------------------------
 
@@ -350,7 +399,7 @@ def _reopened(
     place: tuple[Address, str],
     group: str,
     index: Index,
-    columns: tuple[str, ...] | None,
+    columns: Columns,
     pad: bool,
 ) -> Dataset:
     address, path = place

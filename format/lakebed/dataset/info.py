@@ -28,6 +28,8 @@ class Info(MutableMapping[str, Any]):
         Stores what an edit makes of it.
     live
         What callers hold of it; shared by all views of one info.
+    summary
+        Prints what the info is of: ``ds.info()``, as pandas calls it.
 
     Examples
     --------
@@ -37,11 +39,20 @@ class Info(MutableMapping[str, Any]):
     """
 
     def __init__(
-        self, read: Callable[[], Mapping[str, Any]], change: Callable[[Edit], None], live: Live
+        self,
+        read: Callable[[], Mapping[str, Any]],
+        change: Callable[[Edit], None],
+        live: Live,
+        summary: Callable[[], None],
     ) -> None:
         object.__setattr__(self, "_read", read)
         object.__setattr__(self, "_change", change)
         object.__setattr__(self, "_held", live)
+        object.__setattr__(self, "_summary", summary)
+
+    def __call__(self) -> None:
+        """Print htypes, shapes and dtypes, as ``summary`` does."""
+        self._summary()
 
     @property
     def _live(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.dataset._base import Columns
 from lakebed.dataset.open import open_at
 from lakebed.errors import InvalidInputError
 from lakebed.progress import rows_bar
@@ -21,6 +22,7 @@ from lakebed.query.sources import Sources
 from lakebed.session import places
 from lakebed.storage.credentials import Creds, kept
 from lakebed.storage.url import parse
+from lakebed.verbs.condition import quoted
 from lakebed.writing.names import any_name
 
 if TYPE_CHECKING:
@@ -35,33 +37,40 @@ class Queried:
     Parameters
     ----------
     dataset
-        What a query without FROM asks; None if it needs one.
+        What a query without FROM asks, a dataset or a result; None if it needs one.
     made
         Makes a dataset of a handle.
     creds
         Credentials of the datasets that FROM names in buckets.
+    named
+        Datasets and results that FROM may name as they are called here.
     """
 
-    def __init__(self, dataset: Any, made: Callable[..., Any], creds: Creds | None = None) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        made: Callable[..., Any],
+        creds: Creds | None = None,
+        named: Mapping[str, Any] | None = None,
+    ) -> None:
         self.creds = kept(creds)
         self.dataset = dataset
         self.made = made
-        self.opened: list[Any] = [] if dataset is None else [dataset]
+        self.opened: list[Any] = []
         self.whole: Table | None = None
-        self._named: dict[str, Any] = {}
+        self._named: dict[str, Any] = dict(named or {})
+        for one in (*(() if dataset is None else (dataset,)), *self._named.values()):
+            self.opened += one.queried.opened if isinstance(one, Result) else [one]
 
-    def table(self) -> Table | None:
+    def table(self) -> Table | Relation | None:
         """Return the rows that are asked without FROM."""
-        if self.dataset is not None:
-            if self.dataset.index.inside:
-                raise InvalidInputError(
-                    "a query asks whole samples, and this view shows a part of each: query the rows, "
-                    "ds[rows].query(...), and say the part in the query (SELECT image[0:2]) or of its result"
-                )
-            self.whole = self.dataset._table()  # noqa: SLF001
-        return self.whole
+        if self.dataset is None:
+            return None
+        asked = _asked(self.dataset)
+        self.whole = None if isinstance(asked, Relation) else asked
+        return asked
 
-    def open(self, path: str, version: str | None) -> Table:
+    def open(self, path: str, version: str | None) -> Table | Relation:
         """Open another dataset, to read it."""
         address = path if version is None else f"{path}@{version}"
         made = self._named.get(address)
@@ -70,7 +79,7 @@ class Queried:
                 open_at(parse(address, existing=True, creds=self.creds), read_only=True)
             )
             self.opened.append(made)
-        return made._table()  # type: ignore[no-any-return]  # noqa: SLF001
+        return _asked(made)
 
     def differing(self, table: Table, first: str, second: str) -> tuple[Table, NDArray[np.int64]]:
         """Return the table of a second version, and the rows that a first one lacks or has otherwise."""
@@ -86,6 +95,37 @@ class Queried:
     def owner(self, table: Table) -> Any:
         """Return the dataset that a table is of."""
         return next(ds for ds in self.opened if ds._session is table.session)  # noqa: SLF001
+
+    def again(
+        self,
+        result: Result,
+        text: str,
+        parameters: Sequence[Any] | Mapping[str, Any],
+        named: Mapping[str, Any],
+    ) -> Any:
+        """Answer a query of the rows of a result."""
+        return answered(text, Queried(result, self.made, self.creds, named), parameters, Limits())
+
+    def stored(self, result: Result, dest: Any, *, overwrite: bool) -> Any:
+        """Store a result as a dataset and commit it."""
+        return stored(result, dest, self, overwrite=overwrite)
+
+
+def _asked(one: Any) -> Table | Relation:
+    """Return the rows of a dataset or of a result."""
+    if isinstance(one, Result):
+        keys = {name for name, info in one.relation.infos.items() if info.is_key}
+        if not keys:
+            return one.relation
+        columns = (f"{quoted(name)}{'[0]' * (name in keys)} AS {quoted(name)}" for name in one.names)
+        return run.run(f"SELECT {', '.join(columns)}", Sources.of(one.relation))
+    if one.index.inside:
+        raise InvalidInputError(
+            "a query asks whole samples, and this view shows a part of each: query the rows, ds[rows].query(...), and "
+            "say the part in the query (SELECT image[0:2]) or of its result"
+        )
+    table: Table = one._table()  # noqa: SLF001
+    return table
 
 
 def answered(
@@ -109,17 +149,15 @@ def facade(relation: Relation, text: str, queried: Queried) -> Any:
     if isinstance(relation, Stored):
         owner = queried.owner(relation.table)
         table = relation.as_table()
-        columns: tuple[str, ...] | None = owner._columns  # noqa: SLF001
+        columns: Columns = owner._columns  # noqa: SLF001
         if relation.table is not queried.whole and tuple(table.names) != tuple(owner._names()):  # noqa: SLF001
-            columns = tuple(table.names)
+            shown = columns if isinstance(columns, dict) else None
+            columns = tuple(table.names) if shown is None else {name: shown[name] for name in table.names}
         view = type(owner)(owner._handle, owner._group, table.index, columns)  # noqa: SLF001
         view._query_text = text  # noqa: SLF001
         return view
 
-    def materialize(result: Result, dest: Any, overwrite: bool) -> Any:
-        return stored(result, dest, queried, overwrite=overwrite)
-
-    return Result(relation, text, materialize)
+    return Result(relation, text, queried)
 
 
 def kept_rows(
@@ -222,7 +260,7 @@ def _store_column(made: Any, relation: Relation, name: str, result: Result) -> N
     column = result.column(name)
     tensor: Any = None
     for start in range(0, len(result), _BATCH):
-        values = column[start : start + _BATCH].values()
+        values = column[start : start + _BATCH].once()
         if tensor is None:
             with any_name():
                 tensor = made.create_tensor(name, **_settings(info, values))

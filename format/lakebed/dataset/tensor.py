@@ -21,10 +21,14 @@ from lakebed.session.handle import Handle
 from lakebed.session.stored_samples import StoredSamples
 from lakebed.verbs.condition import VALUES, WORDS, Condition, Name, RowsOf, Value
 from lakebed.verbs.one import OneValue
-from lakebed.verbs.values import ColumnVerbs
 
 if TYPE_CHECKING:
     from lakebed.session.pickling import Address
+    from lakebed.verbs.values import ColumnVerbs
+else:
+
+    class ColumnVerbs:
+        """Looked up once they are asked for."""
 
 
 class Tensor(
@@ -73,7 +77,14 @@ class Tensor(
     if not TYPE_CHECKING:  # or every name would pass for one that is there
 
         def __getattr__(self, name: str) -> Any:
-            """Say what to do in place of a name that only 3.x has."""
+            """Return a verb; or say what to do in place of a name that only others have."""
+            if name.startswith("_"):
+                raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+            from lakebed.verbs.rows import verb
+            from lakebed.verbs.values import ColumnVerbs
+
+            if (found := verb(self, ColumnVerbs, name)) is not None:
+                return found
             from lakebed.absent import explained
 
             if (told := explained("Tensor", name)) is not None:
@@ -112,36 +123,36 @@ class Tensor(
 
     def _compared(self, method: str, other: object) -> Any:
         """Return the condition that a comparison with a value, or by ``<`` with another column, makes."""
-        is_column = isinstance(other, Tensor)
-        if not is_column and not isinstance(other, VALUES):
+        if not isinstance(other, (Tensor, *VALUES)):
             if isinstance(other, list | np.ndarray):
                 raise self._incomparable(other)
             return method == "__ne__" if method in ("__eq__", "__ne__") else NotImplemented
-        if is_column and other._source() != self._source():  # type: ignore[attr-defined]
-            raise self._incomparable(other)
-        return self._condition(f" {WORDS[method]} ", Name(other._name) if is_column else Value(other))  # type: ignore[attr-defined]
+        given = other._condition() if isinstance(other, Tensor) else Value(other)  # noqa: SLF001 - of this class
+        return self._condition(f" {WORDS[method]} ", given)
 
-    def _condition(self, *parts: str | Name | Value) -> Condition:
+    def _condition(self, *parts: str | Value | Condition) -> Condition:
         """Return the condition that begins with this column."""
         if self._index.inside:
             raise self._incomparable(...)
-        return Condition((Name(self._name), *parts), self._source(), self._holds)
-
-    def _source(self) -> RowsOf:
-        return RowsOf(self._handle, self._index)
+        return Condition((Name(self._name),), RowsOf(self._handle, self._index), self._holds).followed_by(
+            *parts
+        )
 
     def _holds(self, text: str, parameters: Sequence[Any]) -> NDArray[np.bool_]:
         """Return whether an expression is true, for each row: bool, shape (rows,)."""
-        from lakebed.query.run import weights
+        from lakebed.query.run import filtered
         from lakebed.query.sources import Sources
         from lakebed.session.table import Table
 
-        whole = Table(self._session, {name: name for name in self._session.structure().names()}, self._index)
-        return weights(f"IF({text}, 1, 0)", Sources.of(whole), parameters=parameters) > 0
+        table = Table(self._session, {name: name for name in self._session.structure().names()}, self._index)
+        found = filtered(text, Sources.of(table), parameters=parameters).base_rows()
+        rows = table.rows()
+        numbers = np.arange(rows.start, rows.stop, rows.step) if isinstance(rows, range) else rows
+        return np.isin(numbers, [] if found is None else found)  # of rows that come twice both or none
 
     def _chosen(self, condition: Condition) -> NDArray[np.bool_]:
         """Return which of the rows a condition chooses."""
-        return self._holds(*condition.asked_of(self._source()))
+        return self._holds(*condition.asked_of(RowsOf(self._handle, self._index)))
 
     def _incomparable(self, other: object) -> TypeError:
         name, value = self._name, repr(other)
@@ -384,16 +395,6 @@ class TensorSample(OneValue, Tensor):
         if isinstance(item, str) and isinstance(value := self._value(), dict):
             return value[item]
         return super().__getitem__(item)
-
-    def tolist(self) -> Any:
-        """Return the values as Python has them."""
-        return np.asarray(self.numpy()).tolist() if self._index.inside else super().tolist()
-
-    def _reduced(self, name: str, axis: Any, given: dict[str, Any]) -> Any:
-        if not isinstance(self._known(), np.ndarray | np.generic | int | float) or self._words():
-            return super()._reduced(name, axis, given)
-        found = getattr(np, name)(self.numpy(), axis=axis, **given)
-        return found.item() if isinstance(found, np.generic) else found
 
 
 def selected(handle: Handle, name: str, index: Index, *, pad: bool = False, key: str | None = None) -> Tensor:

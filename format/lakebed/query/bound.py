@@ -31,6 +31,8 @@ class Info:
         Of dates and times: the Arrow type that the integers stand for.
     is_group
         Whether a value is all samples of a group.
+    is_key
+        Whether these are equal, since the rows were grouped by them.
     cost
         How dear a row is to read, in no unit.
     """
@@ -43,13 +45,14 @@ class Info:
     coords: str = "LTWH"
     logical: str = ""
     is_group: bool = False
+    is_key: bool = False
     cost: float = 1.0
 
-    def grouped(self) -> Info:
+    def grouped(self, *, is_key: bool = False) -> Info:
         """Return what is known of a column whose values are groups of these."""
         rank = None if self.rank is None else self.rank + 1
         kind = self.kind if self.kind == "array" else "json"
-        return replace(self, kind=kind, rank=rank, is_group=True, cost=self.cost * 4)
+        return replace(self, kind=kind, rank=rank, is_group=True, is_key=is_key, cost=self.cost * 4)
 
 
 COUNT_ALL = ""
@@ -78,7 +81,7 @@ def merged(infos: Sequence[Info]) -> Info:
 
     return Info(
         same("kind", "any"), same("dtype", None), same("rank", None), same("class_names", None), same("htype", ""),
-        same("coords", "LTWH"), same("logical", ""), same("is_group", False),
+        same("coords", "LTWH"), same("logical", ""), same("is_group", False), same("is_key", False),
         max(info.cost for info in known),
     )  # fmt: skip
 

@@ -260,8 +260,15 @@ class Execution:
                     raise query_error(self.work.text, given.at, error.kind, error.message) from error
             made = Grouped(relation, *groups(joined(numbers)))
             self.work.watch.hold(made.members.nbytes)
+        named = {key.name for key in keys if isinstance(key, Input)}
         entries = (
-            Entry(entry.table, entry.column, entry.name, entry.info.grouped(), entry.is_behind)
+            Entry(
+                entry.table,
+                entry.column,
+                entry.name,
+                entry.info.grouped(is_key=entry.name in named),
+                entry.is_behind,
+            )
             for entry in source.names.entries
         )
         names = Names(entries, source.names.stored)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -15,24 +15,63 @@ from lakebed.errors import (
     TensorDoesNotExistError,
 )
 from lakebed.errors.root import instead
-from lakebed.printable import printable
+from lakebed.printable import aligned, printable
 from lakebed.query.columns import Column, Numbers, Objects, rows
 from lakebed.query.relation import Relation
 from lakebed.query.result_column import ResultColumn, picked, read_rows
+from lakebed.verbs.condition import Condition, quoted
+from lakebed.verbs.rows import RowVerbs, verb
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    from PIL.Image import Image
 
 _SHOWN = 10
 _WIDEST = 40
 _MOST_VALUES = 1000
 
-Materialize = Callable[["Result", Any, bool], Any]
+
+class Queried(Protocol):
+    """What a result was asked of, and is asked again by."""
+
+    opened: list[Any]
+
+    def again(
+        self,
+        result: Result,
+        text: str,
+        parameters: Sequence[Any] | Mapping[str, Any],
+        named: Mapping[str, Any],
+    ) -> Any:
+        """Answer a query of its rows."""
+
+    def stored(self, result: Result, dest: Any, *, overwrite: bool) -> Any:
+        """Store it as a dataset."""
 
 
-class Result:
+class ResultVerbs(RowVerbs):
+    """Verbs of a result, which a column of their name hides."""
+
+    if TYPE_CHECKING:
+        queried: Queried
+        sample_indices: list[int]
+
+    def plot(self, image: str | None = None, tensors: Sequence[str] | None = None, **options: int) -> Image:
+        """Draw the rows of the dataset that these come from; see ``lakebed.show``.
+
+        Raises
+        ------
+        InvalidInputError
+            If they come from several datasets, or are groups.
+        """
+        rows = self.sample_indices
+        found: Image = self.queried.opened[0].no_view_dataset[rows]._plot(image, tensors, **options)  # noqa: SLF001
+        return found
+
+
+class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
     """Rows and computed columns of a query.
 
     ``result[i]`` is a row, ``result[a:b]`` and ``result[[...]]`` some of them, ``result["name"]`` and ``result.name`` a
@@ -44,16 +83,14 @@ class Result:
         The query.
     single
         The one row that is meant; None for all.
-    materialize
-        Stores it as a dataset.
+    queried
+        What it was asked of.
     """
 
-    def __init__(
-        self, relation: Relation, text: str, materialize: Materialize, single: int | None = None
-    ) -> None:
+    def __init__(self, relation: Relation, text: str, queried: Queried, single: int | None = None) -> None:
         self.relation = relation
         self.query_text = text
-        self._materialize = materialize
+        self.queried = queried
         self._single = single
 
     # -- which rows and columns --------------------------------------------------------------------------------------
@@ -116,10 +153,17 @@ class Result:
             raise TensorDoesNotExistError(f"Column {name!r} does not exist{instead(name, self.names)}")
         return ResultColumn(self.relation, name, self._single)
 
-    def __getattr__(self, name: str) -> ResultColumn:
-        if name.startswith("_") or name not in self.__dict__["relation"].infos:
-            raise AttributeError(f"the result of the query has no column {name!r}")
-        return self.column(name)
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            if name in self.__dict__["relation"].infos:
+                return self.column(name)
+            if (found := verb(self, ResultVerbs, name)) is not None:
+                return found
+            from lakebed.absent import explained
+
+            if (told := explained("Result", name)) is not None:
+                raise AttributeError(told)
+        raise AttributeError(f"the result of the query has no column {name!r}{instead(name, self.names)}")
 
     def __contains__(self, name: object) -> bool:
         return name in self.relation.infos
@@ -136,16 +180,68 @@ class Result:
         """
         if isinstance(item, str):
             return self.column(item)
+        if isinstance(item, Condition):
+            return self.filter(item)
+        if isinstance(item, list) and item and all(isinstance(name, str) for name in item):
+            return self.query("SELECT " + ", ".join(map(quoted, item)))
         if self._single is not None:
             raise InvalidKeyTypeError("this is one row: say which column by its name")
         chosen = picked(item, len(self))
         if isinstance(chosen, int):
-            return Result(self.relation, self.query_text, self._materialize, chosen)
-        return Result(self.relation.select(chosen), self.query_text, self._materialize)
+            return Result(self.relation, self.query_text, self.queried, chosen)
+        return Result(self.relation.select(chosen), self.query_text, self.queried)
+
+    def __add__(self, other: Any) -> Any:
+        """Put the rows of another result or dataset behind these; see ``lakebed.concat``."""
+        from lakebed.verbs.together import concat
+
+        return concat([self, other]) if hasattr(other, "tensors") else NotImplemented
 
     def __iter__(self) -> Iterator[Result]:
         for i in range(len(self)):
             yield self[i]
+
+    # -- asking again ------------------------------------------------------------------------------------------------
+
+    def query(
+        self,
+        query_string: str,
+        *,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        named: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Answer a query of these rows.
+
+        Parameters
+        ----------
+        query_string
+            The query.
+        parameters
+            Values for the ``?`` in it, or for each ``$name``.
+        named
+            Datasets and results that FROM may name: {name: dataset}.
+
+        Returns
+        -------
+        A result.
+
+        Raises
+        ------
+        QueryError
+            If it does not fit the data.
+        """
+        return self.queried.again(self, query_string, parameters, named or {})
+
+    def filter(self, condition: str | Condition) -> Any:
+        """Choose rows by an expression or a condition, ``result["n"] > 3``."""
+        text, parameters = (
+            (condition, ()) if isinstance(condition, str) else condition.asked_of(self.relation)
+        )
+        return self.query(f"SELECT * WHERE {text}", parameters=parameters)
+
+    def __getitems__(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        """Return some rows, as ``torch.utils.data.DataLoader(result)`` asks for them."""
+        return list(self[list(rows)].rows())
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -287,12 +383,11 @@ class Result:
         DatasetHandlerError
             If there is a dataset and ``overwrite`` is false.
         """
-        return self._materialize(self, dest, overwrite)
+        return self.queried.stored(self, dest, overwrite=overwrite)
 
     def __repr__(self) -> str:
-        columns = ", ".join(self.names)
-        lines = [f"Result({len(self)} rows, columns: {columns})", *map("  ".join, self._first())]
-        return printable("\n".join(lines), lines=True)
+        head = f"Result({len(self)} rows, columns: {', '.join(self.names)})"
+        return printable("\n".join([head, *aligned(self._first())]), lines=True)
 
     def _repr_html_(self) -> str:
         """Return the first rows as a table, for notebooks."""
@@ -305,7 +400,7 @@ class Result:
     def _first(self) -> list[list[str]]:
         """Return names and values of the first rows as short texts; of a row that cannot be computed, why."""
         start = self._single or 0
-        lines = [self.names]
+        lines = [list(self.names)]
         for place in range(start, start + min(_SHOWN, len(self))):
             try:
                 found = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,17 @@ from lakebed.errors import (
     InvalidKeyTypeError,
     QueryError,
 )
-from lakebed.query.columns import Column, Numbers, Ragged, Texts, concatenated, rows
+from lakebed.query.bound import Info
+from lakebed.query.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, rows
 from lakebed.query.relation import Relation
+from lakebed.verbs.condition import VALUES, WORDS, Condition, Name, Value
+from lakebed.verbs.values import ColumnVerbs
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class ResultColumn:
+class ResultColumn(ColumnVerbs):
     """One column of a result, or one value of it."""
 
     def __init__(self, relation: Relation, name: str, single: int | None = None) -> None:
@@ -33,6 +36,11 @@ class ResultColumn:
 
     def __len__(self) -> int:
         return 1 if self._single is not None else len(self.relation)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether this is the value of one row."""
+        return self._single is not None
 
     @property
     def key(self) -> str:
@@ -75,6 +83,43 @@ class ResultColumn:
         for i in range(len(self)):
             yield self[i]
 
+    def _compared(self, method: str, other: object) -> Any:
+        if self._single is not None:
+            return getattr(self.numpy(), method)(other)
+        if not isinstance(other, (ResultColumn, *VALUES)):
+            return NotImplemented
+        given = other._condition() if isinstance(other, ResultColumn) else Value(other)  # noqa: SLF001
+        return self._condition(f" {WORDS[method]} ", given)
+
+    def __eq__(self, other: object) -> Any:
+        return self._compared("__eq__", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compared("__ne__", other)
+
+    def __lt__(self, other: object) -> Any:
+        return self._compared("__lt__", other)
+
+    def __le__(self, other: object) -> Any:
+        return self._compared("__le__", other)
+
+    def __gt__(self, other: object) -> Any:
+        return self._compared("__gt__", other)
+
+    def __ge__(self, other: object) -> Any:
+        return self._compared("__ge__", other)
+
+    __hash__ = object.__hash__
+
+    def _condition(self, *parts: str | Value | Condition) -> Condition:
+        return Condition((Name(self.name),), self.relation, self._holds).followed_by(*parts)
+
+    def _holds(self, text: str, parameters: Sequence[Any]) -> NDArray[np.bool_]:
+        from lakebed.query.run import weights
+        from lakebed.query.sources import Sources
+
+        return weights(f"IF({text}, 1, 0)", Sources.of(self.relation), parameters=parameters) > 0
+
     def read(self) -> Column:
         """Compute all rows."""
         if self._single is not None:
@@ -85,6 +130,10 @@ class ResultColumn:
     def values(self) -> list[Any]:
         """Return the values of all rows, None where one is missing."""
         return rows(self.read())
+
+    def once(self) -> list[Any]:
+        """Return the values of all rows; the key of a group once, and not for each of its rows."""
+        return rows(_once(self.read(), self.info))
 
     def value(self) -> Any:
         """Return the value of the one row that is selected, None if it is missing."""
@@ -134,11 +183,6 @@ class ResultColumn:
         """Return JSON values: of one row, or a list of them."""
         return self._plain(object, {})
 
-    def tolist(self) -> Any:
-        """Return values as lists and numbers of Python; None where one is missing."""
-        found = [value.tolist() if isinstance(value, np.ndarray) else value for value in self.values()]
-        return found[0] if self._single is not None else found
-
     def data(self) -> Mapping[str, Any]:
         """Return ``{"value": ...}``, for one row or all; of labels also ``text``, their names."""
         found = self.values() if self._single is None else self.value()
@@ -158,7 +202,7 @@ class ResultColumn:
         most
             Of arrays with more values than this, dtype and shape.
         """
-        column = read_rows(self.relation, self.name, window)
+        column = _once(read_rows(self.relation, self.name, window), self.info)
         found = [_listed(value, most) for value in rows(column)]
         if isinstance(column, Numbers) and column.values.shape[1:] == (1,):
             found = [None if value is None else value[0] for value in found]
@@ -173,19 +217,29 @@ class ResultColumn:
             )
         return found[0] if self._single is not None else found
 
-    def to_arrow(self) -> pa.Array:
-        """Read as a column of Arrow: arrays are nested lists, JSON values are text, dates and times are such."""
+    def to_arrow(self, *, labels: Literal["names", "numbers"] = "names") -> pa.Array:
+        """Read as a column of Arrow: arrays are nested lists, JSON values are text, dates and times are such.
+
+        Parameters
+        ----------
+        labels
+            ``names``: class labels are dictionary columns, with their names; ``numbers`` as they are stored.
+
+        Returns
+        -------
+        An array whose nulls are missing values.
+        """
         import pyarrow as pa
 
         from lakebed.reading.arrow import logical_type
         from lakebed.reading.shown import Names
 
-        column = self.read()
+        column = _once(self.read(), self.info)
         if isinstance(column, Texts):
             return column.array
         if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
             numbers = pa.array(column.values.reshape(-1), mask=column.missing)
-            if self.info.class_names is not None:
+            if self.info.class_names is not None and labels == "names":
                 return Names.of(self.info.class_names).named(numbers)
             logical = logical_type(self.info.logical)
             if logical is None or not pa.types.is_signed_integer(numbers.type):
@@ -249,6 +303,21 @@ def read_rows(relation: Relation, name: str, window: range) -> Column:
         raise QueryError(
             f"column {name!r}, row {place} of the result: {error.message}", kind=error.kind, row=place
         ) from error
+
+
+def _once(column: Column, info: Info) -> Column:
+    """Return the keys of groups once, where a column of the language holds one for each row of a group."""
+    if not info.is_key:
+        return column
+    firsts = [
+        group[0] if len(group) and np.size(group[0]) else None for group in rows(column)
+    ]  # empty is missing
+    known = [key for key in firsts if key is not None]
+    if known and all(isinstance(key, np.ndarray | np.generic) and np.size(key) == 1 for key in known):
+        filled = np.stack([np.reshape(known[0] if key is None else key, (1,)) for key in firsts])
+        missing = np.array([key is None for key in firsts])
+        return Numbers(filled, missing if missing.any() else None)
+    return Objects(firsts)
 
 
 def _listed(value: Any, most: int | None) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,17 +44,14 @@ class Sources:
     differing: Differing
 
     @classmethod
-    def of(cls, implicit: Table | Relation, named: Mapping[str, Table | Relation] | None = None) -> Sources:
-        """Return what asks rows that are open, and others beside them by the names that they are given."""
-        given = named or {}
+    def of(cls, implicit: Table | Relation) -> Sources:
+        """Return what asks some rows, and no others."""
 
-        def opened(path: str, version: str | None) -> Table | Relation:
-            if path not in given:
-                raise InvalidInputError(f"no rows of the name {path!r} were given")
-            return given[path]
+        def opened(path: str, version: str | None) -> Table:
+            raise InvalidInputError(f"conditions ask the rows that are compared, and not {path!r}, {version}")
 
-        def differing(table: Table, first: str, second: str) -> tuple[Table, Rows]:
-            raise InvalidInputError("DIFF is asked of a dataset, ds.query")
+        def differing(_: Table, first: str, second: str) -> tuple[Table, Rows]:
+            raise InvalidInputError(f"conditions ask no versions, {first!r} and {second!r}")
 
         return cls(implicit, opened, differing)
 

@@ -129,7 +129,7 @@ def _nothing(_: DraftRows) -> None:
 
 
 def _several(value: Any, count: int) -> Any:
-    """Return a value as that many samples.
+    """Return a value as that many samples: those that it has, or a single value for each.
 
     Raises
     ------
@@ -142,8 +142,8 @@ def _several(value: Any, count: int) -> Any:
     found = len(value) if has_length else 1
     if has_length and found == count and not (isinstance(value, StoredSamples) and value.is_single):
         return value
-    if count == 1:
-        return [value.numpy() if isinstance(value, StoredSamples) else value]
+    if count == 1 or not has_length:
+        return [value.numpy() if isinstance(value, StoredSamples) else value] * count
     raise ValueError(
         f"Index length ({count}) and length of samples ({found}) must be equal for updating a tensor."
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Callable, Sequence
-from decimal import Decimal
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,7 +16,7 @@ from lakebed.reading.index import Index
 WORDS = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 """Methods of comparison -> their words in the query language."""
 
-VALUES = (bool, int, float, str, bytes, np.generic, datetime.date, datetime.timedelta, Decimal)
+VALUES = (bool, int, float, str, bytes, np.generic, dt.date, dt.time, dt.timedelta)
 """What a column is compared with."""
 
 Holds = Callable[[str, Sequence[Any]], NDArray[np.bool_]]
@@ -77,10 +76,10 @@ class RowsOf:
 
 
 class Condition:
-    """What is asked of each row: made by comparing a column, used in ``ds[...]``, ``filter`` and ``remove``.
+    """What is asked of each row, made by comparing a column: used in ``ds[...]``, ``filter`` and ``remove``.
 
-    It is no truth value and holds no values: ``(ds["age"] > 3) & (ds["kind"] == "cat")`` is answered by the rows that it
-    is used on. Missing values compare as false, and ``~`` of that is true.
+    It is no truth value and holds no values: ``(ds["age"] > 3) & (ds["kind"] == "cat")`` is answered by the rows that
+    it is used on. Missing values compare as false, and ``~`` of that is true.
 
     Parameters
     ----------
@@ -105,40 +104,41 @@ class Condition:
     """
 
     def __init__(self, parts: Sequence[str | Name | Value], source: object, holds: Holds) -> None:
-        self._parts = tuple(parts)
+        self.parts = tuple(parts)
         self._source = source
         self._holds = holds
 
-    def asked_of(self, source: object, group: str = "") -> tuple[str, list[Any]]:
+    def asked_of(self, source: object, names: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
         """Return the expression and the values of its ``?``, as the rows of a source are asked.
 
         Parameters
         ----------
         source
             What is asked: equal to that of the columns, or an error.
-        group
-            Group whose names are meant.
+        names
+            Full names of columns -> those that they are asked by; None for the same.
 
         Raises
         ------
         InvalidInputError
-            If it compares columns of other rows, or of another group.
+            If it compares columns of other rows, or others than these.
         """
         if source != self._source:
             raise InvalidInputError(
                 f"{self!r} compares columns of other rows: compare those of the dataset or view that is asked, as in "
                 "view[view['age'] > 3]"
             )
-        return self._written(group), [part.value for part in self._parts if isinstance(part, Value)]
+        return self._written(names), [part.value for part in self.parts if isinstance(part, Value)]
 
-    def _written(self, group: str = "", *, shown: bool = False) -> str:
+    def _written(self, names: Mapping[str, str] | None = None, *, shown: bool = False) -> str:
         texts = []
-        for part in self._parts:
+        for part in self.parts:
             if isinstance(part, Name):
-                prefix = f"{group}/" if group else ""
-                if not part.full.startswith(prefix):
-                    raise InvalidInputError(f"{part.full!r} is no tensor of the group {group!r}")
-                texts.append(quoted(part.full[len(prefix) :]))
+                if names is not None and part.full not in names:
+                    raise InvalidInputError(
+                        f"{part.full!r} is not among the tensors that are asked: {', '.join(names)}"
+                    )
+                texts.append(quoted(part.full if names is None else names[part.full]))
             elif isinstance(part, Value):
                 texts.append(repr(part.value) if shown else "?")
             else:
@@ -147,11 +147,24 @@ class Condition:
 
     # -- putting together --------------------------------------------------------------------------------------------
 
+    def followed_by(self, *parts: str | Name | Value | Condition) -> Condition:
+        """Return it with more behind it.
+
+        Raises
+        ------
+        InvalidInputError
+            If a part is a condition on other rows.
+        """
+        found: list[str | Name | Value] = []
+        for part in parts:
+            if isinstance(part, Condition):
+                part.asked_of(self._source)
+            found += part.parts if isinstance(part, Condition) else [part]
+        return Condition((*self.parts, *found), self._source, self._holds)
+
     def _with(self, word: str, other: Any) -> Any:
         if isinstance(other, Condition):
-            other.asked_of(self._source)
-            parts = ("(", *self._parts, ") ", word, " (", *other._parts, ")")
-            return Condition(parts, self._source, self._holds)
+            return Condition(("(",), self._source, self._holds).followed_by(self, f") {word} (", other, ")")
         mask = np.asarray(other)
         if mask.dtype != np.bool_:
             return NotImplemented
@@ -166,7 +179,7 @@ class Condition:
     __rand__, __ror__ = __and__, __or__
 
     def __invert__(self) -> Condition:
-        return Condition(("NOT (", *self._parts, ")"), self._source, self._holds)
+        return Condition(("NOT (", *self.parts, ")"), self._source, self._holds)
 
     def __bool__(self) -> NoReturn:
         raise TypeError(
@@ -203,5 +216,8 @@ class Condition:
         """Whether it is true of all rows."""
         return bool(self.numpy().all())
 
+    def __str__(self) -> str:
+        return self._written(shown=True)
+
     def __repr__(self) -> str:
-        return f"Condition({self._written(shown=True)})"
+        return f"Condition({self})"

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from lakebed.verbs.change import ChangeVerbs
 from lakebed.verbs.rows import RowVerbs
 
 
-class DatasetVerbs(RowVerbs):
+class DatasetVerbs(RowVerbs, ChangeVerbs):
     """Verbs of a dataset, which a tensor of their name hides."""
-
-
-def verb(owner: Any, verbs: type, name: str) -> Any:
-    """Return a verb of a class, bound to what it is asked of; None if there is none of this name."""
-    found = None if name.startswith("_") else getattr(verbs, name, None)
-    return None if found is None else found.__get__(owner, type(owner))

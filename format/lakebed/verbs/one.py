@@ -204,7 +204,7 @@ _OF_ROWS: dict[str, Callable[..., Any]] = {
     "keys": _keys,
     "values": lambda row: row.to_dict().values(),
     "items": lambda row: row.to_dict().items(),
-    "get": lambda row, name, default=None: row[name] if name in row else default,
+    "get": lambda row, name, default=None: row[name] if name in row else default,  # noqa: SIM401
 }
 """What rows have of dictionaries, of plain values but for ``get``; a tensor of such a name comes before it."""
 

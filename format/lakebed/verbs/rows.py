@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed import random
 from lakebed.errors import InvalidInputError
+from lakebed.printable import aligned, printable
 from lakebed.verbs.condition import quoted
+from lakebed.verbs.together import Groups, codes, joined
+from lakebed.verbs.values import ColumnVerbs
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_WIDEST = 30
+"""Characters of a value in a description."""
 
 
 class Split(NamedTuple):
@@ -41,6 +49,7 @@ class RowVerbs:
         def __len__(self) -> int: ...
         def __getitem__(self, item: Any) -> Any: ...
         def query(self, query_string: str, *, parameters: Any = ()) -> Any: ...
+        def filter(self, function: Any) -> Any: ...
         def to_arrow(self, tensors: Sequence[str] | None = None) -> pa.Table: ...
         @property
         def tensors(self) -> Mapping[str, Any]: ...
@@ -82,6 +91,35 @@ class RowVerbs:
         """Return the last rows; of a negative number, all but that many at the beginning."""
         return self[max(len(self) - n, 0) if n >= 0 else -n :]  # type: ignore[no-any-return]
 
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns, their Arrow types and, in the metadata of each, its htype."""
+        found = self[:0].to_arrow().schema
+        for at, (name, column) in enumerate(self.tensors.items()):
+            found = found.set(at, found.field(name).with_metadata({"htype": str(column.htype)}))
+        return found
+
+    features = schema
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no row."""
+        return len(self) == 0
+
+    def unique(self, name: str) -> list[Any]:
+        """Return the different values of a column, in the order in which they come first."""
+        return ColumnVerbs.unique(self[name])
+
+    def describe(self) -> Description:
+        """Tell of each column its type, rows and nulls, and of numbers, dates and texts the least, most and mean.
+
+        Returns
+        -------
+        {column: {fact: value}}, which prints as a table. Values of media and of long arrays are not read.
+        """
+        types = self[:0].to_arrow().schema
+        return Description({name: _described(self[name], types.field(name).type) for name in self.tensors})
+
     # -- which rows --------------------------------------------------------------------------------------------------
 
     def select(self, rows: Any) -> Self:
@@ -108,3 +146,240 @@ class RowVerbs:
             raise InvalidInputError(f"descending has {len(flags)} values for {len(names)} columns")
         keys = ", ".join(quoted(name) + " DESC" * flag for name, flag in zip(names, flags, strict=True))
         return self.query(f"SELECT * ORDER BY {keys}")  # type: ignore[no-any-return]
+
+    def sort_values(self, by: str | Sequence[str], *, ascending: bool = True) -> Self:
+        """Order the rows by columns, as pandas calls it; missing values come last."""
+        return RowVerbs.sort(self, by, not ascending)
+
+    def where(self, condition: Any) -> Self:
+        """Choose rows, as :meth:`filter` does: ``ds.where("age > 3")``."""
+        return self.filter(condition)  # type: ignore[no-any-return]
+
+    def take(self, rows: int | Sequence[int]) -> Self:
+        """Return the first rows, by their count; or some rows, by their numbers."""
+        return self[:rows] if isinstance(rows, int) else RowVerbs.select(self, rows)
+
+    def limit(self, n: int) -> Self:
+        """Return the first rows."""
+        return self[:n]  # type: ignore[no-any-return]
+
+    def skip(self, n: int) -> Self:
+        """Return the rows without the first ones."""
+        return self[n:]  # type: ignore[no-any-return]
+
+    def shuffle(self, seed: int | None = None) -> Self:
+        """Return the rows in an order of chance; the same for the same seed."""
+        return self[_chance(seed).permutation(len(self))]  # type: ignore[no-any-return]
+
+    def sample(
+        self,
+        n: int | None = None,
+        *,
+        frac: float | None = None,
+        replace: bool = False,
+        seed: int | None = None,
+    ) -> Self:
+        """Draw rows; ``sample_by`` draws by weights.
+
+        Parameters
+        ----------
+        n, frac
+            How many, or which share of them; one row by default.
+        replace
+            Whether a row can come more than once.
+        seed
+            What the choice follows from; None for that of ``lakebed.random.seed``, or chance.
+
+        Returns
+        -------
+        A view of the rows, in the order in which they were drawn.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are fewer rows.
+        """
+        count = round(frac * len(self)) if frac is not None else 1 if n is None else n
+        if (n is not None and frac is not None) or count < 0 or (count > len(self) and not replace):
+            raise InvalidInputError(
+                f"sample draws n of the {len(self):,} rows, or a share of them, frac=, not {n}, {frac}"
+            )
+        return self[_chance(seed).choice(len(self), count, replace=replace)]  # type: ignore[no-any-return]
+
+    def shard(self, num_shards: int, index: int) -> Self:
+        """Return one of several parts, which lie one behind the other and differ by one row at most."""
+        if not 0 <= index < num_shards:
+            raise InvalidInputError(
+                f"there is no part {index} of {num_shards}: they are 0 to {num_shards - 1}"
+            )
+        return self[len(self) * index // num_shards : len(self) * (index + 1) // num_shards]  # type: ignore[no-any-return]
+
+    def train_test_split(
+        self,
+        test_size: float | None = None,
+        train_size: float | None = None,
+        *,
+        seed: int | None = None,
+        shuffle: bool = True,
+        stratify: str | None = None,
+        group: str | None = None,
+    ) -> Split:
+        """Share the rows out in two: ``train, test = ds.train_test_split(0.2, seed=1)``.
+
+        Parameters
+        ----------
+        test_size, train_size
+            Rows, or a share below 1; a quarter of them are for testing by default.
+        seed
+            What the choice follows from; None for that of ``lakebed.random.seed``, or chance.
+        shuffle
+            Whether chance decides; otherwise the last rows are for testing.
+        stratify
+            A column whose values have the same shares in both.
+        group
+            A column whose equal values stay together, such as that of patients: sizes are met as nearly as it allows.
+
+        Returns
+        -------
+        ``train`` and ``test``, views: as a pair, by name and as attributes.
+
+        Raises
+        ------
+        InvalidInputError
+            If sizes leave no row for one of them, or do not go together.
+        """
+        count = len(self)
+        tests, trains = (_rows_of(size, count) for size in (test_size, train_size))
+        tests = (count - trains if trains is not None else -(-count // 4)) if tests is None else tests
+        trains = count - tests if trains is None else trains
+        if tests < 1 or trains < 1 or tests + trains > count or (stratify and group):
+            raise InvalidInputError(
+                f"{trains:,} rows for training and {tests:,} for testing, of {count:,}: not possible"
+            )
+        if (stratify or group) and not shuffle:
+            raise InvalidInputError("stratify and group go by chance: leave shuffle=False out")
+        chance = _chance(seed)
+        order = chance.permutation(count) if shuffle else np.arange(count)[::-1]
+        if stratify:
+            order = _evenly(codes(self, [stratify])[order], order)
+        if group:
+            numbers = codes(self, [group])
+            order = order[np.argsort(chance.permutation(numbers.max() + 1)[numbers[order]], kind="stable")]
+            ends = np.flatnonzero(np.diff(numbers[order], append=-1)) + 1
+            tests = int(ends[np.abs(ends - tests).argmin()])
+            trains = min(trains, count - tests)
+            if not trains:
+                raise InvalidInputError(
+                    f"all rows are of one {group}, or one has nearly all: no rows are left for training"
+                )
+        test, train = order[:tests], order[tests : tests + trains]
+        return Split(self[train if shuffle else np.sort(train)], self[test if shuffle else np.sort(test)])
+
+    def drop_duplicates(self, by: str | Sequence[str] | None = None) -> Self:
+        """Leave out rows that equal an earlier one, in some columns or in all."""
+        names = list(self.tensors) if by is None else [by] if isinstance(by, str) else list(by)
+        return self[np.sort(np.unique(codes(self, names), return_index=True)[1])]  # type: ignore[no-any-return]
+
+    def dropna(self, by: str | Sequence[str] | None = None) -> Self:
+        """Leave out rows in which a value is missing, in some columns or in any."""
+        names = list(self.tensors) if by is None else [by] if isinstance(by, str) else list(by)
+        return self.query("SELECT * WHERE " + " AND ".join(f"{quoted(n)} IS NOT NULL" for n in names))  # type: ignore[no-any-return]
+
+    # -- with others -------------------------------------------------------------------------------------------------
+
+    def join(
+        self, other: Any, on: str | Sequence[str] | Mapping[str, str] | None = None, how: str = "inner"
+    ) -> Any:
+        """Pair the rows with those of another dataset or result that have the same values.
+
+        Parameters
+        ----------
+        other
+            The other rows; where both have a column that is no key, theirs is called ``name_right``.
+        on
+            Columns of both, ``{mine: theirs}`` where they are called otherwise; None for all of the same name.
+        how
+            ``inner``, ``left``, ``right``, ``outer`` or ``cross``.
+
+        Returns
+        -------
+        A result.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no column in common, or no such way.
+        """
+        return joined(self, other, on, how)
+
+    def groupby(self, by: str | Sequence[str]) -> Groups:
+        """Group the rows by the values of columns: ``ds.groupby("kind").agg({"age": "mean"})``."""
+        return Groups(self, [by] if isinstance(by, str) else by)
+
+    group_by = groupby
+
+
+class Description(dict[str, dict[str, Any]]):
+    """What ``describe`` tells, by column; it prints as a table."""
+
+    def __repr__(self) -> str:
+        facts = list(dict.fromkeys(fact for told in self.values() for fact in told))
+        lines = [
+            ["", *facts],
+            *([name, *(_short(told.get(f)) for f in facts)] for name, told in self.items()),
+        ]
+        return printable("\n".join(aligned(lines)), lines=True)
+
+
+def _short(value: Any) -> str:
+    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
+
+
+def _described(column: Any, kind: pa.DataType) -> dict[str, Any]:
+    import pyarrow as pa
+
+    told = {
+        "htype": column.htype,
+        "dtype": str(column.dtype),
+        "rows": len(column),
+        "nulls": column.isna().sum(),
+    }
+    if pa.types.is_dictionary(kind):
+        counts = ColumnVerbs.value_counts(column)
+        return {**told, "different": len(counts), "most": next(iter(counts), None)}
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return {**told, "shape": getattr(column, "shape", (None,))[1:]}
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return {
+        **told,
+        **{
+            fact: getattr(ColumnVerbs, fact)(column) for fact in ("min", "max", "mean")[: 2 if is_text else 3]
+        },
+    }
+
+
+def _chance(seed: int | None) -> np.random.Generator:
+    return np.random.default_rng(random.get_seed() if seed is None else seed)
+
+
+def _rows_of(size: float | None, count: int) -> int | None:
+    """Return how many rows a size means: a share below 1, or their number."""
+    if size is None or isinstance(size, int):
+        return size
+    return round(size * count)
+
+
+def _evenly(labels: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return rows so that each beginning has every label by its share."""
+    place = np.empty(len(labels))
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)
+        place[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
+    return order[np.argsort(place, kind="stable")]
+
+
+def verb(owner: Any, verbs: type, name: str) -> Any:
+    """Return a verb of a class, bound to what it is asked of; None if there is none of this name."""
+    found = None if name.startswith("_") else getattr(verbs, name, None)
+    return None if found is None else found.__get__(owner, type(owner))

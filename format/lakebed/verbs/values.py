@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lakebed.errors import InvalidInputError
-from lakebed.verbs.condition import Condition, Name, Value
+from lakebed.verbs.condition import Condition, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import DTypeLike, NDArray
 
 
-class ColumnVerbs(ABC):
+class ColumnVerbs:
     """Values of a column: of labels their names, of arrays all numbers; missing ones are left out."""
 
-    @abstractmethod
-    def numpy(self) -> Any:
-        """Read all values."""
+    if TYPE_CHECKING:
 
-    @abstractmethod
-    def to_arrow(self) -> Any:
-        """Read all values as a column of Arrow."""
-
-    @abstractmethod
-    def _condition(self, *parts: str | Name | Value) -> Condition:
-        """Return the condition that begins with this column."""
+        @property
+        def is_single(self) -> bool: ...
+        def numpy(self) -> Any: ...
+        def to_arrow(self, *, labels: Any = "names") -> Any: ...
+        def _condition(self, *parts: str | Value | Condition) -> Condition: ...
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -44,6 +39,13 @@ class ColumnVerbs(ABC):
 
     def value_counts(self) -> dict[Any, int]:
         """Count each value: {value: rows}, the commonest first."""
+        column: Any = self
+        names = getattr(column.info, "class_names", None) if column.htype == "class_label" else None
+        if names:
+            numbers = _flat(self.to_arrow(labels="numbers")).drop_null()
+            counts = np.bincount(numbers.to_numpy())
+            order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+            return {names[i] if i < len(names) else i: int(counts[i]) for i in order.tolist()}
         counted = _flat(self.to_arrow()).drop_null().value_counts()
         values, counts = counted.field("values"), counted.field("counts").to_numpy()
         order = np.argsort(-counts, kind="stable")
@@ -52,61 +54,37 @@ class ColumnVerbs(ABC):
     def tolist(self) -> Any:
         """Return the values as Python has them, None where one is missing."""
         found = self.to_arrow()
-        return _arrays(self) if _is_file(found) else found.to_pylist()
+        values = _arrays(self) if _is_file(found) else found.to_pylist()
+        return values[0] if self.is_single else values
 
     def astype(self, dtype: DTypeLike) -> NDArray[Any]:
-        """Read as an array of a dtype; ``ds.cast_column`` changes what is stored."""
-        found: NDArray[Any] = np.asarray(self.numpy()).astype(dtype)
+        """Read as an array of a dtype, missing numbers as NaN of floats; ``ds.cast_column`` changes what is stored."""
+        column: Any = self
+        fill = {"fill": np.nan} if np.dtype(dtype).kind == "f" and hasattr(column, "null_mask") else {}
+        found: NDArray[Any] = np.asarray(column.numpy(**fill)).astype(dtype)
         return found
 
     # -- of all values -----------------------------------------------------------------------------------------------
 
     def min(self, axis: Any = None, **given: Any) -> Any:
         """Return the smallest value; with an axis, as NumPy does of the array."""
-        return self._reduced("min", axis, given)
+        return _reduced(self, "min", axis, given)
 
     def max(self, axis: Any = None, **given: Any) -> Any:
         """Return the largest value; with an axis, as NumPy does of the array."""
-        return self._reduced("max", axis, given)
+        return _reduced(self, "max", axis, given)
 
     def mean(self, axis: Any = None, **given: Any) -> Any:
         """Return the mean; with an axis, as NumPy does of the array."""
-        return self._reduced("mean", axis, given)
+        return _reduced(self, "mean", axis, given)
 
     def sum(self, axis: Any = None, **given: Any) -> Any:
         """Return the sum; with an axis, as NumPy does of the array."""
-        return self._reduced("sum", axis, given)
+        return _reduced(self, "sum", axis, given)
 
     def std(self, axis: Any = None, **given: Any) -> Any:
         """Return the standard deviation; with an axis, as NumPy does of the array."""
-        return self._reduced("std", axis, given)
-
-    def _reduced(self, name: str, axis: Any, given: dict[str, Any]) -> Any:
-        if axis is not None or any(
-            value is not None for value in given.values()
-        ):  # as np.mean(tensor, axis=0) asks
-            return getattr(np, name)(self.numpy(), axis=axis, **given)
-        found = self.to_arrow()
-        if _is_file(found):
-            return _of_arrays(
-                name, (np.asarray(value) for value in _arrays(self, as_lists=False) if value is not None)
-            )
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        flat = _flat(found).drop_null()
-        if not len(flat):
-            return 0 if name == "sum" else None
-        if pa.types.is_dictionary(flat.type):
-            flat = flat.cast(flat.type.value_type)
-        if not (pa.types.is_string(flat.type) or pa.types.is_large_string(flat.type)):
-            try:
-                return getattr(np, name)(flat.to_numpy()).item()
-            except TypeError as error:
-                raise InvalidInputError(f"there is no {name} of {flat.type}: {error}") from error
-        if name not in ("min", "max"):
-            raise InvalidInputError(f"there is no {name} of texts; value_counts() and unique() tell of them")
-        return pc.min_max(flat)[name].as_py()
+        return _reduced(self, "std", axis, given)
 
     # -- conditions --------------------------------------------------------------------------------------------------
 
@@ -129,6 +107,38 @@ class ColumnVerbs(ABC):
     def between(self, low: Any, high: Any) -> Condition:
         """Return the condition that the value is from ``low`` to ``high``, both included."""
         return self._condition(" BETWEEN ", Value(low), " AND ", Value(high))
+
+
+def _reduced(column: Any, name: str, axis: Any, given: dict[str, Any]) -> Any:
+    """Reduce all values of a column; with an axis, as NumPy does of the array."""
+    if axis is not None or any(
+        value is not None for value in given.values()
+    ):  # as np.mean(tensor, axis=0) asks
+        return getattr(np, name)(column.numpy(), axis=axis, **given)
+    found = column.to_arrow()
+    if _is_file(found):
+        return _of_arrays(
+            name, (np.asarray(value) for value in _arrays(column, as_lists=False) if value is not None)
+        )
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    flat = _flat(found).drop_null()
+    if not len(flat):
+        return 0 if name == "sum" else None
+    if pa.types.is_dictionary(flat.type):
+        flat = flat.cast(flat.type.value_type)
+    if not (pa.types.is_string(flat.type) or pa.types.is_large_string(flat.type)):
+        values = flat.to_numpy()
+        try:
+            if values.dtype.kind in "mM" and name == "mean":  # of which NumPy has none
+                return values.view(np.int64).mean().round().astype(np.int64).view(values.dtype).item()
+            return getattr(np, name)(values).item()
+        except TypeError as error:
+            raise InvalidInputError(f"there is no {name} of {flat.type}: {error}") from error
+    if name not in ("min", "max"):
+        raise InvalidInputError(f"there is no {name} of texts; value_counts() and unique() tell of them")
+    return pc.min_max(flat)[name].as_py()
 
 
 def _flat(column: pa.ChunkedArray | pa.Array) -> Any:

@@ -27,14 +27,14 @@ def ds() -> lakebed.Dataset:
     return ds
 
 
-@pytest.mark.parametrize("value", [1, 1.5, "a", b"a", [1], np.array([1]), np.int64(1), True], ids=repr)
-def test_a_comparison_with_values_says_what_to_write(ds: lakebed.Dataset, value: Any) -> None:
+@pytest.mark.parametrize("value", [[1], np.array([1])], ids=repr)
+def test_a_comparison_with_arrays_says_what_to_write(ds: lakebed.Dataset, value: Any) -> None:
     ds.n.append(1)
     with pytest.raises(TypeError, match=r"compare ds\['n'\]\.numpy\(\) =="):
         _ = ds.n == value
-    with pytest.raises(TypeError, match="is not compared with values"):
+    with pytest.raises(TypeError, match="is not compared with arrays"):
         _ = ds.n != value
-    with pytest.raises(TypeError, match="is not compared with values"):
+    with pytest.raises(TypeError, match="is not compared with arrays"):
         _ = ds.n > value
 
 

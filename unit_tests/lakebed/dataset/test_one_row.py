@@ -145,7 +145,7 @@ USES: list[tuple[Callable[[Any], Any], Any]] = [
     (lambda row: (f"{row['age']:03d}", f"{row['weight']:.2f}", f"{row['name']}"), ("003", "1.50", "tom3")),
     (lambda row: (str(row["name"]), str(row["age"])), ("tom3", "3")),
     (lambda row: row["age"] + row["weight"], 4.5),
-    (lambda row: (row["age"] > row["weight"], row["age"] == row["g/x"], row["age"] == row["weight"]), (True, True, False)),
+    (lambda row: (row["age"] > row["weight"], row["age"] == row["g/x"], row["age"] != row["g/x"]), (True, True, False)),
     (lambda row: row["name"] == "tom3", True),
     (lambda row: (row["name"].upper(), row["name"] + "!", "om" in row["name"]), ("TOM3", "tom3!", True)),
     (lambda row: (row["kind"] == "dog", row["kind"] == "cat", row["kind"] == 1), (True, False, True)),
@@ -204,7 +204,7 @@ def test_it_is_a_tensor_as_in_3x(ds: lakebed.Dataset, way: Callable[..., Any]) -
         assert (row.image.numpy().shape, bool(row.image), bool(row["kinds"])) == ((4, 6, 3), True, True)
         assert str(row["vec"]).startswith("Tensor(key='vec', index=")
         assert str(row["vec"][0]).startswith("Tensor(key='vec', index=")
-        assert row["age"] == row["age"]  # noqa: PLR0124 - the same selection, as in 3.x
+        assert row["age"] == row["age"]  # the same selection, as in 3.x
         assert not row["vec"] == ds.vec[0]  # noqa: SIM201
         assert (np.add(row["age"], 1).shape, (row["age"] * np.float32(2)).shape) == ((1,), (1,))
         assert (row["age"] == None, row["image"] == None, row["image"] != None) == (False, False, True)  # noqa: E711
@@ -222,7 +222,7 @@ def test_a_missing_value_compares_as_false(ds: lakebed.Dataset, way: Callable[..
             gone == 0,
             gone != 0,
             gone <= 9,
-            0 < gone,
+            0 < gone,  # noqa: SIM300
             0 in gone,
             gone.between(0, 9),
             gone.isin([0]),
@@ -230,7 +230,7 @@ def test_a_missing_value_compares_as_false(ds: lakebed.Dataset, way: Callable[..
         return found, gone.isna(), gone.notna(), row["age"].isna(), bool(gone)
 
     assert way(ds, 2, use) == ((False,) * 8, True, False, False, False)
-    with pytest.raises(Exception, match="missing|masked"):
+    with pytest.raises(Exception, match="missing"):
         way(ds, 2, lambda row: int(row["gone"]))
 
 
@@ -242,7 +242,6 @@ def test_what_is_missing_is_not_computed_with(ds: lakebed.Dataset) -> None:
         lambda: -row["gone"],
         lambda: [0, 1][row["gone"]],
         lambda: row["gone"] * np.ones(1),
-        lambda: row["gone"].max(),
     ):
         with pytest.raises(InvalidInputError, match=r"'gone'.* is missing.*\.isna\(\)"):
             use()
@@ -278,7 +277,7 @@ def test_dictionaries_hold_plain_values(ds: lakebed.Dataset) -> None:
     )
     assert {type(key) for key in copy.deepcopy(dict(row))} == {
         type(key) for key in pickle.loads(pickle.dumps({**row}))
-    }  # noqa: S301
+    }
     assert {type(key) for key in copy.deepcopy(dict(row))} == {str}
     assert dict(row["g"]) == {"x": 3}
     assert [row[key] for key in row.keys()][:4] == [3, 1.5, False, "tom3"]  # noqa: SIM118
@@ -309,7 +308,7 @@ def test_values_of_several_rows_are_put_together(ds: lakebed.Dataset) -> None:
         "tom1",
         "tom0",
     ]
-    assert sorted(row["name"] for row in ds)[0] == "tom0"
+    assert min(row["name"] for row in ds) == "tom0"
     assert len({row["kind"] for row in ds}) == 2
     assert len(ds.filter(lambda row: row["age"] > 1 and row["kind"] == "dog", progressbar=False)) == 1
     assert len(ds.filter(lambda row: row["age"] == row["g/x"], progressbar=False)) == 4
@@ -381,7 +380,7 @@ def test_rows_within_a_pipeline() -> None:
     ["dict(row) == {'age': 3}", "row['age'] * 2 == 6", "f\"{row['age']}\" == '3'", "row['age'] in (3, 4)"],
 )
 def test_in_a_fresh_interpreter(line: str) -> None:
-    made = "import lakebed\nds = lakebed.empty('mem://a')\nds.create_tensor('age', dtype='int64').append(3)\nrow = ds[0]\n"
+    made = "import lakebed\nds = lakebed.empty('mem://a')\nds.create_tensor('age').append(3)\nrow = ds[0]\n"
     subprocess.run([sys.executable, "-c", f"{made}assert {line}"], check=True)
 
 
@@ -389,5 +388,5 @@ def test_pickles_as_the_tensor(tmp_path: Path) -> None:
     ds = lakebed.empty(tmp_path / "ds")
     ds.create_tensor("age", dtype="int64").append(3)
     ds.flush()
-    again = pickle.loads(pickle.dumps(ds[0]["age"]))  # noqa: S301
+    again = pickle.loads(pickle.dumps(ds[0]["age"]))
     assert (again + 1, again.numpy().tolist()) == (4, [3])

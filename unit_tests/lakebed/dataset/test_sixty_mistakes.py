@@ -145,7 +145,8 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda ds: ds.take_rows([5, 0], ["n"]), "out of range: the shortest of the tensors has 3"),
     (lambda ds: ds.n["a"], "Item 'a' of type 'str' is not a valid key"),
     (lambda ds: ds[1.5], "Item 1.5 of type 'float' is not a valid key"),
-    (lambda ds: ds.n == 1, "compare ds['n'].numpy() == 1"),
+    (lambda ds: bool(ds.n == 1), "join conditions with &, | and ~"),
+    (lambda ds: ds.n == [1], "compare ds['n'].numpy() == [1]"),
     (lambda ds: list(ds.batches(0)), "batch_size is 0; it must be at least 1"),
     # places
     (lambda _: lakebed.empty("stored"), "use overwrite=True. To open it, use lakebed.load()"),

@@ -102,7 +102,7 @@ def test_computed_columns_read_like_a_dataset(ds: lakebed.Dataset) -> None:
     assert found.to_arrow()["y"].to_pylist() == [18, 20, 22]
     assert found.to_arrow()["name"].to_pylist() == ["n9", None, "n11"]
     assert found[1:].y.numpy().ravel().tolist() == [20, 22]
-    assert found[[2, 0]].y.tolist() == [[22], [18]]
+    assert found[[2, 0]].y.tolist() == [22, 18]
     assert found.sample_indices == [9, 10, 11]
     assert pa.table(found).num_rows == 3
     with pytest.raises(KeyError, match="did you mean 'name'"):

@@ -124,7 +124,10 @@ def test_an_error_ends_with_its_cause(tmp_path: Path, scheduler: str, workers: i
 # -- tensors that a function is to fill ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"num_workers": 2, "scheduler": "threaded"}, {"batch_size": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"num_workers": 2, "scheduler": "threaded"}, {"batch_size": 2}, {"batched": True}, {"num_proc": 2}],
+)
 @pytest.mark.parametrize("is_made", [True, False])
 def test_map_makes_and_fills_the_tensors_that_are_lacking(options: dict[str, Any], is_made: bool) -> None:
     ds = lakebed.empty("mem://map-new", overwrite=True)
@@ -132,8 +135,7 @@ def test_map_makes_and_fills_the_tensors_that_are_lacking(options: dict[str, Any
     ds.a.extend(range(5))
     if is_made:
         ds.create_tensor("b", dtype="float32")
-    report = ds.map(lambda row: {"b": row["a"] * 2.0}, **options)
-    assert report.rows == 5
+    assert ds.map(lambda row: {"b": row["a"] * 2.0}, **options) is ds
     assert ds.b.numpy().ravel().tolist() == [0, 2, 4, 6, 8]
     assert (str(ds.b.dtype), ds.a.num_samples) == ("float32" if is_made else "float64", 5)
 

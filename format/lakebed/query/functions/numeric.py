@@ -225,12 +225,12 @@ def _count(given: Given) -> Column:
 
 
 def _present(value: Any) -> np.int64:
-    if not isinstance(value, list):
-        return np.int64(0)
-    # A missing number is an empty array here, as it is to IS NULL.
-    return np.int64(
-        sum(1 for v in value if v is not None and not (isinstance(v, np.ndarray) and v.size == 0))
-    )
+    return np.int64(sum(map(_is_there, value)) if isinstance(value, list) else 0)
+
+
+def _is_there(value: Any) -> bool:
+    """Whether a value of a group is not missing: a missing number is an empty array here, as it is to IS NULL."""
+    return value is not None and not (isinstance(value, np.ndarray) and value.size == 0)
 
 
 def count_distinct(given: Given) -> Column:
@@ -260,7 +260,7 @@ def _different_texts(groups: list[Any]) -> NDArray[np.int64] | None:
 
 def _different(value: Any) -> np.int64:
     if isinstance(value, list):
-        return np.int64(len({repr(item) for item in value if item is not None}))
+        return np.int64(len({repr(item) for item in value if _is_there(item)}))
     return np.int64(len(np.unique(value)))
 
 

@@ -1,0 +1,262 @@
+"""Names of pandas, Hugging Face, FiftyOne, Lance, zarr, Deep Lake 4 and others that are not here, and what to write.
+
+Looked at when a name is missing, and at no other time; a test runs every line.
+"""
+
+from __future__ import annotations
+
+_DATASET = """
+add_columns             ds.map(lambda row: {"twice": row["age"] * 2})
+add_faiss_index         ds.create_index("vec", "hnsw")
+add_sample              ds.append({"age": 3, "kind": "cat", "title": "ann", "vec": [0, 0]})
+add_samples             ds.extend([{"age": 3, "kind": "cat", "title": "ann", "vec": [0, 0]}])
+agg                     ds.groupby("kind").agg({"age": "mean"})
+aggregate               ds.groupby("kind").agg({"age": "mean"})
+alter_columns           ds.cast_column("age", "float32")
+apply                   ds.map(lambda row: {"twice": row["age"] * 2})
+array_keys              ds.column_names
+arrays                  ds.tensors
+as_numpy_iterator       ds.batches(32)
+assign                  ds["twice"] = ds["age"].numpy() * 2
+astype                  ds.cast_column("age", "float32")
+at                      ds["age"][3]
+attrs                   ds.info["source"] = "camera 7"
+bounds                  ds["age"].min(), ds["age"].max()
+cardinality             len(ds)
+cast                    ds.cast_column("age", "float32")
+checkout_version        ds.checkout("main")
+class_encode_column     ds.add_column("label", ds["title"].tolist(), htype="class_label")
+cleanup_old_versions    lakebed.gc(ds.path)
+clone                   ds.copy("mem://copy-of-it")
+collect                 ds.to_arrow()
+corr                    ds.to_pandas().corr(numeric_only=True)
+count                   len(ds)
+count_rows              len(ds)
+count_values            ds["kind"].value_counts()
+create_array            ds.create_tensor("new", dtype="float32")
+create_dataset          ds.create_tensor("new", dtype="float32")
+create_scalar_index     ds.update_statistics()
+current_branch          ds.branch
+delete_samples          ds.remove(ds["age"] > 5)
+description             ds.info["description"] = "what it is"
+difference              ds.diff()
+distinct                ds["kind"].unique()
+drop_columns            del ds["vec"]
+drop_null               ds.dropna()
+drop_nulls              ds.dropna()
+element_spec            ds.schema
+estimated_size          ds.size_approx()
+exists                  ds[ds["age"].notna()]
+explode                 ds.query("SELECT title, kind FROM (SELECT * GROUP BY kind) UNGROUP BY SPLIT")
+fillna                  ds["age"][ds["age"].isna()] = 0
+fill_null               ds["age"][ds["age"].isna()] = 0
+first                   ds[0]
+flatten                 ds.column_names  # groups are names with a slash
+get_field_schema        ds.schema
+get_nearest_examples    ds.query("SELECT * ORDER BY COSINE_SIMILARITY(vec, ?) DESC LIMIT 5", parameters=[[1, 0]])
+glimpse                 ds.describe()
+height                  len(ds)
+history                 ds.log()
+iat                     ds["age"][3]
+iloc                    ds[3]
+insert                  ds.append({"age": 3, "kind": "cat", "title": "ann", "vec": [0, 0]})
+isna                    ds["age"].isna()
+isnull                  ds["age"].isna()
+iterrows                for i, row in enumerate(ds): row["age"]
+itertuples              for row in ds.rows(): row["age"]
+iter_rows               for row in ds.rows(): row["age"]
+iter_samples            for row in ds: row["age"]
+last                    ds[-1]
+lazy                    ds.query("SELECT age, title WHERE age > 3")
+loc                     ds[ds["age"] > 3]
+mask                    ds["age"][ds["age"] > 3] = 0
+match                   ds[ds["age"] > 3]
+match_tags              ds[ds["kind"].isin(["cat"])]
+max                     ds["age"].max()
+mean                    ds["age"].mean()
+median                  ds["age"].to_pandas().median()
+melt                    ds.to_pandas().melt()
+memory_usage            ds.size_approx()
+merge_insert            ds[ds["title"] == "ann"] = {"age": 4}  # the connector's append_dedup does it by keys
+metadata                ds.info
+min                     ds["age"].min()
+n_unique                ds["kind"].nunique()
+name                    ds.path
+nearest                 ds.query("SELECT * ORDER BY COSINE_SIMILARITY(vec, ?) DESC LIMIT 5", parameters=[[1, 0]])
+nlargest                ds.sort("age", descending=True)[:5]
+notna                   ds["age"].notna()
+nsmallest               ds.sort("age")[:5]
+nunique                 ds["kind"].nunique()
+optimize                ds.rechunk()
+persistent              ds.path  # a dataset is stored unless its path begins with mem://
+pipe                    ds.map(lambda row: {"twice": row["age"] * 2})
+pivot                   ds.to_pandas().pivot(columns="kind", values="age")
+pivot_table             ds.groupby("kind").mean("age")
+prefetch                ds.dataloader().batch(32)  # reads ahead by itself
+push                    ds.copy("mem://copy-of-it")  # or a bucket: s3://...
+push_to_hub             ds.copy("mem://copy-of-it")  # or lakebed.export_to(ds, "huggingface", folder)
+quantile                ds["age"].to_pandas().quantile(0.9)
+refresh                 lakebed.load(ds.path)
+rename_field            ds.rename_tensor("age", "years")
+repeat                  lakebed.concat([ds, ds])
+replace                 ds["age"][ds["age"] == 3] = 4
+require_group           ds.create_group("part", exist_ok=True)
+reset_format            ds.to_arrow()  # each way to read has a call of its own
+reset_index             ds.to_pandas()  # rows have their numbers, and no other index
+resize                  ds.pop(ds[10:])
+rollback                ds.discard()
+row                     ds[3]
+save                    ds.commit("what was done")
+scan                    ds.batches(1024)
+scanner                 ds.batches(1024)
+set_field               ds["age"] = list(range(len(ds)))
+set_format              ds.batches(32)  # arrays; ds.pytorch, ds.tensorflow and ds.to_arrow give the others
+set_index               ds.sort("title")
+set_transform           ds.dataloader().transform(lambda row: row)
+sort_by                 ds.sort("age")
+sort_index              ds.sort("age")
+std                     ds["age"].std()
+sum                     ds["age"].sum()
+store                   ds.storage
+T                       ds.to_pandas().T
+tag                     ds.create_tag("v1")
+tag_samples             ds.save_split("train", ds[:10])
+to_batches              ds.to_arrow().to_batches()
+to_excel                ds.to_pandas().to_excel("rows.xlsx")
+to_feather              ds.to_pandas().to_feather("rows.feather")
+to_iterable_dataset     ds.batches(32)
+to_string               repr(ds.to_pandas())
+to_table                ds.to_arrow()
+to_tf_dataset           ds.tensorflow()
+top_k                   ds.sort("age", descending=True)[:5]
+transform               ds.map(lambda row: {"twice": row["age"] * 2})
+tree                    ds.summary()
+uri                     ds.path
+value_counts            ds["kind"].value_counts()
+values                  ds["age"].numpy()
+version                 ds.commit_id
+versions                ds.commits
+view                    ds[:10]
+width                   len(ds.column_names)
+with_columns            ds["twice"] = lambda row: row["age"] * 2
+with_row_index          ds.to_duckdb(row_ids=True)
+with_transform          ds.dataloader().transform(lambda row: row)
+"""
+
+_TENSOR = """
+all                     (ds["age"] > 3).all()
+any                     (ds["age"] > 3).any()
+apply                   ds["age"] = lambda row: row["age"] * 2
+argmax                  ds["age"].numpy().argmax()
+argmin                  ds["age"].numpy().argmin()
+argsort                 ds["age"].numpy().argsort(axis=0)
+attrs                   ds["age"].info["unit"] = "years"
+cat                     ds["kind"].info.class_names
+chunks                  ds.size_approx()
+clip                    ds["age"].numpy().clip(0, 5)
+count                   len(ds["age"])
+cumsum                  ds["age"].numpy().cumsum()
+describe                ds.describe()["age"]
+drop_duplicates         ds.drop_duplicates("age")
+dropna                  ds.dropna("age")
+dt                      ds.query("SELECT EXTRACT(YEAR FROM born) AS year")
+fillna                  ds["age"][ds["age"].isna()] = 0
+flatten                 ds["age"].numpy().ravel()
+head                    ds["age"][:5]
+hist                    ds["age"].value_counts()
+idxmax                  ds["age"].numpy().argmax()
+idxmin                  ds["age"].numpy().argmin()
+iloc                    ds["age"][3]
+is_in                   ds["age"].isin([3, 4])
+is_null                 ds["age"].isna()
+item                    ds["age"][3].numpy().item()
+items                   enumerate(ds["age"].tolist())
+loc                     ds["age"][ds["age"] > 3]
+map                     ds["age"] = lambda row: row["age"] * 2
+median                  ds["age"].to_pandas().median()
+n_unique                ds["age"].nunique()
+nlargest                ds.sort("age", descending=True)[:5]
+quantile                ds["age"].to_pandas().quantile(0.9)
+ravel                   ds["age"].numpy().ravel()
+reshape                 ds["age"].numpy().reshape(-1)
+round                   ds["age"].numpy().round()
+sample                  ds.sample(3)
+sort_values             ds.sort("age")
+str                     ds.filter("CONTAINS(title, 'a*')")
+T                       ds["vec"].numpy().T
+tail                    ds["age"][-5:]
+to_list                 ds["age"].tolist()
+to_numpy                ds["age"].numpy()
+tokens                  ds.query("SELECT SPLIT(title, ' ') AS words")
+"""
+
+_RESULT = """
+arrow                   result.to_arrow()
+append                  result.materialize("mem://stored-rows", overwrite=True)
+commit                  result.materialize("mem://stored-rows", overwrite=True)
+df                      result.to_pandas()
+dataloader              result.materialize("mem://stored-rows", overwrite=True).dataloader()
+extend                  result.materialize("mem://stored-rows", overwrite=True)
+fetchall                list(result.rows())
+fetchdf                 result.to_pandas()
+fetchone                result[0].to_dict()
+iloc                    result[0]
+iterrows                for row in result.rows(): row["age"]
+loc                     result[result["age"] > 3]
+map                     result.materialize("mem://stored-rows", overwrite=True)
+pl                      result.to_polars()
+pytorch                 result.materialize("mem://stored-rows", overwrite=True).dataloader()
+save                    result.materialize("mem://stored-rows", overwrite=True)
+show                    print(result)
+value_counts            result["age"].value_counts()
+values                  result["age"].numpy()
+"""
+
+_MODULE = """
+ClassLabel              ds.create_tensor("label", htype="class_label", class_names=["cat", "dog"])
+DataFrame               lakebed.from_dict({"a": [1, 2]})
+DatasetDict             ds.splits
+Features                ds.create_tensor("new", dtype="float32")
+Image                   ds.create_tensor("photo", htype="image", sample_compression="jpeg")
+Sequence                ds.create_tensor("words", htype="sequence[text]")
+Value                   ds.create_tensor("new", dtype="float32")
+array                   lakebed.from_dict({"a": [1, 2]})
+asarray                 ds["age"].numpy()
+create                  lakebed.empty("mem://a-new-one")
+create_dataset          lakebed.empty("mem://a-new-one")
+from_csv                lakebed.read_csv("rows.csv")
+from_numpy              lakebed.from_dict({"a": numpy.zeros(3)})
+from_parquet            lakebed.read_parquet("rows.parquet")
+interleave_datasets     lakebed.concat([ds, ds]).shuffle(seed=1)
+launch_app              ds.plot()
+load_from_disk          lakebed.load(ds.path)
+merge                   ds.join(ds[["title"]], on="title")
+open_dataset            lakebed.load(ds.path)
+open_group              lakebed.load(ds.path)
+open_read_only          lakebed.load(ds.path, read_only=True)
+read_excel              lakebed.from_pandas(pandas.read_excel("rows.xlsx"))
+read_sql                lakebed.from_rows([{"a": 1}])  # or Airbyte, with the destination of this package
+save                    ds.commit("what was done")
+schemas                 ds.create_tensor("new", dtype="float32")
+types                   ds.create_tensor("photo", htype="image", sample_compression="jpeg")
+write_dataset           lakebed.from_arrow("mem://of-a-table", ds.to_arrow())
+zeros                   ds.create_tensor("new", dtype="float32")
+zoo                     lakebed.ingest_huggingface
+"""
+
+TABLES = {"Dataset": _DATASET, "Tensor": _TENSOR, "Result": _RESULT, "lakebed": _MODULE}
+"""Kind of object -> lines of a name and what to write."""
+
+
+def answers(kind: str) -> dict[str, str]:
+    """Return the names that a kind of object does not have, and what to write: {name: code}."""
+    return dict(line.split(maxsplit=1) for line in TABLES.get(kind, "").splitlines() if line)
+
+
+def answered(kind: str, name: str) -> str | None:
+    """Return a sentence about a name; None if there is none."""
+    found = answers(kind).get(name)
+    return None if found is None else f"{_SPELT[kind]}.{name} is not here: write {found}"
+
+
+_SPELT = {"Dataset": "ds", "Tensor": "ds[...]", "Result": "result", "lakebed": "lakebed"}

@@ -1,0 +1,187 @@
+"""Verbs that change a dataset, or show it by other columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from lakebed.errors import InvalidInputError
+from lakebed.verbs.condition import VALUES
+
+
+class ChangeVerbs:
+    """Columns and rows added, retyped and removed, which is stored; and views of other columns, or of other names."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def tensors(self) -> Mapping[str, Any]: ...
+        @property
+        def max_len(self) -> int: ...
+        def __getitem__(self, item: Any) -> Any: ...
+        def _map(self, fn: Callable[..., Any]) -> Any: ...
+        def create_tensor(self, name: str, *args: Any, **settings: Any) -> Any: ...
+        def delete_tensor(self, name: str, large_ok: bool = False) -> None: ...
+        def change_type(self, tensor: str, htype: str | None = None, dtype: Any = None) -> None: ...
+        def append(self, sample: Mapping[str, Any]) -> None: ...
+        def pop(self, index: Any) -> None: ...
+        def filter(self, function: Any) -> Self: ...
+        def _check_changeable(self, method: str) -> None: ...
+        def _renamed(self, columns: dict[str, str]) -> Self: ...
+
+    # -- what is stored ----------------------------------------------------------------------------------------------
+
+    def add_column(self, name: str, values: Any, **settings: Any) -> Self:
+        """Add a column, or replace the values of one; ``ds["new"] = values`` does the same.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        values
+            One for each row: an array, a list, a column of Arrow or pandas, a condition; one value for all rows; or a
+            function of a row, ``lambda row: row["x"] * 2``.
+        settings
+            Those of :meth:`create_tensor`: ``htype``, ``class_names``, ``sample_compression``, ... Without any, the
+            values decide.
+
+        Returns
+        -------
+        This dataset, with the column stored.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are more values than rows, or fewer; nothing is changed then.
+        SampleAppendError
+            If a value does not fit.
+        """
+        self._check_changeable("add_column")
+        is_new = name not in self  # type: ignore[operator]
+        if not is_new and settings:
+            raise InvalidInputError(
+                f"column {name!r} is there and has its settings: {', '.join(settings)} go to a new one"
+            )
+        if callable(values):
+            if is_new and settings:
+                self.create_tensor(name, **settings)
+            return self._map(lambda row: {name: values(row)})  # type: ignore[no-any-return]
+        count = self.max_len if self.tensors else None
+        if isinstance(values, VALUES) or values is None or isinstance(values, Mapping):
+            if count is None:
+                raise InvalidInputError(
+                    f"one value for all rows, and there are no rows: ds[{name!r}] = [...] gives one each"
+                )
+            values = [values] * count
+        elif not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
+            values = np.asarray(values) if hasattr(values, "__array__") else list(values)
+        if count is not None and len(values) != count:
+            raise InvalidInputError(f"{len(values):,} values for the {count:,} rows of column {name!r}")
+        if isinstance(values, list) and values and all(isinstance(value, bool) for value in values):
+            values = np.array(values)
+        if not is_new:
+            self[name][:] = values
+            return self
+        tensor = self.create_tensor(name, **settings)
+        try:
+            tensor.extend(values)
+        except BaseException:
+            self.delete_tensor(name, large_ok=True)
+            raise
+        return self
+
+    def add_item(self, row: Mapping[str, Any]) -> Self:
+        """Append a row; columns that it does not name are null there.
+
+        Returns
+        -------
+        This dataset.
+        """
+        self.append({**dict.fromkeys(self.tensors), **row})
+        return self
+
+    def cast_column(self, name: str, type: Any) -> Self:  # noqa: A002 - as Hugging Face calls it
+        """Give a column a wider type, as :meth:`change_type` does.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        type
+            A dtype, ``"float32"``, or an htype, ``"text"``.
+
+        Returns
+        -------
+        This dataset, with the values stored anew.
+        """
+        is_htype = isinstance(type, str) and type in ("text", "json", "list", "generic")
+        self.change_type(name, htype=type if is_htype else None, dtype=None if is_htype else type)
+        return self
+
+    def remove(self, rows: Any) -> None:
+        """Remove rows: those of a condition, an expression, a function, a view, or row numbers.
+
+        Parameters
+        ----------
+        rows
+            ``ds["age"] > 90``, ``"age > 90"``, ``lambda row: row["age"] > 90``, ``ds[10:20]``, ``[3, 5]``, a mask.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is a view of another dataset.
+        """
+        if isinstance(rows, str) or callable(rows):
+            rows = self.filter(rows)
+        elif not isinstance(rows, self.__class__):
+            rows = self[[rows] if isinstance(rows, int) else rows]
+        self.pop(rows)
+
+    # -- views of other columns --------------------------------------------------------------------------------------
+
+    def select_columns(self, names: str | Sequence[str]) -> Self:
+        """Return a view of some columns, in this order."""
+        return self[_listed(names)]  # type: ignore[no-any-return]
+
+    def remove_columns(self, names: str | Sequence[str]) -> Self:
+        """Return a view without some columns; ``del ds["c"]`` removes what is stored."""
+        wanted = _listed(names)
+        self[wanted]  # raises for those that are not there
+        return self[[name for name in self.tensors if name not in wanted]]  # type: ignore[no-any-return]
+
+    remove_column = remove_columns
+
+    def drop(self, names: str | Sequence[str] | None = None, *, columns: str | Sequence[str] = ()) -> Self:
+        """Return a view without some columns; ``ds.remove`` removes rows."""
+        return ChangeVerbs.remove_columns(
+            self, [*_listed(columns), *([] if names is None else _listed(names))]
+        )
+
+    def rename_columns(self, names: Mapping[str, str]) -> Self:
+        """Return a view that shows columns by other names; ``ds.rename_tensor`` changes what is stored.
+
+        Parameters
+        ----------
+        names
+            {name: new name}.
+
+        Raises
+        ------
+        InvalidInputError
+            If two columns had one name.
+        """
+        self[list(names)]  # raises for those that are not there
+        shown = {names.get(name, name): name for name in self.tensors}
+        if len(shown) < len(self.tensors):
+            raise InvalidInputError("two columns would have one name: give one of them another")
+        return self._renamed(shown)
+
+    def rename_column(self, name: str, new_name: str) -> Self:
+        """Return a view that shows a column by another name; ``ds.rename_tensor`` changes what is stored."""
+        return ChangeVerbs.rename_columns(self, {name: new_name})
+
+
+def _listed(names: str | Iterable[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)

@@ -1,0 +1,87 @@
+"""Names of other libraries: every answer is what the object can do."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import tokenize
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lakebed
+from lakebed import habits
+from lakebed.absent import NAMES
+
+NUMBER = itertools.count()
+_NEEDS = {"to_excel": "openpyxl", "read_excel": "openpyxl", "to_tf_dataset": "tensorflow"}
+CASES = [(kind, name) for kind in habits.TABLES for name in habits.answers(kind)]
+
+
+@pytest.fixture
+def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the answers name: a dataset, a result, files in the current folder."""
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    ds = lakebed.empty(f"mem://habits-{next(NUMBER)}")
+    ds.create_tensor("title", htype="text")
+    ds.create_tensor("age", dtype="int64")
+    ds.create_tensor("kind", htype="class_label", class_names=["cat", "dog"])
+    ds.create_tensor("vec", htype="embedding", dtype="float32")
+    ds.extend(
+        {
+            "title": ["ann", "bob", *(f"n {i}" for i in range(14))],
+            "age": [*range(7), *range(7), 3, 3],
+            "kind": ["cat", "dog"] * 8,
+            "vec": np.eye(16, 2, dtype=np.float32),
+        }
+    )
+    ds.commit("sixteen rows")
+    ds.info["changed"] = True
+    ds.to_pandas(["age", "title"]).to_csv("rows.csv", index=False)
+    ds.to_pandas(["age", "title"]).to_parquet("rows.parquet")
+    return {
+        "ds": ds,
+        "result": ds.query("SELECT age + 0 AS age, title"),
+        "lakebed": lakebed,
+        "pandas": pandas,
+        "numpy": np,
+    }
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES, ids=[f"{kind}.{name}" for kind, name in CASES])
+def test_an_answer_runs_and_the_name_is_not_there(kind: str, name: str, names: dict[str, Any]) -> None:
+    if name == "dt":
+        names["ds"]["born"] = [dt.datetime(2020, 1, day + 1) for day in range(16)]  # noqa: DTZ001
+    if name == "launch_app":
+        names["ds"].create_tensor("photo", htype="image", sample_compression="png").extend(
+            [np.ones((4, 4, 3), np.uint8)] * 16
+        )
+    if name in _NEEDS:
+        pytest.importorskip(_NEEDS[name])
+        if name == "read_excel":
+            names["pandas"].DataFrame({"a": [1]}).to_excel("rows.xlsx", index=False)
+    owner = {
+        "Dataset": names["ds"],
+        "Tensor": names["ds"]["age"],
+        "Result": names["result"],
+        "lakebed": lakebed,
+    }[kind]
+    code = habits.answers(kind)[name]
+    with pytest.raises(AttributeError) as told:
+        getattr(owner, name)
+    assert str(told.value).endswith(f".{name} is not here: write {code}")
+    exec(compile(code, name, "exec"), names)
+
+
+def test_names_come_once_and_in_order() -> None:
+    for kind, text in habits.TABLES.items():
+        found = [line.split()[0] for line in text.splitlines() if line]
+        assert len(found) == len(set(found)), kind
+        assert not set(found) & set(NAMES.get(kind, {})), kind
+        for code in habits.answers(kind).values():
+            list(tokenize.generate_tokens(StringIO(code).readline))
+    assert len(CASES) >= 120

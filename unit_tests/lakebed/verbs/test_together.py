@@ -1,0 +1,224 @@
+"""Rows put together, beside pandas; and the values of columns."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lakebed
+from lakebed.errors import InvalidInputError, QueryError
+from unit_tests.lakebed.verbs.rows import ROWS
+
+NUMBER = itertools.count()
+
+
+def made(rows: list[dict[str, Any]]) -> lakebed.Dataset:
+    return lakebed.from_rows(f"mem://together-{next(NUMBER)}", rows)
+
+
+# -- one behind the other --------------------------------------------------------------------------------------------
+
+
+def test_datasets_views_and_results_one_behind_the_other(ds: lakebed.Dataset, tmp_path: Path) -> None:
+    other = made([{"name": "x", "age": 1}, {"name": "y", "age": 2}])
+    both = ds + other
+    assert both["name"].tolist() == [*(row["name"] for row in ROWS), "x", "y"]
+    assert both["kind"].tolist() == [*(row["kind"] for row in ROWS), None, None]
+    three = lakebed.concat([ds[:2], ds.query("SELECT name, age + 1 AS age")[:1], other])
+    assert three["age"].tolist() == [0, 7, 1, 1, 2]
+    assert (three + other)["name"].tolist()[-2:] == ["x", "y"]
+    stored = three.materialize(tmp_path / "stored")
+    assert stored["name"].tolist() == three["name"].tolist()
+    twice = lakebed.concat([ds, ds])
+    assert isinstance(twice, lakebed.Dataset)
+    assert twice.num_rows == 40
+    assert lakebed.concat([ds]) is ds
+    with pytest.raises(InvalidInputError, match="at least one"):
+        lakebed.concat([])
+    with pytest.raises(QueryError, match="'age' holds"):
+        lakebed.concat([ds, made([{"age": "old"}])])
+    with pytest.raises(TypeError):
+        _ = ds + 3
+
+
+def test_classes_of_two_datasets_go_by_their_names() -> None:
+    first, second = (lakebed.empty(f"mem://together-{next(NUMBER)}") for _ in range(2))
+    first.create_tensor("kind", htype="class_label", class_names=["cat", "dog"]).extend(["cat", "dog"])
+    second.create_tensor("kind", htype="class_label", class_names=["dog", "emu"]).extend(["dog", "emu"])
+    assert (first + second)["kind"].tolist() == ["cat", "dog", "dog", "emu"]
+
+
+# -- side by side ----------------------------------------------------------------------------------------------------
+
+LEFT = [
+    {"k": k, "g": g, "x": x} for x, (k, g) in enumerate([("a", 1), ("b", 1), ("a", 2), (None, 1), ("c", 3)])
+]
+RIGHT = [
+    {"k": k, "g": g, "x": x, "y": x * x}
+    for x, (k, g) in enumerate([("a", 1), ("c", 3), ("z", 1), (None, 1)], 10)
+]
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
+@pytest.mark.parametrize("on", ["k", ["k", "g"], {"k": "k"}])
+def test_joins_beside_pandas(how: str, on: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    found = made(LEFT).join(made(RIGHT), on=on, how=how).to_arrow().to_pylist()
+    # pandas pairs None with None
+    left, right = (pandas.DataFrame(rows).dropna(subset="k").convert_dtypes() for rows in (LEFT, RIGHT))
+    by = [on] if isinstance(on, str) else list(on)
+    expected = (
+        left.merge(right, on=by, how=how, suffixes=("", "_right")).astype(object).replace({pandas.NA: None})
+    )
+    rows = [row for row in found if row["k"] is not None]
+
+    def told(row: dict[str, Any]) -> str:
+        return repr([row[name] for name in sorted(row)])
+
+    assert sorted(map(told, rows)) == sorted(map(told, expected.to_dict("records")))
+    assert len(found) - len(rows) == {"inner": 0, "left": 1, "right": 1, "outer": 2}[how]
+
+
+def test_joins_by_other_names_and_of_everything() -> None:
+    left, right = made(LEFT), made([{"key": "a", "w": 1.5}, {"key": "q", "w": 2.5}])
+    assert left.join(right, on={"k": "key"})["w"].tolist() == [1.5, 1.5]
+    assert left.join(right, on={"k": "key"}, how="outer")["k"].tolist()[-1] == "q"
+    assert left.join(right, how="cross").shape == (10, 5)
+    assert left.join(made(RIGHT))["x"].tolist() == []  # by all columns that both have
+    assert left[:2].join(left.query("SELECT k, x * 2 AS twice"), on="k")["twice"].tolist() == [0, 4, 2]
+    with pytest.raises(InvalidInputError, match="share no column: say on="):
+        left.join(right)
+    with pytest.raises(InvalidInputError, match="how is one of inner, left"):
+        left.join(right, on={"k": "key"}, how="sideways")
+
+
+# -- groups ----------------------------------------------------------------------------------------------------------
+
+TABLE = st.lists(
+    st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 2), st.none() | st.integers(-5, 5)),
+    min_size=1,
+    max_size=25,
+)
+
+
+@given(TABLE)
+def test_groups_beside_pandas(rows: list[tuple[str, int, Any]]) -> None:
+    pandas = pytest.importorskip("pandas")
+    ds = lakebed.empty(f"mem://together-{next(NUMBER)}")
+    for name, kind in (("t", {"htype": "text"}), ("n", {"dtype": "int64"}), ("v", {"dtype": "int64"})):
+        ds.create_tensor(name, **kind)
+    ds.extend({name: [row[i] for row in rows] for i, name in enumerate(("t", "n", "v"))})
+    frame = pandas.DataFrame(rows, columns=["t", "n", "v"]).astype({"v": "Int64"})
+    for by in (["t"], ["t", "n"]):
+        groups = frame.groupby(by)["v"]
+        found = ds.groupby(by).agg(
+            {"v": ["min", "max", "sum", "mean", "count", "nunique"]}, rows="size", first=("n", "first")
+        )
+        for how in ("min", "max", "sum", "mean", "count", "nunique"):
+            expected = [None if value is pandas.NA else value for value in getattr(groups, how)().tolist()]
+            assert found[f"v_{how}"].tolist() == pytest.approx(expected), how
+        assert found["rows"].tolist() == groups.size().tolist()
+        assert found["first"].tolist() == frame.groupby(by)["n"].first().tolist()
+        keys = [key if isinstance(key, tuple) else (key,) for key in groups.groups]
+        assert list(zip(*(found[name].tolist() for name in by), strict=True)) == sorted(keys)
+        parts = {
+            key if isinstance(key, tuple) else (key,): list(view.sample_indices)
+            for key, view in ds.groupby(by)
+        }
+        assert parts == {key: list(places) for key, places in zip(keys, groups.groups.values(), strict=True)}
+        assert len(ds.groupby(by)) == len(keys)
+
+
+def test_labels_of_groups_have_their_names_and_come_once(ds: lakebed.Dataset) -> None:
+    pandas = pytest.importorskip("pandas")
+    found = ds.groupby("kind").agg({"age": "mean"}, n="size")
+    assert found["kind"].tolist() == ["cat", "dog", "emu", None]
+    assert str(found).splitlines()[1].split() == ["kind", "age", "n"]
+    assert str(found).splitlines()[2].startswith("cat")
+    assert found.to_pandas()["kind"].astype(object).replace({np.nan: None}).tolist() == [
+        "cat",
+        "dog",
+        "emu",
+        None,
+    ]
+    assert isinstance(found.to_pandas(), pandas.DataFrame)
+    assert ds.groupby("kind").mean("age")["age"].tolist() == found["age"].tolist()
+    assert (
+        ds.groupby("kind").size()["count"].tolist()
+        == ds.groupby("kind").count()["count"].tolist()
+        == [7, 6, 6, 1]
+    )
+    stored = found.materialize(f"mem://together-{next(NUMBER)}")
+    assert (stored["kind"].tolist(), stored["n"].tolist()) == (["cat", "dog", "emu", None], [7, 6, 6, 1])
+    assert [row["kind"] for row in found.shown_rows()] == ["cat", "dog", "emu", None]
+    plain = ds.query("SELECT kind, count(*) AS n GROUP BY kind")
+    assert plain[0]["kind"].numpy().shape == (7, 1)  # the language's own answer, row by row
+    assert sorted(map(str, plain["kind"].tolist())) == ["None", "cat", "dog", "emu"]
+    with pytest.raises(InvalidInputError, match="no reduction of a column"):
+        ds.groupby("kind").agg({"age": "mode"})
+    with pytest.raises(AttributeError, match="groups have no 'mode'"):
+        ds.groupby("kind").mode("age")
+
+
+def test_results_are_grouped_and_asked_again(ds: lakebed.Dataset) -> None:
+    result = ds.query("SELECT age % 3 AS rest, score")
+    found = result.groupby("rest").agg({"score": "max"})
+    assert found["rest"].tolist()[:3] == [0, 1, 2]
+    again = found.query("SELECT rest, score WHERE score > ?", parameters=[4.6])
+    assert all(score > 4.6 for score in again["score"].tolist())
+    paired = ds.query(
+        'SELECT d.name AS name, f.score AS most FROM "d" AS d JOIN "f" AS f ON d.age = f.rest',
+        named={"d": ds, "f": found},
+    )
+    assert set(paired["name"].tolist()) == {row["name"] for row in ROWS if row["age"] in (0, 1, 2)}
+
+
+# -- values of a column ----------------------------------------------------------------------------------------------
+
+
+def test_values_of_columns(ds: lakebed.Dataset) -> None:
+    ages = [row["age"] for row in ROWS if row["age"] is not None]
+    age = ds["age"]
+    assert (age.min(), age.max(), age.sum(), age.nunique()) == (
+        min(ages),
+        max(ages),
+        sum(ages),
+        len(set(ages)),
+    )
+    assert age.std() == pytest.approx(np.std(ages))
+    assert (np.mean(age), np.max(age)) == (pytest.approx(np.mean(ages)), max(ages))
+    assert age.unique() == list(dict.fromkeys(ages))
+    assert ds["kind"].value_counts() == {"cat": 7, "dog": 6, "emu": 6}
+    assert ds["kind"].unique() == ["cat", "emu", "dog"]
+    assert (ds["name"].min(), ds["name"].max()) == ("n0", "n9")
+    assert ds["vec"].max(axis=0).tolist() == [19, 1, 0]
+    assert np.sum(ds["vec"], axis=0).tolist() == [190, 20, -190]
+    assert (ds["vec"].min(), ds["vec"].mean()) == (-19, pytest.approx(1 / 3))
+    assert ds["vec"].astype("int64").tolist()[2] == [2, 1, -2]
+    assert ds["vec"].tolist()[2] == [2, 1, -2]
+    assert [ds[:0]["age"].min(), ds[:0]["age"].sum()] == [None, 0]
+    with pytest.raises(InvalidInputError, match="there is no mean of texts"):
+        ds["name"].mean()
+    assert {"value_counts", "isna", "mean"} <= set(dir(age))
+
+
+def test_values_of_pictures_and_of_many_labels() -> None:
+    ds = lakebed.empty(f"mem://together-{next(NUMBER)}")
+    ds.create_tensor("photo", htype="image", sample_compression="png")
+    ds.create_tensor("tags", htype="class_label", class_names=["a", "b", "c"])
+    photos = [np.full((4, 5 + i, 3), 40 * i, np.uint8) for i in range(4)]
+    ds.extend({"photo": [*photos, None], "tags": [["a", "b"], ["a"], [], ["c", "a"], None]})
+    flat = np.concatenate([photo.ravel() for photo in photos])
+    photo = ds["photo"]
+    assert (photo.min(), photo.max(), photo.sum()) == (0, 120, flat.sum())
+    assert (photo.mean(), photo.std()) == (pytest.approx(flat.mean()), pytest.approx(flat.std()))
+    assert photo.tolist()[1] == photos[1].tolist()
+    assert photo.isna().numpy().tolist() == [False] * 4 + [True]
+    assert ds["tags"].value_counts() == {"a": 3, "b": 1, "c": 1}
+    assert (ds["tags"].unique(), ds["tags"].tolist()[0]) == (["a", "b", "c"], ["a", "b"])
