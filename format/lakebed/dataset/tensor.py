@@ -169,7 +169,7 @@ class Tensor(
         from lakebed.session.pickling import Address
 
         place = Address.of(self._handle.session), self._handle.path
-        return _reopened, (type(self), place, self._name, self._index, self._pad)
+        return _reopened, (Tensor, place, self._name, self._index, self._pad)
 
     def _is_same(self, other: Tensor) -> bool:
         """Whether both select the same of the same tensor."""
@@ -379,9 +379,8 @@ class TensorSample(OneValue, Tensor):
         return bool(np.ndim(self.numpy())) if self._index.inside else not reader.is_scalar
 
     def __str__(self) -> str:
-        """Return the text, number or name that is stored; of arrays and parts of them what 3.x prints."""
-        is_part = self._index.inside and self._reader.storing is Storing.ARRAY
-        return Tensor.__str__(self) if is_part else super().__str__()
+        """Return the text that is stored; of all others what 3.x prints, as f-strings do of arrays only."""
+        return str(self._shown()) if self._reader.storing is Storing.TEXT else Tensor.__str__(self)
 
     def _compare(self, apply: Callable[[Any, Any], Any], other: Any) -> Any:
         if isinstance(other, Tensor) and apply in (operator.eq, operator.ne):
@@ -397,11 +396,14 @@ class TensorSample(OneValue, Tensor):
         return super().__getitem__(item)
 
 
+TensorSample.__name__ = TensorSample.__qualname__ = Tensor.__name__  # as in 3.x, and in what errors say
+
+
 def selected(handle: Handle, name: str, index: Index, *, pad: bool = False, key: str | None = None) -> Tensor:
     """Return a part of a tensor: a :class:`TensorSample` where one row is selected, without the sample axis."""
     return (TensorSample if index.is_single else Tensor)(handle, name, index, pad=pad, key=key)
 
 
-def _reopened(cls: type[Tensor], place: tuple[Address, str], name: str, index: Index, pad: bool) -> Tensor:
+def _reopened(_: type[Tensor], place: tuple[Address, str], name: str, index: Index, pad: bool) -> Tensor:
     address, path = place
-    return cls(Handle(address.open(), path), name, index, pad=pad)
+    return selected(Handle(address.open(), path), name, index, pad=pad)

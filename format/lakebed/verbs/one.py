@@ -145,11 +145,13 @@ class OneValue(ABC):
         return item in ([value] if isinstance(value, _NUMBERS) else value)
 
     def __str__(self) -> str:
-        return super().__str__() if self._is_array() else str(self._shown())
+        return str(self._shown())
 
     def __format__(self, spec: str) -> str:
         is_number = spec[-1:] in tuple("bcdeEfFgGnoxX%")  # of a label its number, with {:d}
-        return format(self._number() if is_number else self._shown(), spec) if spec else str(self)
+        if not spec:
+            return str(self) if self._is_array() else str(self._shown())
+        return format(self._number() if is_number else self._shown(), spec)
 
     def __getattr__(self, name: str) -> Any:
         """Return what the text, number, array or list that is stored has of this name: ``row["name"].lower()``."""

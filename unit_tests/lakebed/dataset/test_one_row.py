@@ -39,6 +39,7 @@ def filled(ds: lakebed.Dataset, folder: Path) -> lakebed.Dataset:
         ("name", {"htype": "text"}),
         ("kind", {"htype": "class_label", "class_names": ["cat", "dog"]}),
         ("kinds", {"htype": "class_label", "class_names": ["cat", "dog"]}),
+        ("other", {"htype": "class_label", "class_names": ["dog", "cat"]}),
         ("doc", {"htype": "json"}),
         ("things", {"htype": "list"}),
         ("vec", {"dtype": "float32"}),
@@ -59,6 +60,7 @@ def filled(ds: lakebed.Dataset, folder: Path) -> lakebed.Dataset:
             "name": f"tom{i}",
             "kind": i % 2,
             "kinds": [0, 1][: i % 3],
+            "other": 0,
             "doc": {"a": i, "b": [1, 2]},
             "things": [i, "x"],
             "vec": np.arange(3, dtype=np.float32) + i,
@@ -143,7 +145,7 @@ USES: list[tuple[Callable[[Any], Any], Any]] = [
     (lambda row: math.sqrt(row["age"] + 1), 2.0),
     (lambda row: ["a", "b", "c", "d"][row["age"]], "d"),
     (lambda row: (f"{row['age']:03d}", f"{row['weight']:.2f}", f"{row['name']}"), ("003", "1.50", "tom3")),
-    (lambda row: (str(row["name"]), str(row["age"])), ("tom3", "3")),
+    (lambda row: (str(row["name"]), f"{row['age']}"), ("tom3", "3")),
     (lambda row: row["age"] + row["weight"], 4.5),
     (lambda row: (row["age"] > row["weight"], row["age"] == row["g/x"], row["age"] != row["g/x"]), (True, True, False)),
     (lambda row: row["name"] == "tom3", True),
@@ -167,7 +169,7 @@ USES: list[tuple[Callable[[Any], Any], Any]] = [
     (lambda row: (np.sqrt(row["age"] + 1), np.asarray(row["age"]).item()), (2.0, 3)),
     (lambda row: row["gone"] + 1, 4),
     (lambda row: ("age" in row, "nope" in row, row.get("nope", 5), row.get("age") == 3), (True, False, 5, True)),
-    (lambda row: (list(row.keys())[:2], len(row.values()), len(row.items())), (["age", "weight"], 14, 14)),
+    (lambda row: (list(row.keys())[:2], len(row.values()), len(row.items())), (["age", "weight"], 15, 15)),
     (lambda row: {**row, "age": 9}["name"], "tom3"),
 ]  # fmt: skip
 
@@ -189,6 +191,11 @@ def test_labels_have_names(ds: lakebed.Dataset, way: Callable[..., Any]) -> None
         True,
     )
     assert way(ds, 2, lambda row: (row["kinds"] == "dog").tolist()) == [False, True]
+    assert way(ds, 2, lambda row: (row["kind"] == row["other"], row["kind"] == row["kind"])) == (False, True)
+    assert way(ds, 3, lambda row: (row["kind"] == row["other"], row["kind"] == int(row["other"]))) == (
+        True,
+        False,
+    )
     assert way(ds, 2, lambda row: (row["kinds"][0] == 0, row["kind"] < "dog")) == (True, True)
 
 
@@ -202,6 +209,13 @@ def test_it_is_a_tensor_as_in_3x(ds: lakebed.Dataset, way: Callable[..., Any]) -
         assert (row.doc.dict(), row.things.list()) == ({"a": 3, "b": [1, 2]}, [3, "x"])
         assert (row["g"]["x"].numpy().tolist(), row.g.x.numpy().tolist()) == ([3], [3])
         assert (row.image.numpy().shape, bool(row.image), bool(row["kinds"])) == ((4, 6, 3), True, True)
+        assert str(row["age"]) == "Tensor(key='age', index=Index([3]))" or way in (
+            of_view,
+            of_filter,
+            of_compute,
+        )
+        assert str(row["age"]).startswith("Tensor(key='age', index=")
+        assert type(row["age"]).__name__ == "Tensor"
         assert str(row["vec"]).startswith("Tensor(key='vec', index=")
         assert str(row["vec"][0]).startswith("Tensor(key='vec', index=")
         assert row["age"] == row["age"]  # the same selection, as in 3.x
@@ -245,7 +259,7 @@ def test_what_is_missing_is_not_computed_with(ds: lakebed.Dataset) -> None:
     ):
         with pytest.raises(InvalidInputError, match=r"'gone'.* is missing.*\.isna\(\)"):
             use()
-    assert (str(row["gone"]), row.to_dict()["gone"]) == ("None", None)
+    assert (f"{row['gone']}", row.to_dict()["gone"]) == ("None", None)
 
 
 def test_null_stays_null_in_what_map_makes(ds: lakebed.Dataset) -> None:
