@@ -67,7 +67,16 @@ if TYPE_CHECKING:
     from lakebed.exporters.exporting import export_to
     from lakebed.htypes.constants import htype
     from lakebed.htypes.partial import tiled
-    from lakebed.importers.from_tables import from_arrow, from_pandas, from_polars, from_rows
+    from lakebed.importers.from_files import load_dataset, read_csv, read_json, read_parquet
+    from lakebed.importers.from_tables import (
+        from_arrow,
+        from_dict,
+        from_generator,
+        from_list,
+        from_pandas,
+        from_polars,
+        from_rows,
+    )
     from lakebed.importers.importing import import_from
     from lakebed.importers.ingest import ingest_coco
     from lakebed.importers.ingest_classification import ingest_classification, ingest_kaggle
@@ -88,6 +97,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 tensor = Tensor
+open = load  # noqa: A001 - not in __all__, where it would take the place of Python's
 compressions = _registry.COMPRESSIONS
 htypes: list[str] = sorted(_HTYPES)
 file_kinds = _FILE_KINDS
@@ -120,6 +130,9 @@ __all__ = [
     "export_yolo",
     "file_kinds",
     "from_arrow",
+    "from_dict",
+    "from_generator",
+    "from_list",
     "from_pandas",
     "from_polars",
     "from_rows",
@@ -137,12 +150,16 @@ __all__ = [
     "link",
     "link_tiled",
     "load",
+    "load_dataset",
     "ls",
     "materialize",
     "pack",
     "query",
     "random",
     "read",
+    "read_csv",
+    "read_json",
+    "read_parquet",
     "rename",
     "repair",
     "restore",
@@ -172,6 +189,9 @@ _LATER = {
     "export_to": "lakebed.exporters.exporting",
     "export_yolo": "lakebed.exporters.export_yolo",
     "from_arrow": "lakebed.importers.from_tables",
+    "from_dict": "lakebed.importers.from_tables",
+    "from_generator": "lakebed.importers.from_tables",
+    "from_list": "lakebed.importers.from_tables",
     "from_pandas": "lakebed.importers.from_tables",
     "from_polars": "lakebed.importers.from_tables",
     "from_rows": "lakebed.importers.from_tables",
@@ -186,9 +206,13 @@ _LATER = {
     "like": "lakebed.api_copies",
     "link": "lakebed.links.link",
     "link_tiled": "lakebed.links.link",
+    "load_dataset": "lakebed.importers.from_files",
     "materialize": "lakebed.api_copies",
     "pack": "lakebed.api_copies",
     "read": "lakebed.links.read",
+    "read_csv": "lakebed.importers.from_files",
+    "read_json": "lakebed.importers.from_files",
+    "read_parquet": "lakebed.importers.from_files",
     "restore": "lakebed.api_copies",
     "show": "lakebed.dataset.drawing",
     "tiled": "lakebed.htypes.partial",

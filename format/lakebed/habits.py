@@ -110,7 +110,6 @@ save                    ds.commit("what was done")
 scan                    ds.batches(1024)
 scanner                 ds.batches(1024)
 set_field               ds["age"] = list(range(len(ds)))
-set_format              ds.batches(32)  # arrays; ds.pytorch, ds.tensorflow and ds.to_arrow give the others
 set_index               ds.sort("title")
 set_transform           ds.dataloader().transform(lambda row: row)
 sort_by                 ds.sort("age")

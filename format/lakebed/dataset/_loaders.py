@@ -148,6 +148,17 @@ class LoaderMethods(DatasetBase):
         )
         return loader
 
+    def __getitems__(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        """Read rows for ``torch.utils.data.DataLoader(ds)``: numbers, text, and arrays, which its collate stacks.
+
+        Class labels are numbers, missing values None. It is said once in the log that :meth:`pytorch` is faster, and
+        which samples PyTorch cannot stack.
+        """
+        from lakebed.loaders.fetched import fetched
+
+        view = self[[int(row) for row in rows]]  # type: ignore[index]
+        return fetched(next(iter(view.batches(len(rows)))))
+
     def torch_dataset(
         self,
         transform: Transform | None = None,

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from lakebed.dataset._base import DatasetBase
-from lakebed.errors import InvalidOperationError
 
 
 class RowValueMethods(DatasetBase):
     """Values of whole rows."""
 
     def to_dict(self, *, labels: Literal["names", "numbers"] = "names") -> dict[str, Any]:
-        """Read one row: ``ds[i].to_dict()``, and ``dict(ds[i])``.
+        """Read one row, ``ds[i].to_dict()`` and ``dict(ds[i])``; or the columns of all rows, as lists.
 
         Numbers, text and JSON are values of Python, dates and times those of ``datetime``, class labels their names;
         all others arrays; nulls None.
@@ -25,19 +24,16 @@ class RowValueMethods(DatasetBase):
 
         Returns
         -------
-        {tensor: value}.
-
-        Raises
-        ------
-        InvalidOperationError
-            If several rows are selected.
+        {tensor: value}; of several rows {tensor: [value, ...]}.
         """
-        if not self._index.is_single:
-            raise InvalidOperationError(
-                "to_dict() is of one row: ds[0].to_dict(). ds.rows() goes through all of them, and "
-                "ds.to_arrow().to_pydict() gives columns"
-            )
-        return next(iter(self._rows_of(labels=labels)), {})
+        rows = self._rows_of(labels=labels)
+        if self._index.is_single:
+            return next(iter(rows), {})
+        columns: dict[str, list[Any]] = {name: [] for name in self._names()}
+        for row in rows:
+            for name, value in row.items():
+                columns[name].append(value)
+        return columns
 
     def _rows_of(
         self, tensors: Sequence[str] | None = None, *, labels: Literal["names", "numbers"] = "names"

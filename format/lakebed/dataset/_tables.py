@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lakebed.dataset._base import DatasetBase, TensorBase
 from lakebed.errors import InvalidInputError
@@ -183,17 +186,21 @@ class TableMethods(DatasetBase):
             tensors = _narrow(self._table())
         return frames.to_duckdb(_rows(self._table(tensors), labels, files, row_ids=row_ids), connection)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        """Refuse: rows of several tensors are no array. ``pandas.DataFrame(ds)`` comes by here.
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the rows as dictionaries, shape (rows,), of which ``pandas.DataFrame(ds)`` makes columns.
 
         Raises
         ------
         TypeError
-            Always.
+            If numbers are wanted: rows of several tensors are no array of them.
         """
+        if dtype is None or np.dtype(dtype) == object:
+            from lakebed.reading.frames import array_of_rows
+
+            return array_of_rows(self._names(), self._rows_of())  # type: ignore[attr-defined]
         raise TypeError(
-            "a dataset has several tensors and is no array; for a data frame write ds.to_pandas() or ds.to_polars(), "
-            "for one tensor ds.name.numpy(), for arrays of many rows ds.batches(n)"
+            "a dataset has several tensors and is no array of numbers; for a data frame write ds.to_pandas() or "
+            "ds.to_polars(), for one tensor ds.name.numpy(), for arrays of many rows ds.batches(n)"
         )
 
 

@@ -31,7 +31,7 @@ class _Context:
 
 def recognise(ds: lakebed.Dataset) -> str | None:
     """Say how many columns there are; None without any."""
-    found = _columns(ds)
+    found = columns_of(ds)
     return f"{ds.min_len:,} rows of {len(found)} columns" if found else None
 
 
@@ -47,19 +47,13 @@ def plan(ds: lakebed.Dataset, *, tensors: Sequence[str] = (), delimiter: str = "
     delimiter
         What is between fields; a tab makes .tsv files.
     """
-    columns = _columns(ds)
-    chosen = list(tensors) or [name for name in without_splits(ds) if name in columns]
-    for name in chosen:
-        if name not in ds.tensors:
-            raise ExportError(f"the dataset has no tensor {name!r}: {', '.join(ds.tensors)}")
-    if not chosen:
-        raise ExportError("the dataset has no columns for a table: its tensors are files and masks")
+    problems: list[tuple[str, str]] = []
+    chosen = chosen_columns(ds, tensors, problems)
     labels = {
         name: [str(one) for one in ds[name].info.get("class_names") or ()]
         for name in chosen
         if ds[name].htype == "class_label"
     }
-    problems = [(name, f"{ds[name].htype} has no text") for name in ds.tensors if name not in columns]
     problems += [(name, told) for name in chosen if (told := _loss(ds[name]))]
     context = _Context(chosen, labels, delimiter, ".tsv" if delimiter == "\t" else ".csv")
     found = f"{ds.min_len:,} rows of {len(chosen)} columns"
@@ -90,15 +84,42 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
 def finish(results: Sequence[tuple[Piece, bytes]], context: _Context, target: Target) -> None:
     """Write a file for each split."""
     head = context.delimiter.join(_field(name, context.delimiter) for name in context.tensors) + "\n"
+    write_files(results, context.suffix, target, head.encode())
+
+
+def write_files(
+    results: Sequence[tuple[Piece, bytes]], suffix: str, target: Target, head: bytes = b""
+) -> None:
+    """Write the lines of the pieces, a file for each split."""
     for split in dict.fromkeys(piece.split for piece, _ in results) or [""]:
-        with target.open(f"{split or 'data'}{context.suffix}") as file:
-            file.write(head.encode())
+        with target.open(f"{split or 'data'}{suffix}") as file:
+            file.write(head)
             for piece, lines in results:
                 if piece.split == split:
                     file.write(lines)
 
 
-def _columns(ds: lakebed.Dataset) -> list[str]:
+def chosen_columns(ds: lakebed.Dataset, tensors: Sequence[str], problems: list[tuple[str, str]]) -> list[str]:
+    """Return the names of the tensors that are columns: those that are named, or all but files and masks.
+
+    Raises
+    ------
+    ExportError
+        If there is no such tensor, or none is left.
+    """
+    columns = columns_of(ds)
+    chosen = list(tensors) or [name for name in without_splits(ds) if name in columns]
+    for name in chosen:
+        if name not in ds.tensors:
+            raise ExportError(f"the dataset has no tensor {name!r}: {', '.join(ds.tensors)}")
+    if not chosen:
+        raise ExportError("the dataset has no columns for a table: its tensors are files and masks")
+    problems += [(name, f"{ds[name].htype} has no text") for name in ds.tensors if name not in columns]
+    return chosen
+
+
+def columns_of(ds: lakebed.Dataset) -> list[str]:
+    """Return the names of the tensors that are no files and masks."""
     return [name for name in ds.tensors if _base(str(ds[name].htype)) not in _MEDIA]
 
 

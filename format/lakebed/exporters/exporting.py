@@ -24,6 +24,7 @@ from lakebed.progress import rows_bar
 _MOST_WORKERS = 8
 _SHOWN = 10
 _REMEMBERED = 1000
+_ONE_FILE = ("csv", "jsonl", "parquet")
 
 
 @dataclass
@@ -115,6 +116,7 @@ def export_to(
     dry_run: bool = False,
     strict: bool = False,
     split: str | Sequence[str] | None = None,
+    single_file: bool = False,
     workers: int | None = None,
     src_creds: Any = None,
     dest_creds: Any = None,
@@ -141,6 +143,8 @@ def export_to(
         Fail at the first row that cannot be written; otherwise it is left out and counted.
     split
         Splits that are written: ``"train/val"``; None writes all rows.
+    single_file
+        Write one file at ``dest``, all rows in their order, whatever their splits; of csv, jsonl and parquet.
     workers
         How many threads write; None is one for each core.
     src_creds, dest_creds
@@ -171,6 +175,10 @@ def export_to(
     check_options(exporter.name, options_of(exporter.plan), options)
     ds = src if isinstance(src, lakebed.Dataset) else lakebed.load(src, read_only=True, creds=src_creds)
     plan = exporter.plan(ds, **options)
+    if single_file:
+        if exporter.name not in _ONE_FILE:
+            raise ExportError(f"single_file is for {', '.join(_ONE_FILE)}, not for {exporter.name}")
+        plan.single_file = plan.is_ordered = True
     ds._table().shared_rows()  # noqa: SLF001 - which says what tensor is empty, where others are not
     wanted = split.split("/") if isinstance(split, str) else list(split or ())
     plan.rows = splits_of(ds, wanted)

@@ -80,6 +80,7 @@ _BUILT_IN = (
     Exporter("webdataset", "lakebed.exporters.webdataset", "WebDataset: tar files of samples"),
     Exporter("mds", "lakebed.exporters.mds", "MosaicML MDS: shards that StreamingDataset reads"),
     Exporter("csv", "lakebed.exporters.delimited", "CSV or TSV files"),
+    Exporter("jsonl", "lakebed.exporters.json_lines", "JSON lines"),
     Exporter("hdf5", "lakebed.exporters.hdf5", "an HDF5 file: an array for each tensor"),
     Exporter("zarr", "lakebed.exporters.zarr_files", "a Zarr folder: an array for each tensor"),
     Exporter("folder", "lakebed.exporters.folder", "a folder of media files, a class each"),

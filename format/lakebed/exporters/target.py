@@ -38,7 +38,7 @@ class Target:
     overwrite
         Replace what is there.
     single_file
-        The address is that of a file, written as ``""``.
+        The address is that of a file, under whatever name it is written.
 
     Raises
     ------
@@ -216,7 +216,7 @@ class Target:
             self.nbytes += nbytes
 
     def _staged(self, name: str) -> str:
-        path = os.path.join(self._staging, _FILE if self.single_file and not name else name)
+        path = os.path.join(self._staging, _FILE if self.single_file else name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return path
 

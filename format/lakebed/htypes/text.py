@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import PurePath
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
@@ -40,6 +43,7 @@ def encode_text(values: Iterable[Any], kinds: set[type] | None = None) -> Block:
             value = value[0]
         if isinstance(value, bool | int | float | np.number):
             value = str(value)
+        value = spelled(value)
         if not isinstance(value, str):
             raise TensorDtypeMismatchError(f"a text tensor takes strings, not {type(value).__name__}")
         try:
@@ -49,6 +53,15 @@ def encode_text(values: Iterable[Any], kinds: set[type] | None = None) -> Block:
                 f"text must be valid Unicode: {error.reason} at {error.start}"
             ) from error
     return join_samples(parts, (1,))
+
+
+def spelled(value: Any) -> Any:
+    """Return what `str` says of a value that it says in full and that has no other form here; others as they are."""
+    if isinstance(value, UUID | Decimal | PurePath):
+        return str(value)
+    kind = type(value)
+    is_spelled = kind.__module__.partition(".")[0] == "pandas" and kind.__name__ in ("Period", "Interval")
+    return str(value) if is_spelled else value
 
 
 def decode_text(data: bytes | memoryview) -> str:

@@ -4,7 +4,7 @@
     integers, floats, booleans               numbers of that dtype
     decimals                                 text with all digits
     dates, times, timestamps, durations      their integers; ``logical_type`` in the info says what they mean
-    strings                                  text
+    strings, UUIDs                           text
     dictionaries of strings                  class_label
     lists of numbers of one length           embedding for floats, otherwise arrays
     lists of numbers                         arrays
@@ -186,12 +186,16 @@ def _stored(kind: pa.DataType) -> pa.DataType:
     """Return what an extension type stores: which types are known depends on what the program has imported."""
     import pyarrow as pa
 
+    if isinstance(kind, pa.UuidType):
+        return pa.string()
     return plain_type(kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)
 
 
 def _storage(values: Any) -> Any:
     import pyarrow as pa
 
+    if isinstance(values, pa.Array) and isinstance(values.type, pa.UuidType):
+        return pa.array([None if one is None else str(one) for one in values.to_pylist()], pa.string())
     values = values.storage if isinstance(values, pa.ExtensionArray) else values
     return without_views(values) if isinstance(values, pa.Array) else values
 

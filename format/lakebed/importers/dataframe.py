@@ -21,8 +21,10 @@ from lakebed.importers.columns import (
     tensor_name,
 )
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
+from lakebed.importers.python_values import PythonColumns, columns_of_rows
 from lakebed.importers.source import Source
 from lakebed.transforms.output import Skipped
+from lakebed.writing.encode.missing_values import SPELLED
 
 BATCHED = True
 
@@ -87,22 +89,22 @@ def plan(
     """
     import pyarrow as pa
 
-    arrays = _arrays(source)
-    table = _table(source, without=list(arrays), nan=nan)
     wishes = Wishes(
         dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key, compression, tuple(documents)
     )
+    found = _of_python(source, wishes, nan=nan)
+    table = _table(source, found, nan=nan)
     problems: list[Problem] = []
     first = None
     items: list[range] = [range(1)]
     count: int | None = None
     if isinstance(table, pa.Table):
-        count = len(next(iter(arrays.values()))) if arrays else table.num_rows
+        count = found.count if found.apart else table.num_rows
         first = next(iter(table.slice(0, 64).to_batches()), None)
         items = [range(at, min(at + _ITEM_ROWS, count)) for at in range(0, count, _ITEM_ROWS)]
-    columns, tensors = columns_of(table.schema, wishes, first, source, problems)
-    apart = {name: (values, tensor(name, chunk_compression="lz4")) for name, values in arrays.items()}
-    beside = _placed_beside(apart, tensors, problems)
+    known = replace(wishes, documents=[name for name in documents if name not in found.apart])
+    columns, tensors = columns_of(table.schema, known, first, source, problems)
+    beside = _placed_beside(found, tensors, problems)
     context = _Context(
         table, columns, wishes, source if not source.is_object else Source("", None, source.creds), beside
     )
@@ -110,7 +112,7 @@ def plan(
 
 
 def plan_of_rows(
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[Mapping[str, Any]] | Mapping[str, Any],
     *,
     media: Mapping[str, str] | None = None,
     labels: Sequence[str] = (),
@@ -135,8 +137,6 @@ def plan_of_rows(
     """
     import pyarrow as pa
 
-    from lakebed.importers.python_values import columns_of_rows
-
     found = columns_of_rows(rows, documents, embeddings, {*(media or {}), *documents})
     table = pa.table(dict(found.arrow))
     wishes = Wishes(dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key)
@@ -146,33 +146,27 @@ def plan_of_rows(
     source = Source("", "rows")
     first = next(iter(table.slice(0, 64).combine_chunks().to_batches()), None)
     columns, tensors = columns_of(table.schema, known, first, source, problems)
-    apart = {
-        name: (
-            values,
-            found.files.get(name)
-            or tensor(name, "json" if name in found.documents else None, chunk_compression="lz4"),
-        )
-        for name, values in found.apart.items()
-    }
-    beside = _placed_beside(apart, tensors, problems)
-    order = {name: at for at, name in enumerate(found.names)}
-    tensors.sort(key=lambda one: order.get(str(one.info.get("column", one.name)), 0))
+    beside = _placed_beside(found, tensors, problems)
     items = [range(at, min(at + _ITEM_ROWS, found.count)) for at in range(0, found.count, _ITEM_ROWS)]
     return _planned(_Context(table, columns, wishes, source, beside), tensors, items, found.count, problems)
 
 
 def _placed_beside(
-    apart: Mapping[str, tuple[Sequence[Any], TensorPlan]], tensors: list[TensorPlan], problems: list[Problem]
+    found: PythonColumns, tensors: list[TensorPlan], problems: list[Problem]
 ) -> dict[str, Sequence[Any]]:
-    """Add the tensors of columns that are in no table of Arrow; return their values by tensor."""
+    """Add the tensors of columns that are in no table of Arrow, in their order; return their values by tensor."""
     names = {plan.name for plan in tensors}
     beside = {}
-    for name, (values, one) in apart.items():
+    for name, values in found.apart.items():
+        htype = "json" if name in found.documents else None
+        one = found.files.get(name) or tensor(name, htype, chunk_compression="lz4")
         called = tensor_name(name, names)
         problems += [renamed(name, called)] if called != name else []
         names.add(called)
         beside[called] = values
         tensors.append(TensorPlan(called, one.arguments, {"column": name} if called != name else {}))
+    order = {name: at for at, name in enumerate(found.names)}
+    tensors.sort(key=lambda one: order.get(str(one.info.get("column", one.name)), 0))
     return beside
 
 
@@ -248,24 +242,50 @@ def is_pandas(found: Any) -> bool:
     return type(found).__module__.partition(".")[0] == "pandas" and hasattr(found, "columns")
 
 
-def _arrays(source: Source) -> dict[str, list[Any]]:
-    """Return the columns of a pandas data frame that hold arrays of several dimensions."""
-    import numpy as np
+def _of_python(source: Source, wishes: Wishes, *, nan: bool) -> PythonColumns:
+    """Return the columns of a pandas data frame that rows of Python say more of than Arrow does.
 
+    Arrays and lists of several axes, periods and intervals, and what Arrow refuses, such as pictures.
+    """
     if not source.is_object or not is_pandas(source.data):
-        return {}
-    found = {}
-    for name in source.data.columns:
-        column = source.data[name]
-        if isinstance(name, str) and str(getattr(column, "dtype", "")) == "object":
-            values = list(column)
-            first = next((value for value in values if value is not None), None)
-            if isinstance(first, np.ndarray) and first.ndim > 1:
-                found[name] = values
-    return found
+        return PythonColumns(0, ())
+    frame = source.data
+    columns = {
+        name: [None if isinstance(one, float) and one != one and not nan else one for one in frame[name]]
+        for name in frame.columns
+        if isinstance(name, str)
+        and (name in wishes.documents or not wishes.concern(name))
+        and _is_of_python(frame[name])
+    }
+    return replace(columns_of_rows(columns, wishes.documents), names=list(frame.columns))
 
 
-def _table(source: Source, without: Sequence[str] = (), *, nan: bool = False) -> Any:
+def _is_of_python(column: Any) -> bool:
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+
+    kind = str(getattr(column, "dtype", ""))
+    if kind != "object":
+        return kind.startswith(SPELLED)
+    if not pd.api.types.infer_dtype(column).startswith(("mixed", "datetime64", "timedelta", *SPELLED)):
+        return False
+    first = next((value for value in column if value is not None), None)
+    is_deep = isinstance(first, np.ndarray) and first.ndim > 1
+    if is_deep or (isinstance(first, list | tuple) and any(map(_is_list, first))):
+        return True
+    try:
+        pa.array(column, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return True
+    return False
+
+
+def _is_list(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping)
+
+
+def _table(source: Source, more: PythonColumns, *, nan: bool = False) -> Any:
     """Return a table, or a reader of batches."""
     import pyarrow as pa
 
@@ -283,9 +303,14 @@ def _table(source: Source, without: Sequence[str] = (), *, nan: bool = False) ->
         if isinstance(found, pa.RecordBatch):
             return pa.Table.from_batches([found])
         if is_pandas(found):
-            found = found.drop(columns=list(without))
+            found = found.drop(columns=[*more.apart, *more.arrow])
+            for name in found.columns:
+                categories: Any = getattr(getattr(found[name], "dtype", None), "categories", None)
+                if str(getattr(categories, "dtype", "")).startswith(SPELLED):
+                    found = found.assign(**{name: found[name].cat.rename_categories(categories.map(str))})
             table = pa.Table.from_pandas(found, preserve_index=False)
-            return _with_nan(table, found) if nan else table
+            table = _with_nan(table, found) if nan else table
+            return pa.table({**dict(zip(table.column_names, table.columns, strict=True)), **more.arrow})
         if hasattr(found, "__arrow_c_stream__"):
             reader = pa.RecordBatchReader.from_stream(found)
             return reader if not hasattr(found, "__len__") else reader.read_all()

@@ -1,13 +1,15 @@
-"""``lakebed.from_pandas``, ``from_polars``, ``from_arrow``, ``from_rows``: a dataset of a table, in one call.
+"""``lakebed.from_pandas``, ``from_polars``, ``from_arrow``, ``from_rows`` and so on: a dataset of a table, in one call.
 
+The place comes first, and may be left out: ``from_rows("lake", rows)``, or ``from_rows(rows)`` for a dataset in memory.
 Types are those of the importer ``dataframe`` (`importers.columns`); nothing is left out: what cannot be stored is an
 error, and then there is no dataset.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import lakebed
@@ -19,11 +21,12 @@ from lakebed.importers.plan import Plan
 from lakebed.importers.source import Source
 
 Path = str | os.PathLike[str]
+Rows = Iterable[Mapping[str, Any]] | Mapping[str, Any] | Callable[[], Iterable[Mapping[str, Any]]]
 
 
 def from_pandas(
-    dest: Path | lakebed.Dataset,
-    frame: Any,
+    dest: Path | lakebed.Dataset | Any,
+    frame: Any = None,
     *,
     media: Mapping[str, str] | None = None,
     labels: Sequence[str] = (),
@@ -40,7 +43,7 @@ def from_pandas(
     Parameters
     ----------
     dest
-        Where the dataset is made; an open one is appended to.
+        Where the dataset is made; an open one is appended to. Left out, it is made in memory.
     frame
         The data frame. Its index is left out: ``frame.reset_index()`` makes a column of it.
     media
@@ -83,6 +86,7 @@ def from_pandas(
     >>> ds.kind.htype, ds.kind.to_arrow().to_pylist()
     ('class_label', ['cat', None])
     """
+    dest, frame = _placed(dest, frame, "from_pandas")
     if not dataframe.is_pandas(frame):
         raise InvalidPandasDataframeError(
             f"from_pandas(dest, frame) takes a data frame of pandas as its second argument, not {type(frame).__name__}"
@@ -103,8 +107,8 @@ def from_pandas(
 
 
 def from_arrow(
-    dest: Path | lakebed.Dataset,
-    table: Any,
+    dest: Path | lakebed.Dataset | Any,
+    table: Any = None,
     *,
     media: Mapping[str, str] | None = None,
     labels: Sequence[str] = (),
@@ -120,7 +124,7 @@ def from_arrow(
     Parameters
     ----------
     dest
-        Where the dataset is made; an open one is appended to.
+        Where the dataset is made; an open one is appended to. Left out, it is made in memory.
     table
         A table, a batch, a reader, or whatever hands out Arrow, such as a relation of DuckDB. A reader may hold more
         than memory does.
@@ -145,6 +149,7 @@ def from_arrow(
     >>> ds.id.to_arrow().to_pylist()
     [1, None, 3]
     """
+    dest, table = _placed(dest, table, "from_arrow")
     source = Source("", table)
     if not hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__arrow_c_array__"):
         raise IngestionError(
@@ -164,8 +169,8 @@ def from_arrow(
 
 
 def from_polars(
-    dest: Path | lakebed.Dataset,
-    frame: Any,
+    dest: Path | lakebed.Dataset | Any,
+    frame: Any = None,
     *,
     media: Mapping[str, str] | None = None,
     labels: Sequence[str] = (),
@@ -181,7 +186,7 @@ def from_polars(
     Parameters
     ----------
     dest
-        Where the dataset is made; an open one is appended to.
+        Where the dataset is made; an open one is appended to. Left out, it is made in memory.
     frame
         The data frame.
     media, labels, embeddings, documents, link, creds_key, overwrite, creds
@@ -198,6 +203,7 @@ def from_polars(
     DatasetExistsError
         If a dataset is at ``dest``, and ``overwrite`` was not said.
     """
+    dest, frame = _placed(dest, frame, "from_polars")
     if type(frame).__module__.partition(".")[0] != "polars":
         raise IngestionError(
             f"from_polars(dest, frame) takes a data frame of polars as its second argument, not {type(frame).__name__}"
@@ -217,8 +223,8 @@ def from_polars(
 
 
 def from_rows(
-    dest: Path | lakebed.Dataset,
-    rows: Iterable[Mapping[str, Any]],
+    dest: Path | lakebed.Dataset | Rows,
+    rows: Rows | None = None,
     *,
     media: Mapping[str, str] | None = None,
     labels: Sequence[str] = (),
@@ -229,18 +235,20 @@ def from_rows(
     overwrite: bool = False,
     creds: Any = None,
 ) -> lakebed.Dataset:
-    """Make a dataset of rows that are dictionaries, a tensor for each key.
+    """Make a dataset of rows that are dictionaries, or of a dictionary of columns: a tensor for each key.
 
-    Types are those that all values of a key have: numbers of one kind, text, dates and times, bytes, lists and arrays
-    of numbers, tensors of PyTorch, pictures of Pillow, files (``lakebed.read``, or a ``pathlib.Path`` of media) and
-    links to them. What is mixed, and dictionaries, are JSON. A key that a row lacks is null there.
+    ``from_list``, ``from_dict`` and ``from_generator`` are other names of it. Types are those that all values of a key
+    have: numbers of one kind, text, dates and times, bytes, lists and arrays of numbers, tensors of PyTorch, pictures
+    of Pillow, files (``lakebed.read``, or a ``pathlib.Path`` of media) and links to them; decimals, UUIDs, other paths,
+    and pandas' periods and intervals are text. What is mixed, dictionaries, lists of texts, and lists of lists of
+    several lengths are JSON. A key that a row lacks is null there.
 
     Parameters
     ----------
     dest
-        Where the dataset is made; an open one is appended to.
+        Where the dataset is made; an open one is appended to. Left out, it is made in memory.
     rows
-        The rows; all are held in memory.
+        The rows; all are held in memory. Also a dictionary of columns of one length, or a generator function.
     media, labels, embeddings, documents, link, creds_key, overwrite, creds
         As for :func:`from_pandas`.
 
@@ -261,15 +269,16 @@ def from_rows(
     >>> ds.to_arrow().to_pylist()
     [{'id': 1, 'word': 'a'}, {'id': 2, 'word': None}]
     """
+    place, given = _placed(dest, rows, "from_rows")
     source = Source("", "rows")
-    if isinstance(dest, lakebed.Dataset):
-        listed: list[Any] = list(rows)
-        there = {name for name, one in dest.tensors.items() if one.htype == "json"}
+    if isinstance(place, lakebed.Dataset):
+        given = given if isinstance(given, Mapping) else list(given)
+        there = {name for name, one in place.tensors.items() if one.htype == "json"}
+        listed = [given] if isinstance(given, Mapping) else given
         named = {key for row in listed if isinstance(row, Mapping) for key in row}
-        rows = listed
         documents = [*documents, *sorted(there & named - {*documents})]
     plan = dataframe.plan_of_rows(
-        rows,
+        given,
         media=media,
         labels=labels,
         embeddings=embeddings,
@@ -277,7 +286,33 @@ def from_rows(
         link=link,
         creds_key=creds_key,
     )
-    return _made(dest, source, plan, overwrite=overwrite, creds=creds)
+    return _made(place, source, plan, overwrite=overwrite, creds=creds)
+
+
+from_dict = from_list = from_generator = from_rows
+
+
+def in_memory() -> str:
+    """Return an address in memory that no dataset has."""
+    return f"mem://{os.urandom(8).hex()}"
+
+
+def _placed(dest: Any, data: Any, name: str) -> tuple[Any, Any]:
+    """Return where a dataset is made, and of what: in memory where the first argument is the data.
+
+    Raises
+    ------
+    IngestionError
+        If there is a place alone.
+    """
+    if data is None:
+        if isinstance(dest, str | os.PathLike | lakebed.Dataset):
+            raise IngestionError(
+                f"{name} has a place, {dest!r}, and no data: {name}(place, data), or {name}(data)"
+            )
+        dest, data = None, dest
+    dest = in_memory() if dest is None else dest
+    return dest, data() if inspect.isroutine(data) else data
 
 
 def _made(

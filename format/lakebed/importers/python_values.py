@@ -3,6 +3,7 @@
 values                                        column
 integers; integers and floats; booleans       Arrow's numbers, if no digit is lost
 text, dates, times, decimals, bytes           Arrow's
+UUIDs, paths, pandas' periods and intervals   their text
 lists and arrays of numbers, one axis         lists; of one length where all are as long
 arrays and lists of several axes, tensors     apart, as arrays
 files (`lakebed.read`), pictures of Pillow    apart, as files of media
@@ -19,7 +20,6 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from pathlib import PurePath
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ import lakebed
 from lakebed.codecs.sample import Sample
 from lakebed.errors import IngestionError
 from lakebed.htypes.documents import plain_value
+from lakebed.htypes.text import spelled
 from lakebed.importers.pictures import IMAGE_KINDS
 from lakebed.importers.plan import TensorPlan, media
 from lakebed.importers.source import suffix_of
@@ -35,8 +36,9 @@ from lakebed.links.link import LinkedSample
 from lakebed.writing.encode.column import in_arrow_unit
 from lakebed.writing.encode.missing_values import plain_rows
 
-_TOLD = (bool, int, float, str, bytes, date, time, timedelta, Decimal, UUID)
+_TOLD = (bool, int, float, str, bytes, date, time, timedelta)
 """What JSON holds, or a text says in full."""
+_PLAIN = {type(None), bool, int, float, str}
 
 
 @dataclass
@@ -64,7 +66,7 @@ class PythonColumns:
 
 
 def columns_of_rows(
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[Mapping[str, Any]] | Mapping[str, Any],
     documents: Sequence[str] = (),
     embeddings: Sequence[str] = (),
     wished: Container[str] = (),
@@ -73,6 +75,8 @@ def columns_of_rows(
 
     Parameters
     ----------
+    rows
+        Dictionaries; or one of columns.
     documents, embeddings
         Keys that are JSON, and whose integers are floats.
     wished
@@ -81,37 +85,61 @@ def columns_of_rows(
     Raises
     ------
     IngestionError
-        If a row is no dictionary, or a key no text.
+        If a row is no dictionary, a key no text, or columns are of several lengths.
     """
-    listed = list(rows)
+    columns = _of_columns(rows) if isinstance(rows, Mapping) else _of_rows(list(rows))
+    found = PythonColumns(len(next(iter(columns.values()), ())), list(columns))
+    for name, column in columns.items():
+        values, kinds = plain_rows([_plain(value) for value in column])
+        there = [value for value in values if value is not None]
+        if name not in wished and (plan := _files(name, there)) is not None:
+            form = plan.arguments["sample_compression"]
+            found.files[name], found.apart[name] = plan, [_file(value, form) for value in values]
+            continue
+        values = list(values)
+        if kinds is not None and not kinds <= _PLAIN:
+            values = [value if isinstance(value, Decimal) else spelled(value) for value in values]
+        arrays = None if name in documents else _arrays(values)
+        if arrays is not None:
+            found.apart[name] = arrays
+            continue
+        there = [value for value in values if value is not None]
+        made = None if name in documents else _arrow(list(values), there, is_vector=name in embeddings)
+        if made is None:
+            found.documents.add(name)
+            found.apart[name] = [_document(value, name, row) for row, value in enumerate(values)]
+        else:
+            found.arrow[name] = made
+    return found
+
+
+def _of_rows(rows: list[Any]) -> dict[str, Sequence[Any]]:
     names: dict[str, None] = {}
-    for at, row in enumerate(listed):
+    for at, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise IngestionError(f"rows are dictionaries, row {at} is of type {type(row).__name__}")
         for key in row:
             if not isinstance(key, str):
                 raise IngestionError(f"row {at} has the key {key!r}; keys are names of tensors")
         names |= dict.fromkeys(row)
-    found = PythonColumns(len(listed), list(names))
-    for name in names:
-        values, _ = plain_rows([_plain(row.get(name)) for row in listed])
-        there = [value for value in values if value is not None]
-        if name not in wished and (plan := _files(name, there)) is not None:
-            form = plan.arguments["sample_compression"]
-            found.files[name], found.apart[name] = plan, [_file(value, form) for value in values]
-            continue
-        values = [str(value) if isinstance(value, PurePath | UUID) else value for value in values]
-        arrays = None if name in documents else _arrays(values)
-        if arrays is not None:
-            found.apart[name] = arrays
-            continue
-        there = [value for value in values if value is not None]
-        column = None if name in documents else _arrow(list(values), there, is_vector=name in embeddings)
-        if column is None:
-            found.documents.add(name)
-            found.apart[name] = [_document(value, name, row) for row, value in enumerate(values)]
-        else:
-            found.arrow[name] = column
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _of_columns(columns: Mapping[Any, Any]) -> dict[str, Sequence[Any]]:
+    found: dict[str, Any] = {}
+    for name, values in columns.items():
+        way = next((way for way in ("to_pylist", "to_list") if hasattr(values, way)), None)
+        plain = _plain(values if way is None else getattr(values, way)())
+        is_column = isinstance(plain, Iterable) and not isinstance(plain, str | bytes | Mapping)
+        if not isinstance(name, str) or not is_column:
+            raise IngestionError(
+                f"{name!r} is of type {type(values).__name__}: a dictionary of columns has names and lists or arrays "
+                "of values; one row is a list of one dictionary, [{...}]"
+            )
+        found[name] = plain if isinstance(plain, list | tuple | np.ndarray) else list(plain)
+    lengths = {name: len(values) for name, values in found.items()}
+    if len({*lengths.values()}) > 1:
+        raise IngestionError(f"columns are of several lengths: {lengths}")
     return found
 
 
@@ -282,6 +310,7 @@ def _document(value: Any, name: str, row: int) -> Any:
         return {str(key): _document(one, name, row) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_document(one, name, row) for one in value]
+    value = spelled(value)
     if value is None or isinstance(value, _TOLD):
         return plain_value(value)
     raise IngestionError(

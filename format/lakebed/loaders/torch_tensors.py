@@ -144,6 +144,16 @@ def _jagged(values: NDArray[Any], lengths: NDArray[np.int64]) -> torch.Tensor:
     return torch.nested.nested_tensor_from_jagged(tensor(values), torch.from_numpy(offsets))
 
 
+def row_of_tensors(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with tensors for arrays, and for numbers, which have no axis."""
+    return {
+        name: tensor(value.reshape(()) if value.shape == (1,) else value)
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
+        else value
+        for name, value in sample.items()
+    }
+
+
 def as_tensors(sample: Any) -> Any:
     """Return a single sample with tensors for arrays of numbers."""
     if not isinstance(sample, Fields):

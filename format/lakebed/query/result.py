@@ -20,6 +20,7 @@ from lakebed.query.columns import Column, Numbers, Objects, rows
 from lakebed.query.relation import Relation
 from lakebed.query.result_column import ResultColumn, picked, read_rows
 from lakebed.verbs.condition import Condition, quoted
+from lakebed.verbs.output import OutputVerbs
 from lakebed.verbs.rows import RowVerbs, verb
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Queried(Protocol):
         """Store it as a dataset."""
 
 
-class ResultVerbs(RowVerbs):
+class ResultVerbs(RowVerbs, OutputVerbs):
     """Verbs of a result, which a column of their name hides."""
 
     if TYPE_CHECKING:
@@ -246,19 +247,15 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
     # -- values ------------------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Read one row, as ``result[i].to_dict()``.
+        """Read one row, as ``result[i].to_dict()``, or all rows as columns.
 
         Returns
         -------
-        {column: value}; None where one is missing.
-
-        Raises
-        ------
-        InvalidInputError
-            If several rows are selected.
+        {column: value}, None where one is missing; of several rows {column: list of values}.
         """
         if self._single is None:
-            raise InvalidInputError("to_dict() is of one row: result[0].to_dict()")
+            found: dict[str, Any] = self.to_arrow().to_pydict()
+            return found
         return {name: self.column(name).value() for name in self.names}
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -319,6 +316,12 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the rows as an Arrow stream."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return the rows as dictionaries, shape (rows,), of which ``pandas.DataFrame(result)`` makes columns."""
+        from lakebed.reading.frames import array_of_rows
+
+        return array_of_rows(self.names, self.to_arrow().to_pylist())
 
     def to_pandas(self, tensors: Sequence[str] | None = None) -> pd.DataFrame:
         """Read the rows as a data frame of pandas.

@@ -11,7 +11,7 @@ strings, lists, dates, bytes     as pandas reads them: None (or NaN) where null
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -215,3 +215,29 @@ def row_numbers(table: Any, name: str, length: int) -> list[int]:
             )
     numbers: list[int] = column.to_pylist()
     return numbers
+
+
+class _Row(dict[str, Any]):
+    """A row that has its values as attributes, too."""
+
+    def __getattribute__(self, name: str) -> Any:
+        return self[name] if name in self else super().__getattribute__(name)
+
+
+def _row_class(names: Sequence[str]) -> type[_Row]:
+    """Return a class of rows that is a dataclass: of an array of any other objects pandas makes a single column."""
+    from dataclasses import fields, make_dataclass
+
+    places = [f"_{at}" for at in range(len(names))]
+    found = make_dataclass("Row", places, bases=(_Row,), init=False, repr=False, eq=False)
+    for field, name in zip(fields(found), names, strict=True):
+        field.name = name
+    return found
+
+
+def array_of_rows(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> NDArray[Any]:
+    """Return rows as an array of objects, shape (rows,), of which ``pandas.DataFrame`` makes columns."""
+    listed = [*map(_row_class(names), rows)]
+    found = np.empty(len(listed), object)
+    found[:] = listed
+    return found

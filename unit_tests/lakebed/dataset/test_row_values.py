@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import lakebed
-from lakebed.errors import InvalidOperationError, TensorDoesNotExistError
+from lakebed.errors import TensorDoesNotExistError
 from lakebed.session import row_values
 
 NUMBER = itertools.count()
@@ -94,11 +94,11 @@ def test_data_gives_what_each_tensor_gives(ds: lakebed.Dataset) -> None:
     assert data["word"] == {"value": "w0"}
 
 
-def test_several_rows_are_no_dictionary(ds: lakebed.Dataset) -> None:
-    with pytest.raises(InvalidOperationError, match=r"ds\.rows\(\)"):
-        ds.to_dict()
-    with pytest.raises(InvalidOperationError, match=r"ds\[0\]\.to_dict"):
-        ds[2:4].to_dict()
+def test_several_rows_are_columns(ds: lakebed.Dataset) -> None:
+    words = ds[["word", "label"]]
+    assert words.to_dict() == {name: [row[name] for row in words.rows()] for name in ("word", "label")}
+    numbers = [row["label"] for row in ds[2:4].rows(labels="numbers")]
+    assert ds[2:4].to_dict(labels="numbers")["label"] == numbers
 
 
 def test_a_tensor_may_have_the_name_of_a_method() -> None:

@@ -127,10 +127,11 @@ def test_the_shortest_spellings(ds: lakebed.Dataset) -> None:
     assert pl.DataFrame(plain).to_dict(as_series=False) == wanted
     assert pl.from_arrow(plain).struct.unnest().to_dict(as_series=False) == wanted  # type: ignore[union-attr]
     assert duckdb.sql("from plain").fetchall() == list(zip(*wanted.values(), strict=True))
-    with pytest.raises(TypeError, match=r"write ds\.to_pandas\(\)"):
-        pd.DataFrame(plain)
-    with pytest.raises(TypeError, match=r"ds\.batches"):
-        np.asarray(plain)
+    frame = pd.DataFrame(plain[["f", "word"]])
+    assert (frame["word"].tolist(), frame["f"].tolist()[0]) == (wanted["word"], wanted["f"][0])
+    assert np.asarray(plain).tolist() == plain.to_list()
+    with pytest.raises(TypeError, match=r"write ds\.to_pandas\(\).*ds\.batches"):
+        np.asarray(plain, float)
 
 
 LABELS: dict[str, list[Any]] = {

@@ -145,7 +145,7 @@ def test_a_data_frame(tmp_path: Path) -> None:
         }
     )
     ds = lakebed.ingest_dataframe(frame, tmp_path / "d", progressbar=False)
-    assert list(ds.tensors) == ["a_b", "f", "s", "o", "d", "dic", "i8", "arr"]
+    assert list(ds.tensors) == ["a_b", "f", "s", "o", "d", "arr", "dic", "i8"]
     assert np.array_equal(ds.f.numpy().ravel(), [0.5, np.nan, 2], equal_nan=True)
     assert ds.d[0].text() == "2020-01-01"
     assert [value.tolist() for value in ds.o.numpy(aslist=True)] == [[1, 2], [3], []]

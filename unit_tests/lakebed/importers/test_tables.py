@@ -101,8 +101,12 @@ def test_pandas(tmp_path: Path) -> None:
     ds = lakebed.import_from("dataframe", frame, tmp_path / "lake", progressbar=False).dataset
     assert pa.table(ds)["s"].to_pylist() == ["a", None]
     assert ds.c.htype == "class_label"
+    mixed = lakebed.import_from(
+        "dataframe", pd.DataFrame({"x": [1, "a"]}), "mem://", progressbar=False
+    ).dataset
+    assert mixed.to_dict() == {"x": [1, "a"]}
     with pytest.raises(IngestionError, match="no table that Arrow knows"):
-        lakebed.import_from("dataframe", pd.DataFrame({"x": [1, "a"]}), "mem://")
+        lakebed.import_from("dataframe", pd.DataFrame({"x": [1j]}), "mem://")
 
 
 def test_folders_of_parquet_are_splits(tmp_path: Path) -> None:

@@ -147,7 +147,9 @@ def test_labels_of_groups_have_their_names_and_come_once(ds: lakebed.Dataset) ->
         "emu",
         None,
     ]
-    assert isinstance(found.to_pandas(), pandas.DataFrame)
+    assert pandas.DataFrame(found)["n"].tolist() == found.to_dict()["n"] == [7, 6, 6, 1]
+    assert found.to_list()[0] == {"kind": "cat", "age": found["age"].tolist()[0], "n": 7}
+    assert found.to_numpy()["n"].tolist() == [7, 6, 6, 1]
     assert ds.groupby("kind").mean("age")["age"].tolist() == found["age"].tolist()
     assert (
         ds.groupby("kind").size()["count"].tolist()

@@ -43,6 +43,7 @@ from lakebed.writing.encode.sequences import flattened
 
 _OF_TIMES = ("s", "ms", "us", "ns")
 _OF_DATES = ("Y", "M", "W", "D")
+_FINER = ("ps", "fs", "as")
 _MOMENTS = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
@@ -151,7 +152,7 @@ def _in_arrow_units(rows: Samples) -> Samples:
     if isinstance(rows, np.ndarray) and rows.dtype.kind in "mM":
         unit = np.datetime_data(rows.dtype)[0]
         is_date = rows.dtype.kind == "M" and unit in _OF_DATES
-        return rows if unit in _OF_TIMES else rows.astype("M8[D]" if is_date else f"{rows.dtype.kind}8[s]")
+        return rows if unit in _OF_TIMES else rows.astype("M8[D]") if is_date else _exactly(rows)
     return [in_arrow_unit(value) if isinstance(value, np.generic) else value for value in rows]
 
 
@@ -166,7 +167,26 @@ def in_arrow_unit(value: Any) -> Any:
         return value
     if value.dtype.kind == "M" and unit in _OF_DATES:
         return value.astype("M8[D]").item()
-    return value.astype(f"{value.dtype.kind}8[s]")
+    return _exactly(value)
+
+
+def _exactly(moments: Any) -> Any:
+    """Return moments of other units in seconds, or nanoseconds where they are finer.
+
+    Raises
+    ------
+    InvalidInputError
+        If they would not be the same: months and years have no length, and nothing here is finer than nanoseconds.
+    """
+    unit = np.datetime_data(moments.dtype)[0]
+    found = moments.astype(f"{moments.dtype.kind}8[{'ns' if unit in _FINER else 's'}]")
+    is_length = moments.dtype.kind == "m" and unit in ("Y", "M")
+    if is_length or not np.all((found.astype(moments.dtype) == moments) | np.isnat(moments)):
+        raise InvalidInputError(
+            f"{moments.dtype} holds what no date, time or duration of seconds to nanoseconds says: choose a unit, as "
+            "in values.astype('timedelta64[D]') or values.astype('datetime64[ns]')"
+        )
+    return found
 
 
 __all__ = ["encode_column", "encode_one", "in_arrow_unit", "is_arrow", "ranked"]

@@ -30,6 +30,9 @@ Kinds = set[type]
 
 _NONE = type(None)
 
+SPELLED = ("period", "interval")
+"""Beginnings of the dtypes of pandas whose values are stored as text: Arrow has numbers without their meaning."""
+
 
 def plain_column(values: Any) -> Any:
     """Return a column of pandas, or one that is masked, as an array, a list with None, or an Arrow array.
@@ -113,6 +116,9 @@ def _from_pandas(values: Any, pandas: Any) -> Any:
     dtype = values.dtype
     if isinstance(dtype, np.dtype) and dtype.kind in "biufc":
         return values.to_numpy()
+    inner = getattr(dtype, "categories", None) if isinstance(dtype, pandas.CategoricalDtype) else values
+    if str(getattr(inner, "dtype", "")).startswith(SPELLED):
+        return [None if gone else str(value) for value, gone in zip(values, pandas.isna(values), strict=True)]
     if not isinstance(dtype, np.dtype) or dtype.kind in "mM":
         import pyarrow as pa
 

@@ -1,0 +1,188 @@
+"""Verbs that hand rows out: as Python has them, as arrays, as one file, as another dataset, in batches."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.errors import InvalidInputError
+
+Path = str | os.PathLike[str]
+
+
+class OutputVerbs:
+    """Hands out the rows of a dataset, a view or a result."""
+
+    if TYPE_CHECKING:
+
+        def __len__(self) -> int: ...
+
+        batches: Any
+        query: Any
+
+        @property
+        def tensors(self) -> Mapping[str, Any]: ...
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Read all rows as dictionaries, as ``ds.rows()`` gives them one by one."""
+        return list(_rows(self))
+
+    def to_numpy(self) -> dict[str, NDArray[Any]]:
+        """Read all rows as arrays: {column: array}, the first axis runs over the rows.
+
+        Returns
+        -------
+        Single numbers have the shape (rows,), masked where some are missing; labels are numbers; dates and times
+        ``datetime64``. Text, JSON, and samples that differ in shape are arrays of objects.
+        """
+        rows: Any = self if _is_dataset(self) else self.query("SELECT *")  # which has the keys of groups once
+        batches = rows.batches(max(len(self), 1), **({"datetimes": True} if _is_dataset(self) else {}))
+        found = next(iter(batches), dict.fromkeys(self.tensors, ()))
+        return {name: _array(column) for name, column in found.items()}
+
+    # -- files and datasets ------------------------------------------------------------------------------------------
+
+    def to_csv(self, path: Path, *, overwrite: bool = False, **options: Any) -> Any:
+        """Write one CSV file; a warning names the tensors of files, which are left out.
+
+        Parameters
+        ----------
+        path
+            Path or address of the file.
+        overwrite
+            Replace what is there.
+        options
+            Those of ``lakebed.export_to("csv", ...)``: ``tensors``, ``delimiter``.
+
+        Returns
+        -------
+        What was written, an ``ExportReport``.
+
+        Raises
+        ------
+        ExportError
+            If something is there, or a row cannot be written.
+        """
+        return _one_file(self, "csv", path, overwrite, options)
+
+    def to_json(self, path: Path, *, overwrite: bool = False, **options: Any) -> Any:
+        """Write one file of JSON lines, an object for each row; see :meth:`to_csv`."""
+        return _one_file(self, "jsonl", path, overwrite, options)
+
+    def to_parquet(self, path: Path, *, overwrite: bool = False, **options: Any) -> Any:
+        """Write one Parquet file, with files and their features as Hugging Face has them; see :meth:`to_csv`."""
+        return _one_file(self, "parquet", path, overwrite, options)
+
+    def save_to_disk(self, path: Path, *, overwrite: bool = False) -> Any:
+        """Copy the rows to a dataset at ``path``, which ``lakebed.load`` opens, and return it.
+
+        For one that ``datasets.load_from_disk`` opens, write ``ds.export("huggingface", path)``.
+        """
+        if _is_dataset(self):
+            return self.copy(path, overwrite=overwrite, progressbar=False)  # type: ignore[attr-defined]
+        return self.materialize(path, overwrite=overwrite)  # type: ignore[attr-defined]
+
+    def export(self, format: str, dest: Path, **options: Any) -> Any:  # noqa: A002 - the user's word
+        """Write another format: ``lakebed.export_to(format, ds, dest, **options)``."""
+        return _exporting().export_to(format, _stored(self), dest, **options)
+
+    # -- for training ------------------------------------------------------------------------------------------------
+
+    def batch(self, batch_size: int) -> Iterable[Mapping[str, Any]]:
+        """Return batches of columns, as ``ds.batches(batch_size)``."""
+        found: Iterable[Mapping[str, Any]] = self.batches(batch_size)
+        return found
+
+    def iter(self, batch_size: int) -> Iterator[Mapping[str, Any]]:
+        """Iterate once over batches of columns, as ``ds.batches(batch_size)`` gives them."""
+        return iter(self.batches(batch_size))
+
+    def with_format(self, type: str | None = None) -> Any:  # noqa: A002 - as Hugging Face calls it
+        """Return the rows as a framework has them.
+
+        Parameters
+        ----------
+        type
+            ``torch``: a dataset of PyTorch whose rows are dictionaries of tensors. ``numpy`` and None: this dataset.
+
+        Raises
+        ------
+        InvalidInputError
+            For others; it says what to write.
+        """
+        if type in (None, "numpy"):
+            return self
+        if type == "torch" and _is_dataset(self):
+            row = import_module("lakebed.loaders.adapters").adapter("torch_tensors").row_of_tensors
+            return self.torch_dataset(transform=row, map_style=True)  # type: ignore[attr-defined]
+        raise InvalidInputError(
+            f"there are no rows of the format {type!r} here: it is 'torch' (of a result: of "
+            "result.materialize(dest)), 'numpy' or None; all rows are ds.to_pandas(), ds.to_arrow() or ds.to_polars()"
+        )
+
+    def set_format(self, type: str | None = None) -> None:  # noqa: A002 - as Hugging Face calls it
+        """Do nothing for ``numpy`` and None, which rows have; others are asked for where rows are read.
+
+        Raises
+        ------
+        InvalidInputError
+            For others; it says what to write.
+        """
+        if type not in (None, "numpy"):
+            raise InvalidInputError(
+                f"rows are not set to a format: ds.with_format({type!r}), ds.pytorch(...), ds.tensorflow() or "
+                "ds.to_pandas() read them in one"
+            )
+
+
+def _exporting() -> Any:
+    """Return the module, which is above this one: most programs export nothing."""
+    return import_module("lakebed.exporters.exporting")
+
+
+def _is_dataset(owner: Any) -> bool:
+    return hasattr(type(owner), "torch_dataset")
+
+
+def _rows(owner: Any) -> Iterator[dict[str, Any]]:
+    # Of a dataset ``rows`` may be a tensor; of a result the language's own rows have each group's key in a list.
+    found: Iterator[dict[str, Any]] = (
+        owner._rows_of() if _is_dataset(owner) else iter(owner.to_arrow().to_pylist())  # noqa: SLF001
+    )
+    return found
+
+
+def _stored(owner: Any) -> Any:
+    """Return a dataset of the rows: of a result, one in memory."""
+    return owner if _is_dataset(owner) else owner.materialize("mem://")
+
+
+def _one_file(owner: Any, how: str, path: Path, overwrite: bool, options: Mapping[str, Any]) -> Any:
+    ds = _stored(owner)
+    # The tensor of splits is a column: there are no files whose names tell them.
+    is_table = how == "parquet"
+    names = list(ds.tensors) if is_table else import_module("lakebed.exporters.delimited").columns_of(ds)
+    given = {"tensors": names, "strict": True, "progressbar": False, **options}
+    report = _exporting().export_to(how, ds, path, single_file=True, overwrite=overwrite, **given)
+    left_out = [f"{name} ({ds[name].htype})" for name in ds.tensors if name not in report.tensors.values()]
+    if left_out and "tensors" not in options:
+        warnings.warn(f"{path} has no column for {', '.join(left_out)}", stacklevel=3)
+    return report
+
+
+def _array(column: Any) -> NDArray[Any]:
+    if isinstance(column, np.ndarray):
+        array: NDArray[Any] = column if np.ma.is_masked(column) else np.asarray(column)
+        return array.reshape(-1) if array.shape[1:] == (1,) else array
+    values = np.empty(len(column), object)
+    for at, value in enumerate(column):
+        values[at] = value
+    return values
