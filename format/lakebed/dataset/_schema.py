@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 from lakebed.dataset._base import DatasetBase
-from lakebed.dataset.tensor import Tensor
+from lakebed.dataset.tensor import Tensor, selected
 from lakebed.errors import InvalidInputError, TensorDoesNotExistError
 from lakebed.htypes.registry import UNSPECIFIED
 from lakebed.writing.names import ATTRIBUTES, normalize, parents
@@ -33,7 +33,7 @@ class SchemaMethods(DatasetBase):
         return {name: self._tensor(self._full(name)) for name in self._names()}
 
     def _tensor(self, full_name: str, key: str | None = None) -> Tensor:
-        return Tensor(self._handle, full_name, self._index, pad=self._pad, key=key)
+        return selected(self._handle, full_name, self._index, pad=self._pad, key=key)
 
     @property
     def groups(self) -> dict[str, Self]:

@@ -32,6 +32,7 @@ from lakebed.errors.root import instead
 from lakebed.printable import printable
 from lakebed.session.handle import Handle
 from lakebed.verbs.condition import Condition
+from lakebed.verbs.one import Key, of_row
 from lakebed.writing.names import normalize
 
 if TYPE_CHECKING:
@@ -146,6 +147,8 @@ class Dataset(
             If the item is of no kind that selects.
         """
         if isinstance(item, str):
+            if type(item) is Key:
+                return next(self._rows_of([str(item)]))[item]
             return self._named(item, as_column=True)
         if isinstance(item, Condition):
             return self.filter(item)
@@ -204,6 +207,8 @@ class Dataset(
                 from lakebed.verbs.dataset import DatasetVerbs
                 from lakebed.verbs.rows import verb
 
+                if self._index.is_single and (of_dict := of_row(self, name)) is not None:
+                    return of_dict
                 if (found := verb(self, DatasetVerbs, name)) is not None:
                     return found
             from lakebed.absent import explained

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +15,12 @@ from lakebed.dataset._read import ReadMethods
 from lakebed.dataset._shape import ShapeMethods
 from lakebed.dataset._show import TensorShowMethods
 from lakebed.dataset._tables import TensorTableMethods
+from lakebed.htypes.base import Storing
 from lakebed.reading.index import Index
 from lakebed.session.handle import Handle
 from lakebed.session.stored_samples import StoredSamples
 from lakebed.verbs.condition import VALUES, WORDS, Condition, Name, RowsOf, Value
+from lakebed.verbs.one import OneValue
 
 if TYPE_CHECKING:
     from lakebed.session.pickling import Address
@@ -65,11 +68,11 @@ class Tensor(
             index, length = Index((item,)), self._state.length
             if not -length <= item < length:
                 index.rows(length)
-            return Tensor(self._handle, self._name, index, key=self._key)
+            return TensorSample(self._handle, self._name, index, key=self._key)
         index = self._index[item]
         if isinstance(item, int | list) and not self._index.is_single and not self._pad:
             index.rows(self._state.length)
-        return Tensor(self._handle, self._name, index, pad=self._pad, key=self._key)
+        return selected(self._handle, self._name, index, pad=self._pad, key=self._key)
 
     if not TYPE_CHECKING:  # or every name would pass for one that is there
 
@@ -124,8 +127,6 @@ class Tensor(
             if isinstance(other, list | np.ndarray):
                 raise self._incomparable(other)
             return method == "__ne__" if method in ("__eq__", "__ne__") else NotImplemented
-        if self._index.is_single:
-            raise self._incomparable(other)
         given = other._condition() if isinstance(other, Tensor) else Value(other)  # noqa: SLF001 - of this class
         return self._condition(f" {WORDS[method]} ", given)
 
@@ -168,7 +169,7 @@ class Tensor(
         from lakebed.session.pickling import Address
 
         place = Address.of(self._handle.session), self._handle.path
-        return _reopened, (type(self), place, self._name, self._index, self._pad)
+        return _reopened, (Tensor, place, self._name, self._index, self._pad)
 
     def _is_same(self, other: Tensor) -> bool:
         """Whether both select the same of the same tensor."""
@@ -340,10 +341,70 @@ class Tensor(
         """Print htype, shape, dtype and compression."""
         from lakebed.dataset.printing import summary_table
 
-        print(self)
+        print(Tensor.__str__(self))
         print(summary_table({self._name: self}, named=False))
 
 
-def _reopened(cls: type[Tensor], place: tuple[Address, str], name: str, index: Index, pad: bool) -> Tensor:
+class TensorSample(OneValue, Tensor):
+    """One sample, or a part of one: a tensor as in 3.x, and used like the value that it holds; read once it is used.
+
+    Examples
+    --------
+    >>> import lakebed
+    >>> ds = lakebed.from_rows("mem://sample-example", [{"age": 3, "name": "tom"}])
+    >>> row = ds[0]
+    >>> row["age"] + 1, row["age"] > 3, f"{row['name']}", row["name"].upper(), row.age.numpy()
+    (4, False, 'tom', 'TOM', array([3]))
+    """
+
+    def _value(self) -> Any:
+        chain, reader = self._index.chain, self._reader
+        is_row = len(chain) == 1 and not self._index.inside and not self._pad
+        if is_row and reader.is_number and self._companion("null") is None:
+            # What loops over rows do: no more than to read one number.
+            number: Any = reader.value(int(self._index.rows(reader.state.length)[0]))
+            return number.item() if number.size else None
+        from lakebed.session.row_values import value_of
+
+        return value_of(self._selection)
+
+    def _words(self) -> list[str] | None:
+        from lakebed.session.row_values import words_of
+
+        return words_of(self._state)
+
+    def _is_array(self) -> bool:
+        reader = self._reader
+        if reader.storing is not Storing.ARRAY or self._words() is not None:
+            return False
+        return bool(np.ndim(self.numpy())) if self._index.inside else not reader.is_scalar
+
+    def __str__(self) -> str:
+        """Return the text that is stored; of all others what 3.x prints, as f-strings do of arrays only."""
+        return str(self._shown()) if self._reader.storing is Storing.TEXT else Tensor.__str__(self)
+
+    def _compare(self, apply: Callable[[Any, Any], Any], other: Any) -> Any:
+        if isinstance(other, Tensor) and apply in (operator.eq, operator.ne):
+            # As in 3.x whether both select the same; of numbers and texts also whether they hold the same.
+            same = self._is_same(other)
+            if same or not isinstance(other, OneValue) or self._is_array() or other._is_array():  # noqa: SLF001
+                return same == (apply is operator.eq)
+        return super()._compare(apply, other)
+
+    def __getitem__(self, item: Any) -> Any:
+        if isinstance(item, str) and isinstance(value := self._value(), dict):
+            return value[item]
+        return super().__getitem__(item)
+
+
+TensorSample.__name__ = TensorSample.__qualname__ = Tensor.__name__  # as in 3.x, and in what errors say
+
+
+def selected(handle: Handle, name: str, index: Index, *, pad: bool = False, key: str | None = None) -> Tensor:
+    """Return a part of a tensor: a :class:`TensorSample` where one row is selected, without the sample axis."""
+    return (TensorSample if index.is_single else Tensor)(handle, name, index, pad=pad, key=key)
+
+
+def _reopened(_: type[Tensor], place: tuple[Address, str], name: str, index: Index, pad: bool) -> Tensor:
     address, path = place
-    return cls(Handle(address.open(), path), name, index, pad=pad)
+    return selected(Handle(address.open(), path), name, index, pad=pad)

@@ -92,7 +92,24 @@ def checked(
 
 
 def filtered(text: str, sources: Sources, limits: Limits | None = None, parameters: Given = ()) -> Relation:
-    """Return the rows of the dataset for which an expression is true."""
+    """Return the rows of the dataset for which an expression is true; it may be spelt in Python, as in 3.x."""
+    try:
+        return _filtered(text, sources, limits, parameters)
+    except QueryError as error:
+        if error.kind not in ("syntax", "unknown_column", "unknown_function", "unknown_source"):
+            raise
+        from lakebed.query.python_filters import translated
+
+        try:
+            if (spelt := translated(text)) is not None:
+                return _filtered(spelt, sources, limits, parameters)
+        except QueryError:
+            if error.kind == "syntax":
+                raise
+        raise
+
+
+def _filtered(text: str, sources: Sources, limits: Limits | None, parameters: Given) -> Relation:
     limits = limits or Limits()
     condition = parse_expression(text, depth=limits.depth)
     item = syntax.Item(None, None, None, (), 0)

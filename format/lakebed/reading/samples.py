@@ -85,6 +85,11 @@ class SampleReader(StoredSamples):
         return list(self.state.meta.max_shape) in ([1], [0]) and self.came_as_list is None
 
     @property
+    def is_number(self) -> bool:
+        """Whether samples are single numbers, or absent, and mean no dates or times."""
+        return self.is_row_a_sample and self.is_scalar and "logical_type" not in self.state.info
+
+    @property
     def is_nullable(self) -> bool:
         """Whether samples are single numbers of which some are absent: stored as empty samples (FORMAT.md 5.3)."""
         return self.dtype is not None and self.is_scalar and list(self.state.meta.min_shape) == [0]

@@ -25,6 +25,7 @@ from lakebed.reading.strings import Encoded
 from lakebed.session.columns import Batches
 from lakebed.session.schema import approximate_size
 from lakebed.session.table import Table
+from lakebed.versions.state import TensorState
 
 _MOST_ROWS = 4096
 _MOST_BYTES = 1 << 25
@@ -63,6 +64,15 @@ def _one(table: Table, name: str, *, labels: bool) -> Any:
     return _values_of(reader, labels=labels)([value])[0]
 
 
+def value_of(selection: Selection) -> Any:
+    """Return what one sample, or a part of one, holds: as in rows, but labels as they are stored."""
+    reader, index = selection.reader, selection.index
+    if index.inside:
+        value = next(selection.values())
+        return value[()] if isinstance(value, np.ndarray) else value
+    return _values_of(reader, labels=False)([next(selection.values())])[0]
+
+
 def _rows_at_once(scans: Mapping[str, ColumnScan]) -> int:
     """Return of how many rows the values are held at a time."""
     total = 0.0
@@ -78,15 +88,20 @@ def _rows_at_once(scans: Mapping[str, ColumnScan]) -> int:
 def _values_of(reader: SampleReader, *, labels: bool) -> Values:
     if reader.state.sequence is not None:
         return list
-    names = reader.state.info.get("class_names") if reader.state.meta.htype == "class_label" else None
-    if labels and isinstance(names, list | tuple) and names:
-        words = [str(name) for name in names]
+    words = words_of(reader.state) if labels else None
+    if words is not None:
         return lambda column: [_named(value, words) for value in _plain(column, is_scalar=reader.is_scalar)]
     moments = _moments_of(reader) if reader.is_scalar else None
     if moments is not None:
         return moments
     is_scalar = reader.is_scalar and reader.storing is Storing.ARRAY
     return lambda column: _plain(column, is_scalar=is_scalar)
+
+
+def words_of(state: TensorState) -> list[str] | None:
+    """Return the names of the classes; None where there are none."""
+    names = state.info.get("class_names") if state.meta.htype == "class_label" else None
+    return [str(name) for name in names] if isinstance(names, list | tuple) and names else None
 
 
 def _plain(column: Any, *, is_scalar: bool) -> list[Any]:

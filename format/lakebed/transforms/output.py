@@ -11,6 +11,7 @@ import numpy as np
 
 from lakebed.codecs.sample import Sample
 from lakebed.errors import InvalidTransformDataset, SampleAppendingError, TensorDoesNotExistError
+from lakebed.verbs.one import Key, OneValue, of_row
 
 # Values of these types cannot be changed by the function afterwards.
 _CONSTANT = frozenset({int, float, complex, bool, str, bytes, type(None)})
@@ -376,12 +377,29 @@ class RowIn:
         """Names of the tensors that the row has."""
         return list(self._values)
 
-    def __getattr__(self, name: str) -> ValueIn | RowIn:
+    def to_dict(self) -> dict[str, Any]:
+        """Return {tensor: value}."""
+        return dict(self._values)
+
+    def _names(self) -> list[str]:
+        return list(self._values)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self[name]
+        try:
+            return self[name]
+        except TensorDoesNotExistError:
+            if (found := of_row(self, name)) is None:
+                raise
+            return found
 
-    def __getitem__(self, name: str) -> ValueIn | RowIn:
+    def __getitem__(self, name: str) -> Any:
+        if type(name) is Key:
+            return self._values[name]
         if name in self._values:
             return ValueIn(self._values[name])
         inner = {full[len(name) + 1 :]: v for full, v in self._values.items() if full.startswith(f"{name}/")}
@@ -390,13 +408,37 @@ class RowIn:
         return RowIn(inner)
 
 
-class ValueIn:
-    """One value of such a row."""
+class ValueIn(OneValue):
+    """One value of such a row; a label knows the names of the classes."""
 
-    __slots__ = ("value",)
+    __slots__ = ("value", "words")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, words: list[str] | None = None) -> None:
         self.value = value
+        self.words = words
+
+    def _value(self) -> Any:
+        value = self.value
+        if not isinstance(value, np.ndarray) or value.shape != (1,):
+            return value
+        return None if np.ma.is_masked(value) else value[0]
+
+    def _words(self) -> list[str] | None:
+        return self.words
+
+    @property
+    def stored(self) -> Any:
+        """The value as it is stored; None where it is missing."""
+        return None if np.ma.is_masked(self.value) else self.value
+
+    def __getitem__(self, item: Any) -> Any:
+        return self.value[item]
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    def _is_array(self) -> bool:
+        return isinstance(self._value(), np.ndarray)
 
     def numpy(self, aslist: bool = False) -> Any:
         """Return the value as an array; with ``aslist`` in a list."""
@@ -422,6 +464,8 @@ class ValueIn:
         return np.asarray(self.value).dtype
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if np.ma.is_masked(self.value):
+            self._known()
         found = np.asarray(self.value, dtype=dtype)
         return found.copy() if copy else found
 
@@ -432,7 +476,7 @@ def _own(value: Any) -> Any:
     if kind in _CONSTANT:
         return value
     if kind is ValueIn:
-        return value.value
+        return value.stored
     if isinstance(value, np.ndarray):
         return value.copy() if value.flags.writeable or value.base is not None else value
     if kind in (list, dict, tuple, bytearray):

@@ -16,8 +16,10 @@ import numpy as np
 from lakebed.errors import InvalidInputDataError
 from lakebed.session.columns import Batches
 from lakebed.session.handle import Handle
+from lakebed.session.row_values import words_of
 from lakebed.session.table import Table
 from lakebed.storage.base import Storage
+from lakebed.transforms.output import ValueIn
 
 # A piece's items in bytes, where they are known: what travels at once.
 PIECE_BYTES = 64_000_000
@@ -100,11 +102,13 @@ class _DatasetRows(Source):
             for i in range(start, stop):
                 yield self._facade[i]
             return
+        readers = {name: self._table.reader(name) for name in self._table.names}
+        words = {name: words_of(reader.state) for name, reader in readers.items()}
+        numbers = {name for name, reader in readers.items() if reader.is_row_a_sample and reader.is_scalar}
         for batch in self.batches(None, start, stop, 64):
-            names, count = list(batch), len(next(iter(batch.values()), ()))
-            columns = list(batch.values())
-            for i in range(count):
-                yield {name: _plain(column[i]) for name, column in zip(names, columns, strict=True)}
+            columns = [(name, column, words[name], name in numbers) for name, column in batch.items()]
+            for i in range(len(next(iter(batch.values()), ()))):
+                yield {name: _plain(column[i], known, is_one) for name, column, known, is_one in columns}
 
     def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:  # noqa: ARG002
         yield from Batches(self._table[start:stop], size)
@@ -327,5 +331,8 @@ def _filled(facade: Any) -> Any:
     return facade[filled] if 0 < len(filled) < len(states) else facade
 
 
-def _plain(value: Any) -> Any:
-    return None if value is np.ma.masked else value
+def _plain(value: Any, words: list[str] | None, is_number: bool) -> Any:
+    """Return a value of a row: an array, a text, ...; of numbers and labels what computes like one, and may be null."""
+    if value is None or value is np.ma.masked:
+        return None
+    return ValueIn(value, words) if is_number or words is not None else value

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lakebed.errors import InvalidTransformDataset, TensorMismatchError
-from lakebed.transforms.output import RowIn, RowsOfItems, SampleOut, Skipped, held_bytes
+from lakebed.transforms.output import RowIn, RowsOfItems, SampleOut, Skipped, ValueIn, held_bytes
 
 Rows = dict[str, Any]
 """Column by tensor: values of as many rows."""
@@ -172,7 +172,7 @@ class Stages:
         if found is None:
             return
         if isinstance(found, Mapping):
-            yield found
+            yield _unwrapped(found)
             return
         if isinstance(found, Skipped):
             self.left_out.append(found)
@@ -181,7 +181,7 @@ class Stages:
             raise _no_row(self._last, found)
         for row in found:
             if type(row) is dict or isinstance(row, Mapping):
-                yield row
+                yield _unwrapped(row)
             elif isinstance(row, Skipped):
                 self.left_out.append(row)
             else:
@@ -224,6 +224,13 @@ class Stages:
             f"the target dataset of transform.\n Tensors in target dataset: {list(self._tensors)}\n Tensors in output "
             f"sample: {list(found)}. If you want to do this, pass skip_ok=True to the eval method."
         )
+
+
+def _unwrapped(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row with the values of the row that it was made of as they are stored."""
+    if not any(type(value) is ValueIn for value in row.values()):
+        return row
+    return {name: value.stored if type(value) is ValueIn else value for name, value in row.items()}
 
 
 def _row_by_row(columns: Rows) -> Iterator[RowIn]:

@@ -350,7 +350,7 @@ def test_a_query_without_from_needs_a_dataset() -> None:
 
 
 def test_nothing_is_evaluated_as_python(ds: lakebed.Dataset) -> None:
-    for text in ("__import__('os').system('x')", "x.__class__", "(lambda: 1)()", "x if x else 1"):
+    for text in ("__import__('os').system('x')", "x.__class__", "(lambda: 1)()"):
         with pytest.raises(QueryError):
             ds.filter(text)
 
