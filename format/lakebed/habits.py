@@ -185,7 +185,6 @@ str                     ds.filter("CONTAINS(title, 'a*')")
 T                       ds["vec"].numpy().T
 tail                    ds["age"][-5:]
 to_list                 ds["age"].tolist()
-to_numpy                ds["age"].numpy()
 tokens                  ds.query("SELECT SPLIT(title, ' ') AS words")
 """
 

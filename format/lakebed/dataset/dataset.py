@@ -357,6 +357,10 @@ class Dataset(
         return f"Dataset(path={self.path!r}{read_only}{index}{group}, tensors={names!r})"
 
     def __copy__(self) -> Self:
+        """Return another name for the same rows of the same open dataset, as a shallow copy is one."""
+        return type(self)(self._handle, self._group, self._index, self._columns, pad=self._pad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Refuse: a second handle on the same data is no copy.
 
         Raises
@@ -365,14 +369,10 @@ class Dataset(
             Always; it names what copies.
         """
         raise TypeError(
-            f"copy.copy and copy.deepcopy do not copy the dataset at {self.path!r}: its data lies in a storage, "
-            "so the result would be a second handle on the same data. Use ds.copy(dest) for a copy of its rows, "
-            "or lakebed.load(path) for a second handle"
+            f"copy.deepcopy does not copy the dataset at {self.path!r}: its data lies in a storage, so the result "
+            "would be a second handle on the same data. Use ds.copy(dest) for a copy of its rows, or "
+            "lakebed.load(path) for a second handle"
         )
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Refuse, as ``__copy__``."""
-        return self.__copy__()
 
     def __reduce__(self) -> tuple[Any, ...]:
         from lakebed.session.pickling import Address

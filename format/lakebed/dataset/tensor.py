@@ -165,6 +165,10 @@ class Tensor(
     def __hash__(self) -> int:
         return hash((id(self._handle), self._name))
 
+    def __copy__(self) -> Tensor:
+        """Return another name for the same samples, as a shallow copy is one."""
+        return type(self)(self._handle, self._name, self._index, pad=self._pad, key=self._key)
+
     def __reduce__(self) -> tuple[Any, ...]:
         from lakebed.session.pickling import Address
 

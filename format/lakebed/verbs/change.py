@@ -93,13 +93,13 @@ class ChangeVerbs:
         return self
 
     def add_item(self, row: Mapping[str, Any]) -> Self:
-        """Append a row; columns that it does not name are null there.
+        """Append a row, as :meth:`append` does.
 
         Returns
         -------
         This dataset.
         """
-        self.append({**dict.fromkeys(self.tensors), **row})
+        self.append(row)
         return self
 
     def cast_column(self, name: str, type: Any) -> Self:  # noqa: A002 - as Hugging Face calls it

@@ -63,6 +63,10 @@ class RowVerbs:
 
     columns = column_names
 
+    def keys(self) -> list[str]:
+        """Return the names of the columns; of a single row, those of its values."""
+        return list(self.tensors)
+
     @property
     def num_rows(self) -> int:
         """Number of rows."""

@@ -57,12 +57,21 @@ class ColumnVerbs:
         values = _arrays(self) if _is_file(found) else found.to_pylist()
         return values[0] if self.is_single else values
 
-    def astype(self, dtype: DTypeLike) -> NDArray[Any]:
-        """Read as an array of a dtype, missing numbers as NaN of floats; ``ds.cast_column`` changes what is stored."""
+    def to_numpy(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
+        """Read as an array, of single numbers with the shape (rows,); missing numbers are NaN of floats."""
         column: Any = self
-        fill = {"fill": np.nan} if np.dtype(dtype).kind == "f" and hasattr(column, "null_mask") else {}
-        found: NDArray[Any] = np.asarray(column.numpy(**fill)).astype(dtype)
-        return found
+        wanted = column.dtype if dtype is None else np.dtype(dtype)
+        fill = (
+            {"fill": np.nan}
+            if wanted is not None and wanted.kind == "f" and hasattr(column, "null_mask")
+            else {}
+        )
+        found: NDArray[Any] = np.asarray(column.numpy(**fill), wanted if dtype is not None else None)
+        return found.reshape(-1) if found.shape[1:] == (1,) and not self.is_single else found
+
+    def astype(self, dtype: DTypeLike) -> NDArray[Any]:
+        """Read as an array of a dtype; ``ds.cast_column`` changes what is stored."""
+        return ColumnVerbs.to_numpy(self, dtype)
 
     # -- of all values -----------------------------------------------------------------------------------------------
 

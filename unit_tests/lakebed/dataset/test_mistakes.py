@@ -109,11 +109,12 @@ def test_rows_are_taken_in_any_order(ds: lakebed.Dataset, rows: list[int]) -> No
         ds.take_rows([0.5], ["n"])
 
 
-@pytest.mark.parametrize("function", [copy.copy, copy.deepcopy], ids=["copy", "deepcopy"])
 @pytest.mark.parametrize("part", [slice(None), slice(0, 1)], ids=["whole", "view"])
-def test_a_copy_of_a_handle_names_what_copies(ds: lakebed.Dataset, function: Any, part: slice) -> None:
+def test_a_deep_copy_of_a_handle_names_what_copies(ds: lakebed.Dataset, part: slice) -> None:
     ds.n.extend([1, 2])
+    shallow = copy.copy(ds[part])
+    assert shallow.n.numpy().tolist() == ds[part].n.numpy().tolist()
     with pytest.raises(TypeError, match=r"Use ds\.copy\(dest\)"):
-        function(ds[part])
+        copy.deepcopy(ds[part])
     with pytest.raises(TypeError, match=r"Use ds\.copy\(dest\)"):
         copy.deepcopy([ds])

@@ -174,8 +174,11 @@ def test_columns_are_removed_and_left_out(ds: lakebed.Dataset) -> None:
 
 
 def test_items_and_types(ds: lakebed.Dataset) -> None:
-    ds.add_item({"name": "last"})
-    assert ds[-1].to_dict() == {"name": "last", "age": None, "score": None, "kind": None, "vec": None}
+    row = {"name": "last", "age": 3, "score": None, "kind": "emu", "vec": None}
+    assert ds.add_item(row) is ds
+    assert ds[-1].to_dict() == row
+    with pytest.raises(KeyError, match="Required tensors not provided"):
+        ds.add_item({"name": "last"})
     assert ds.cast_column("age", "float32") is ds
     assert (ds["age"].dtype, ds["age"].tolist()[:2]) == (np.float32, [0.0, 7.0])
     ds.cast_column("age", "text")

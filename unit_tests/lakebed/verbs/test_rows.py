@@ -255,5 +255,8 @@ def test_as_pandas_calls_it(ds: lakebed.Dataset, capsys: pytest.CaptureFixture[s
     assert told == capsys.readouterr().out != ""
     ds["age"].info()
     assert "int64" in capsys.readouterr().out
+    assert ds["vec"].to_numpy().shape == (20, 3)
+    assert ds["score"].to_numpy().shape == (20,)
+    assert np.isnan(ds["score"].to_numpy()).sum() == 1
     floats = ds["age"].astype("float32")
     assert (floats.dtype, np.isnan(floats).sum()) == (np.float32, 2)
