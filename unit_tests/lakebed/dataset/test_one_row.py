@@ -298,7 +298,8 @@ def test_dictionaries_hold_plain_values(ds: lakebed.Dataset) -> None:
 
 
 def test_whole_datasets_are_no_dictionaries(ds: lakebed.Dataset) -> None:
-    assert not any(hasattr(ds[:2], name) for name in ("keys", "items", "get"))
+    assert not any(hasattr(ds[:2], name) for name in ("items", "get"))
+    assert list(ds[:2].keys()) == list(ds.tensors)
     with pytest.raises(TypeError):
         int(ds.age)
     with pytest.raises(TypeError):
