@@ -266,6 +266,7 @@ class Worker:
                 self._begin(index)
                 self._take(index, item, outcome)
             self._encode()
+            self._forget_changes(outcome)
         except _Ended:
             return
         finally:
@@ -426,6 +427,13 @@ class Worker:
         self._told().left_out.extend(
             LeftOut(index, row.where, row.reason, row.rows, row.is_change) for row in rows
         )
+
+    def _forget_changes(self, outcome: Outcome) -> None:
+        """Leave out what changed in rows that could not be written after all."""
+        gone = {failure.item for failure in outcome.skipped}
+        gone |= {one.where for one in outcome.left_out if one.rows}
+        if gone:
+            outcome.left_out = [one for one in outcome.left_out if not one.is_change or one.where not in gone]
 
     def _told(self) -> Outcome:
         if self._outcome is None:
