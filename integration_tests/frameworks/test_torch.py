@@ -406,6 +406,23 @@ def test_processes_take_shares(path: str, tmp_path: Path, world: int) -> None:
     assert all(part["split"] == parts[0]["split"] for part in parts), "a split without a seed is one for all"
 
 
+@pytest.mark.parametrize("workers", [(0, 2), (2, 3), (3, 2)])
+def test_passes_of_other_numbers_of_workers_are_of_one_epoch(
+    ds: lakebed.Dataset, workers: tuple[int, int]
+) -> None:
+    """Who looks at a first sample before the training starts loses no row by it."""
+    dataset = ds.torch_dataset(tensors=["labels"], shuffle=True, return_index=True)
+    for number in workers:
+        assert sorted(rows_of(DataLoader(dataset, batch_size=8, num_workers=number))) == list(range(ROWS))
+
+
+def test_samples_by_number_are_parted_by_samplers(ds: lakebed.Dataset) -> None:
+    for place in ({"distributed": True}, {"rank": 0, "world": 2}):
+        with pytest.raises(InvalidInputError, match="DistributedSampler"):
+            ds.torch_dataset(map_style=True, **place)
+    assert len(ds.torch_dataset(map_style=True, distributed=False)) == ROWS
+
+
 # -- declared operations -----------------------------------------------------------------------------------------------
 
 
