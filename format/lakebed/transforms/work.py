@@ -38,6 +38,8 @@ class Job:
         Items per call; None calls with each.
     rows_apart
         Where errors are ignored, a row that cannot be written is left out alone, and not with all of its item.
+    in_place
+        Rows take the place of the items, so that it is of use to know whether each item became one.
     """
 
     target: PartTarget | None
@@ -49,6 +51,7 @@ class Job:
     cache_bytes: int
     batch_size: int | None = None
     rows_apart: bool = False
+    in_place: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,8 @@ class Outcome:
     left_out
         Rows that were left out of items which did not fail.
     one_each
-        Every item became one row of each tensor that it gave rows to, and a batch as many as it had items.
+        Every item became one row of each tensor that it gave rows to, and a batch as many as it had items; not looked
+        at of transforms that are not in place.
     failure
         Why it ended early; its part is None then.
     seconds
@@ -289,7 +293,7 @@ class Worker:
             del outcome.left_out[before:]
             self._failed(index, item, error)
             return
-        if outcome.one_each:
+        if self._job.in_place and outcome.one_each:
             items = (
                 1 if self._job.batch_size is None else min(self._job.batch_size, outcome.task.stop - index)
             )
