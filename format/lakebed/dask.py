@@ -17,7 +17,7 @@ from lakebed.errors import InvalidInputError, ModuleNotInstalledException
 from lakebed.session.columns import Batches, arrow_stream
 from lakebed.session.parts import Part, PartTarget, adopt, writing_parts, written
 from lakebed.session.table import Table
-from lakebed.session.windows import WINDOW_BYTES, WINDOW_ROWS, bytes_of_row, has_arrays, windows
+from lakebed.session.windows import WINDOW_BYTES, WINDOW_ROWS, bytes_of_row, even, has_arrays, windows
 
 try:
     import dask
@@ -45,10 +45,15 @@ def read_bag(ds: Dataset, tensors: Sequence[str] | None = None, *, partitions: i
     Returns
     -------
     A bag of ``{tensor: value}``: arrays as ndarrays, nulls as None.
+
+    Raises
+    ------
+    InvalidInputError
+        If a tensor has fewer rows than another.
     """
     import dask.bag
 
-    table = ds._table(tensors)  # noqa: SLF001
+    table = even(ds._table(tensors))  # noqa: SLF001
     return dask.bag.from_delayed(_delayed(_Dictionaries, table, _windows(table, partitions)))
 
 
@@ -61,10 +66,15 @@ def read_dataframe(
     ----------
     ds, tensors, partitions
         As for :func:`read_bag`. Arrays become lists.
+
+    Raises
+    ------
+    InvalidInputError
+        If a tensor has fewer rows than another.
     """
     import dask.dataframe
 
-    table = ds._table(tensors)  # noqa: SLF001
+    table = even(ds._table(tensors))  # noqa: SLF001
     meta = _Frames(table, 0, 0)()
     return dask.dataframe.from_delayed(
         _delayed(_Frames, table, _windows(table, partitions)), meta=meta, verify_meta=False

@@ -170,9 +170,10 @@ class _Later:
         self.compiled = compiled
 
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., Any]:
-        if instance is not None and self.name == "__init__" and self.plan.few < _FEW:
+        if self.name == "__init__" and self.plan.few < _FEW and isinstance(instance, self.plan.cls):
             self.plan.few += 1
             return partial(self.plan.fill, instance)
+        # From Python 3.13 on, inspect.signature binds __init__ to the class.
         made = self.compiled()
         setattr(self.plan.cls, self.name, made)
         return made if instance is None else MethodType(made, instance)

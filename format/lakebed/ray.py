@@ -19,7 +19,7 @@ from lakebed.errors import ModuleNotInstalledException
 from lakebed.session.columns import Batches, arrow_stream
 from lakebed.session.parts import Part, PartTarget, adopt, writing_parts, written
 from lakebed.session.table import Table
-from lakebed.session.windows import WINDOW_BYTES, bytes_of_row, has_arrays, windows
+from lakebed.session.windows import WINDOW_BYTES, bytes_of_row, even, has_arrays, windows
 from lakebed.transforms.cluster import connect
 
 try:
@@ -67,9 +67,12 @@ def read(
     ------
     TensorDoesNotExistError
         If there is no such tensor.
+    InvalidInputError
+        If a tensor has fewer rows than another.
     """
+    table = even(ds._table(tensors))  # noqa: SLF001
     connect()
-    source = _Rows(ds._table(tensors))  # noqa: SLF001
+    source = _Rows(table)
     given = {} if blocks is None else {"override_num_blocks": blocks}
     return ray.data.read_datasource(
         source, concurrency=concurrency, ray_remote_args=dict(ray_remote_args or {}), **given

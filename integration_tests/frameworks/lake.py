@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import socket
+from collections.abc import Callable
+from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +40,41 @@ def make(path: Path, rows: int = ROWS) -> str:
     )
     ds.commit("pictures")
     return str(path)
+
+
+def together(work: Callable[..., Any], world: int, *given: Any) -> list[Any]:
+    """Return what ``work(rank, world, *given)`` returns in processes that train together, by rank."""
+    context = multiprocessing.get_context("spawn")
+    found = context.Queue()
+    processes = [
+        context.Process(target=_one, args=(work, rank, world, given, found)) for rank in range(world)
+    ]
+    for process in processes:
+        process.start()
+    parts = dict(found.get(timeout=120) for _ in processes)
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    return [parts[rank] for rank in range(world)]
+
+
+def free_port() -> int:
+    """Return a port of this machine on which nothing listens."""
+    with socket.create_server(("localhost", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+def _one(work: Callable[..., Any], rank: int, world: int, given: tuple[Any, ...], found: Queue[Any]) -> None:
+    found.put((rank, work(rank, world, *given)))
+
+
+def check_shares(parts: list[list[int]], rows: int = ROWS) -> None:
+    """The processes have all rows together, equally many each, and no more of them twice than makes them even."""
+    every = [row for part in parts for row in part]
+    assert set(every) == set(range(rows))
+    assert len({len(part) for part in parts}) == 1
+    assert len(every) - rows < len(parts)
 
 
 def ready(sample: Any) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -22,10 +21,9 @@ def test_to_and_from_arrow(ds: lakebed.Dataset, tmp_path: Path) -> None:
     chosen = given.filter(lambda row: row["texts"].endswith("5"), load_from_cache_file=False)
     back = lakebed.empty(str(tmp_path / "back"))
     back.create_tensor("texts", htype="text")
-    back.create_tensor("labels", dtype="int64")
+    back.create_tensor("labels", htype="class_label", class_names=["dark", "bright"])
     table = chosen.with_format("arrow")[:]
-    labels = np.array(chosen["labels"]).reshape(-1, 1)
-    back.extend({"texts": table["texts"], "labels": labels})
+    back.extend({"texts": table["texts"], "labels": table["labels"]})
     assert [text for batch in lakebed.Loader(back, 4) for text in batch["texts"]] == [
         f"row {n}5" for n in ["", *range(1, 10)]
     ]

@@ -10,6 +10,7 @@ import pytest
 import lakebed
 from integration_tests.frameworks import lake
 from integration_tests.frameworks.lake import ROWS
+from lakebed.errors import InvalidInputError
 
 jax = pytest.importorskip("jax")
 
@@ -27,6 +28,43 @@ def test_batches(ds: lakebed.Dataset) -> None:
     assert len(next(iter(ds.dataloader().jax(tensors=["labels"]).batch(8)))["labels"]) == 8
     placed = next(iter(ds.dataloader().batch(8).jax(tensors=["images"], sharding=jax.devices()[0])))
     assert placed["images"].devices() == {jax.devices()[0]}
+
+
+def train(rank: int, world: int, path: str, port: int) -> dict[str, Any]:
+    """Return the rows of one process by the face of the loader that it asks."""
+    jax.distributed.initialize(f"localhost:{port}", world, rank)
+    ds = lakebed.load(path, read_only=True)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("rows",))
+    each, all_of_them = (
+        jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)) for axes in (["rows"], [])
+    )
+
+    def rows(**given: Any) -> list[int]:
+        loader = ds.dataloader().batch(8).shuffle().jax(tensors=["labels"], return_index=True, **given)
+        batches = [batch["index"] for batch in loader]
+        found["shapes"].append(batches[0].shape)
+        return [int(row) for batch in batches for row in np.asarray(batch.addressable_shards[0].data).ravel()]
+
+    found: dict[str, Any] = {"shapes": []}
+    found |= {"own": rows(), "sharded": rows(sharding=each)}
+    found |= {"whole": rows(distributed=False), "copied": rows(sharding=all_of_them, distributed=False)}
+    with pytest.raises(InvalidInputError, match="distributed=False"):
+        rows(sharding=all_of_them)
+    loader = lakebed.Loader(ds, 8, tensors=["labels"], return_index=True)
+    found["loader"] = [int(row) for batch in loader for row in batch["index"].ravel()]
+    jax.distributed.shutdown()
+    return found
+
+
+def test_processes_take_shares(path: str) -> None:
+    """Of batches that are sharded over the processes, each reads its own rows only."""
+    parts = lake.together(train, 2, path, lake.free_port())
+    for face in ("own", "sharded", "loader"):
+        lake.check_shares([part[face] for part in parts])
+    assert parts[0]["shapes"] == [(8,), (16,), (8,), (8,)]
+    for face in ("whole", "copied"):
+        assert parts[0][face] == parts[1][face], "all rows in one order"
+        assert sorted(parts[0][face]) == list(range(ROWS))
 
 
 def test_a_model_learns_and_resumes(ds: lakebed.Dataset) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,6 +57,58 @@ def test_batches(ds: lakebed.Dataset) -> None:
     assert batch["texts"].numpy().tolist() == [b"row %d" % row for row in batch["index"].numpy()]
     pairs = list(tf.data.Dataset.zip((found, found)).take(3))
     assert len(pairs) == 3, "two iterations at a time"
+
+
+def rows_of(ds: lakebed.Dataset) -> dict[str, Any]:
+    """Return rows and lengths by the face of the loader that is asked."""
+    singles = ds.tensorflow(tensors=["texts"])
+    batches = ds.dataloader().batch(8).shuffle().tensorflow(tensors=["labels"])
+    whole = ds.tensorflow(tensors=["texts"], distributed=False)
+    return {
+        "singles": [int(sample["texts"].numpy()[0].split()[1]) for sample in singles],
+        "batches": [int(row) for batch in batches for row in batch["index"]],
+        "whole": [int(sample["texts"].numpy()[0].split()[1]) for sample in whole],
+        "lengths": [int(singles.cardinality()), int(batches.cardinality()), int(whole.cardinality())],
+    }
+
+
+def grouped(rank: int, world: int, path: str, store: str) -> dict[str, Any]:
+    """Return what one process of a group of PyTorch reads."""
+    import torch
+
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+    found = rows_of(lakebed.load(path, read_only=True))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+    return found
+
+
+def working(rank: int, world: int, path: str, ports: list[int]) -> dict[str, Any]:
+    """Return what one worker of TensorFlow reads, by itself and as a strategy deals it out."""
+    cluster = {"worker": [f"localhost:{port}" for port in ports]}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}})
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    ds = lakebed.load(path, read_only=True)
+    found = rows_of(ds)
+    batches = ds.dataloader().batch(8).shuffle().tensorflow(tensors=["labels"])
+    dealt = strategy.experimental_distribute_dataset(batches.map(lambda batch: batch["index"]))
+    found["dealt"] = [
+        int(row) for batch in dealt for row in strategy.experimental_local_results(batch)[0].numpy().ravel()
+    ]
+    return found
+
+
+@pytest.mark.parametrize("maker", ["torch", "tensorflow"])
+def test_processes_take_shares(path: str, tmp_path: Path, maker: str) -> None:
+    if maker == "torch":
+        pytest.importorskip("torch")
+        parts = lake.together(grouped, 2, path, str(tmp_path / "store"))
+    else:
+        parts = lake.together(working, 2, path, [lake.free_port() for _ in range(2)])
+    for face in ("singles", "batches", *(["dealt"] if maker == "tensorflow" else [])):
+        lake.check_shares([part[face] for part in parts])
+    assert all(part["whole"] == list(range(ROWS)) for part in parts)
+    assert all(part["lengths"] == [49, 7, ROWS] for part in parts)
 
 
 def test_keras_fits(ds: lakebed.Dataset) -> None:

@@ -359,41 +359,68 @@ def lakebed_loader(ds: lakebed.Dataset) -> Any:
     return lakebed.Loader(ds, 8, tensors=["labels"], shuffle=True, return_index=True)
 
 
-def train(rank: int, world: int, path: str, store: str, found: Any) -> None:
-    """Record the rows of one process."""
+def train(rank: int, world: int, path: str, store: str) -> dict[str, Any]:
+    """Return the rows of one process by the face of the loader that it asks, and the length of one."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
     ds = lakebed.load(path, read_only=True)
     loader = ds.dataloader().batch(8).shuffle().pytorch(tensors=["labels"], distributed=True)
     dataset = ds.torch_dataset(tensors=["labels"], shuffle=True, distributed=True, return_index=True)
-    plain = ds.pytorch(tensors=["labels"], batch_size=8, shuffle=True)  # as a script of 3.x has it
-    whole = ds.pytorch(tensors=["labels"], batch_size=8, distributed=False)
-    faces = [loader, DataLoader(dataset, batch_size=8), plain, lakebed_loader(ds)]
-    found.put((rank, [rows_of(face) for face in faces], len(loader), rows_of(whole)))
+    placed = ds.torch_dataset(tensors=["labels"], rank=rank, world=world, return_index=True)
+    settings = ds.dataloader().batch(8).shuffle()
+    faces = {
+        "chained": loader,
+        "dataset": DataLoader(dataset, batch_size=8),
+        "workers": DataLoader(dataset, batch_size=8, num_workers=2),
+        "placed": DataLoader(placed, batch_size=8),
+        "plain": ds.pytorch(tensors=["labels"], batch_size=8, shuffle=True),  # as a script of 3.x has it
+        "loader": lakebed_loader(ds),
+    }
+    found: dict[str, Any] = {name: rows_of(face) for name, face in faces.items()}
+    for name, batches in (("settings", settings), ("numpy", settings.numpy(tensors=["texts"]))):
+        found[name] = [int(text.removeprefix("row ")) for batch in batches for text in batch["texts"]]
+    found |= {"whole": rows_of(ds.pytorch(tensors=["labels"], batch_size=8, distributed=False))}
+    found |= {
+        "all": rows_of(DataLoader(ds.torch_dataset(tensors=["labels"], return_index=True), batch_size=8))
+    }
+    found |= {"length": len(loader), "settings length": len(settings)}
+    found |= {"split": [int(row) for row in ds.random_split([0.8, 0.2])[0].sample_indices]}
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
+    return found
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
 def test_processes_take_shares(path: str, tmp_path: Path, world: int) -> None:
-    context = multiprocessing.get_context("spawn")
-    found = context.Queue()
-    processes = [
-        context.Process(target=train, args=(rank, world, path, str(tmp_path / "store"), found))
-        for rank in range(world)
-    ]
-    for process in processes:
-        process.start()
-    parts = sorted(found.get(timeout=120) for _ in processes)
-    for process in processes:
-        process.join(30)
-        assert process.exitcode == 0
-    for face in range(4):
-        rows = [row for part in parts for row in part[1][face]]
-        assert set(rows) == set(range(ROWS))
-        assert len(rows) - ROWS < world
-        assert len({len(part[1][face]) for part in parts}) == 1, "all take equally many"
-    assert len({part[2] for part in parts}) == 1
-    assert all(part[3] == list(range(ROWS)) for part in parts), "distributed=False gives all rows to each"
+    parts = lake.together(train, world, path, str(tmp_path / "store"))
+    for face in ("chained", "dataset", "placed", "plain", "loader", "numpy", "settings"):
+        lake.check_shares([part[face] for part in parts])
+    workers = [row for part in parts for row in part["workers"]]
+    assert set(workers) == set(range(ROWS))
+    assert len(workers) - ROWS < 2 * world
+    assert len({part["length"] for part in parts}) == 1
+    assert {part["settings length"] for part in parts} == {parts[0]["length"]}
+    assert all(part["whole"] == list(range(ROWS)) for part in parts), (
+        "distributed=False gives all rows to each"
+    )
+    assert all(part["all"] == list(range(ROWS)) for part in parts), "for trainers that share samples out"
+    assert all(part["split"] == parts[0]["split"] for part in parts), "a split without a seed is one for all"
+
+
+@pytest.mark.parametrize("workers", [(0, 2), (2, 3), (3, 2)])
+def test_passes_of_other_numbers_of_workers_are_of_one_epoch(
+    ds: lakebed.Dataset, workers: tuple[int, int]
+) -> None:
+    """Who looks at a first sample before the training starts loses no row by it."""
+    dataset = ds.torch_dataset(tensors=["labels"], shuffle=True, return_index=True)
+    for number in workers:
+        assert sorted(rows_of(DataLoader(dataset, batch_size=8, num_workers=number))) == list(range(ROWS))
+
+
+def test_samples_by_number_are_parted_by_samplers(ds: lakebed.Dataset) -> None:
+    for place in ({"distributed": True}, {"rank": 0, "world": 2}):
+        with pytest.raises(InvalidInputError, match="DistributedSampler"):
+            ds.torch_dataset(map_style=True, **place)
+    assert len(ds.torch_dataset(map_style=True, distributed=False)) == ROWS
 
 
 # -- declared operations -----------------------------------------------------------------------------------------------

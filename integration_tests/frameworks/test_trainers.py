@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,43 @@ def test_accelerate_prepares_a_loader(ds: lakebed.Dataset) -> None:
     assert len(learn(loader, 1)) == len(rows) == 7
 
 
+def accelerated(rank: int, world: int, path: str, port: int, dispatch: bool) -> list[list[int]]:
+    """Return the rows of one process of accelerate by the loader that it prepares; the last one is not prepared."""
+    accelerate = pytest.importorskip("accelerate")
+    # What a launcher tells the processes that it starts.
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world)}
+    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    configuration = accelerate.DataLoaderConfiguration(dispatch_batches=dispatch)
+    accelerator = accelerate.Accelerator(cpu=True, dataloader_config=configuration)
+    assert (accelerator.num_processes, accelerator.process_index) == (world, rank)
+    ds = lakebed.load(path, read_only=True)
+    dataset = ds.torch_dataset(numbered, shuffle=True, return_index=True)
+    faces = [
+        ds.pytorch(numbered, batch_size=8, shuffle=True),
+        ds.pytorch(numbered, batch_size=8, shuffle=True, distributed=False),
+        torch.utils.data.DataLoader(dataset, batch_size=8),
+    ]
+    faces = [accelerator.prepare(face) for face in faces]
+    faces.append(ds.pytorch(numbered, batch_size=8, shuffle=True))
+    found = [[int(row) for batch in face for row in batch["index"].flatten()] for face in faces]
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+    return found
+
+
+@pytest.mark.parametrize("dispatch", [False, True])
+def test_processes_of_accelerate_miss_no_row(path: str, dispatch: bool) -> None:
+    """Whether one process reads for all, or each for itself: then all of them count on one order."""
+    pytest.importorskip("accelerate")
+    parts = lake.together(accelerated, 2, path, lake.free_port(), dispatch)
+    for prepared in range(3):
+        rows = [row for part in parts for row in part[prepared]]
+        assert set(rows) == set(range(ROWS))
+        assert len(rows) - ROWS < 2 * 8, "a last batch is filled up with first samples"
+        assert len({len(part[prepared]) for part in parts}) == 1
+    lake.check_shares([part[3] for part in parts])
+
+
 @pytest.mark.parametrize("map_style", [False, True])
 def test_trainer_of_transformers(ds: lakebed.Dataset, tmp_path: Path, map_style: bool) -> None:
     transformers = pytest.importorskip("transformers")
@@ -187,7 +225,9 @@ def test_trainer_goes_on_in_the_middle_of_an_epoch(
             str(tmp_path), num_train_epochs=2, per_device_train_batch_size=16, use_cpu=True, report_to=[],
             save_strategy="steps", save_steps=10, disable_tqdm=True,
         )  # fmt: skip
-        dataset = ds.torch_dataset(numbered, shuffle=not map_style, map_style=map_style, return_index=True)
+        dataset = ds.torch_dataset(
+            numbered, shuffle=not map_style, seed=1, map_style=map_style, return_index=True
+        )
         model = Recorder()
         transformers.Trainer(model, arguments, train_dataset=dataset).train(**more)
         return model.rows

@@ -129,6 +129,31 @@ def test_ray_writes_all_or_nothing(nodes: Nodes, tmp_path: Path) -> None:
     assert len(out) == 1
 
 
+def short(path: Path) -> lakebed.Dataset:
+    """Make a dataset of which one tensor is empty, and one is short."""
+    ds = lakebed.empty(str(path))
+    ds.create_tensor("id", dtype="int64")
+    ds.create_tensor("b")
+    ds.create_tensor("text", htype="text")
+    ds.id.extend(list(range(5)))
+    ds.text.extend(["x", "y", "z"])
+    ds.flush()
+    return ds
+
+
+def test_ray_does_not_hide_rows(nodes: Nodes, tmp_path: Path) -> None:
+    """Nor does a short tensor shorten the others in silence."""
+    import lakebed.ray
+
+    ds = short(tmp_path / "short")
+    with pytest.raises(InvalidInputError, match=r"'b' has 0 .* 'id' has 5: .* tensors=\['id'\]"):
+        lakebed.ray.read(ds)
+    with pytest.raises(InvalidInputError, match=r"'text' has 3 .* 'id' has 5: .* ds\[:3\]"):
+        lakebed.ray.read(ds, ["id", "text"])
+    assert sorted(row["id"] for row in lakebed.ray.read(ds, ["id"]).take_all()) == list(range(5))
+    assert lakebed.ray.read(ds[:3], ["id", "text"]).count() == 3
+
+
 # -- Dask --------------------------------------------------------------------------------------------------------
 
 
@@ -175,6 +200,20 @@ def test_an_array_there_and_back(ds: lakebed.Dataset, tmp_path: Path) -> None:
     assert np.array_equal(out.twice.numpy(), ds.vector.numpy() * 2)
     with pytest.raises(InvalidInputError, match="photo"):
         lakebed.dask.read_array(ds, "photo")
+
+
+def test_dask_does_not_hide_rows(tmp_path: Path) -> None:
+    """Nor does a short tensor shorten the others in silence."""
+    import lakebed.dask
+
+    ds = short(tmp_path / "short")
+    for read in (lakebed.dask.read_bag, lakebed.dask.read_dataframe):
+        with pytest.raises(InvalidInputError, match=r"'b' has 0 .* 'id' has 5: .* tensors=\['id'\]"):
+            read(ds)
+        with pytest.raises(InvalidInputError, match=r"'text' has 3 .* 'id' has 5: .* ds\[:3\]"):
+            read(ds, ["id", "text"])
+        assert len(read(ds, ["id"]).compute(scheduler="sync")) == 5
+        assert len(read(ds[1:3], ["id", "text"]).compute(scheduler="sync")) == 2
 
 
 def test_dask_writes_all_or_nothing(ds: lakebed.Dataset, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lakebed import random
 from lakebed.dataset._base import DatasetBase
+from lakebed.errors.root import strict
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -94,10 +95,12 @@ class LoaderMethods(DatasetBase):
             What becomes of samples that differ in shape, for all tensors or by name: a ``list`` of tensors, one tensor
             with zeros (``pad``), or a ``nested`` tensor.
         distributed
-            Take the share of this process of ``torch.distributed``: together the processes take every batch once, all
-            of them equally many. None does so, too, and says it once in the log; False gives all rows to each process.
+            Take the share of this process of its process group, which is that of ``torch.distributed`` or
+            ``jax.distributed``, or the workers of ``TF_CONFIG`` where TensorFlow is imported: together the processes
+            take every batch once, all of them equally many. None does so, too, and says it once in the log; False gives
+            all rows to each process.
         rank, world
-            Number of this process and of all, in place of those of ``torch.distributed``.
+            Number of this process and of all, in place of those of the process group.
         **kwargs
             ``num_threads``, as `num_workers`; and arguments of 3.x that change nothing here: ``persistent_workers``,
             ``prefetch_factor``, ``timeout``, ``multiprocessing_context``, ``verbose``.
@@ -159,6 +162,7 @@ class LoaderMethods(DatasetBase):
         view = self[[int(row) for row in rows]]  # type: ignore[index]
         return fetched(next(iter(view.batches(len(rows)))))
 
+    @strict
     def torch_dataset(
         self,
         transform: Transform | None = None,
@@ -167,7 +171,9 @@ class LoaderMethods(DatasetBase):
         shuffle: bool = False,
         seed: int | None = None,
         map_style: bool = False,
-        distributed: bool = False,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world: int | None = None,
         return_index: bool = False,
         decode_method: Mapping[str, str] | None = None,
         buffer_size: int = 512,
@@ -190,8 +196,11 @@ class LoaderMethods(DatasetBase):
         map_style
             Return samples by number instead, for samplers of PyTorch, which then decide the order.
         distributed
-            Take the share of this process of ``torch.distributed``. Trainers that share samples out themselves, as
-            accelerate does, need this False.
+            Take the share of this process of its process group. Trainers that share samples out themselves, as
+            accelerate does, need all rows in each process, which is what False gives; None does so, too, and says it
+            once in the log.
+        rank, world
+            Number of this process and of all, in place of those of the process group.
         return_index
             Add the number of the row as ``index``.
         decode_method
@@ -207,8 +216,11 @@ class LoaderMethods(DatasetBase):
         ------
         ModuleNotInstalledException
             If PyTorch is not installed.
+        InvalidInputError
+            If samples by number are to be parted.
         """
         from lakebed.loaders.adapters import adapter
+        from lakebed.loaders.ranks import Ranks
 
         source = self._source(
             tensors,
@@ -222,13 +234,11 @@ class LoaderMethods(DatasetBase):
             buffer_size=buffer_size,
         )
         datasets = adapter("torch_datasets")
-        found: torch.utils.data.Dataset = (
-            datasets.TorchRows(source)
-            if map_style
-            else datasets.TorchDataset(source, is_distributed=distributed)
-        )
+        kind = datasets.TorchRows if map_style else datasets.TorchDataset
+        found: torch.utils.data.Dataset = kind(source, Ranks(rank, world, distributed))
         return found
 
+    @strict
     def tensorflow(
         self,
         tensors: Sequence[str] | None = None,
@@ -308,7 +318,8 @@ class LoaderMethods(DatasetBase):
         lengths
             Rows of each view; or fractions that add up to 1, of which the first get the rows that are left over.
         seed
-            What the choice follows from; None for that of ``lakebed.random.seed``, or chance.
+            What the choice follows from; None for that of ``lakebed.random.seed``. Without one it is the same in all
+            processes of a process group, and else chance, by the generator of PyTorch where that is imported.
 
         Returns
         -------
@@ -320,10 +331,14 @@ class LoaderMethods(DatasetBase):
             If lengths do not add up to the rows of this dataset, or one is negative; or if a tensor is empty beside
             others, which it would hide.
         """
-        from lakebed.loaders.draws import split
+        from lakebed.loaders.draws import fresh_seed, split
+        from lakebed.loaders.ranks import process_group
 
         count = len(self._table().shared_rows())
-        rows = split(lengths, count, random.get_seed() if seed is None else seed)
+        given = random.get_seed() if seed is None else seed
+        if given is None:
+            given = 0 if process_group()[1] > 1 else fresh_seed()
+        rows = split(lengths, count, given)
         return [self[part] for part in rows]  # type: ignore[index]
 
     def _source(

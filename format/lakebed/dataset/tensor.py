@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,7 +62,7 @@ class Tensor(
 
     def __getitem__(self, item: Any) -> Tensor:
         if isinstance(item, Condition):
-            item = self._chosen(item)
+            item = self._holds(item)
         if type(item) is int and not self._pad and self._index.is_trivial:
             # What loops over rows do: no more than an index within the length and a tensor to hold it.
             index, length = Index((item,)), self._state.length
@@ -138,21 +138,18 @@ class Tensor(
             *parts
         )
 
-    def _holds(self, text: str, parameters: Sequence[Any]) -> NDArray[np.bool_]:
-        """Return whether an expression is true, for each row: bool, shape (rows,)."""
+    def _holds(self, condition: Condition) -> NDArray[np.bool_]:
+        """Return whether a condition is true, for each row: bool, shape (rows,)."""
         from lakebed.query.run import filtered
         from lakebed.query.sources import Sources
         from lakebed.session.table import Table
 
-        table = Table(self._session, {name: name for name in self._session.structure().names()}, self._index)
+        text, parameters = condition.asked_of(RowsOf(self._handle, self._index))
+        table = Table(self._session, {name: name for name in condition.names}, self._index)
         found = filtered(text, Sources.of(table), parameters=parameters).base_rows()
         rows = table.rows()
         numbers = np.arange(rows.start, rows.stop, rows.step) if isinstance(rows, range) else rows
         return np.isin(numbers, [] if found is None else found)  # of rows that come twice both or none
-
-    def _chosen(self, condition: Condition) -> NDArray[np.bool_]:
-        """Return which of the rows a condition chooses."""
-        return self._holds(*condition.asked_of(RowsOf(self._handle, self._index)))
 
     def _incomparable(self, other: object) -> TypeError:
         name, value = self._name, repr(other)
@@ -194,7 +191,7 @@ class Tensor(
             If something does not fit; the cause says why, and nothing is changed then.
         """
         if isinstance(item, Condition):
-            item = self._chosen(item)
+            item = self._holds(item)
         Tensor(self._handle, self._name, self._index[item]).assign(value)
         if self._index.is_trivial:
             self._session.epoch += 1

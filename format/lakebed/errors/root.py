@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Self
+import functools
+from collections.abc import Callable, Iterable
+from typing import ParamSpec, Self, TypeVar
 
 from lakebed.printable import printable
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _LISTED = 20
 _COMPARED = 1000
@@ -70,6 +74,32 @@ def instead(name: str, names: Iterable[str]) -> str:
     guess = f"; did you mean {near[0]!r}?" if near else "."
     more = f", and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""
     return f"{guess} Tensors: {', '.join(known[:_LISTED])}{more}"
+
+
+def unexpected(method: str, name: str, known: Iterable[str]) -> TypeError:
+    """Return the error for an argument that a method does not have: it tells the one that is meant, or all."""
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    near = get_close_matches(name, names, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+    return TypeError(f"{method}() got an unexpected keyword argument {name!r}; {hint}")
+
+
+def strict(method: Callable[P, R]) -> Callable[P, R]:
+    """Let a method say what is meant where it is given an argument that it does not have."""
+    code = method.__code__
+    known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    title = method.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+
+    @functools.wraps(method)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs:
+            if name not in known:
+                raise unexpected(title, name, known)
+        return method(*args, **kwargs)
+
+    return called
 
 
 class TensorGroupDoesNotExistError(NotFoundError, KeyError):

@@ -62,14 +62,18 @@ def each(
             yield row
             continue
         told = list(pictures.look(row, partial(str, item)))
-        yield from told
-        if any(not one.is_change for one in told):
+        lost = [one for one in told if not one.is_change]
+        if lost:
+            yield from lost
             continue
         if drawn is None:
+            yield from told
             yield {**row, **empty} if empty else row
             continue
         split = drawn(at)
         at += 1
+        if splits.only in (None, split):
+            yield from told
         if splits.only is None:
             yield {**row, **empty, splits.tensor: split}
         elif splits.only == split:
@@ -103,7 +107,7 @@ def columns(
             if not isinstance(columns, Mapping):
                 yield columns
                 continue
-            columns, whole = yield from _looked_at(columns, pictures, partial(_row_of, item))
+            columns, whole, told = yield from _looked_at(columns, pictures, partial(_row_of, item))
             count = len(whole)
             if not count:
                 continue
@@ -114,7 +118,9 @@ def columns(
                 if splits.only is None:
                     made[splits.tensor] = of
                 else:
-                    made = kept(made, [index for index, split in enumerate(of) if split == splits.only])
+                    here = [index for index, split in enumerate(of) if split == splits.only]
+                    made, whole = kept(made, here), [whole[index] for index in here]
+            yield from (change for row in whole for change in told.get(row, ()))
             yield made
 
 
@@ -132,7 +138,7 @@ def many(
             yield found
             continue
         which, columns = found
-        columns, rows = yield from _looked_at(columns, pictures, partial(_item_at, entries, which))
+        columns, rows, told = yield from _looked_at(columns, pictures, partial(_item_at, entries, which))
         which = [which[row] for row in rows]
         made = {**columns, **{name: [None] * len(which) for name in missing}}
         if splits.names:
@@ -142,6 +148,8 @@ def many(
             else:
                 here = [row for row, split in enumerate(of) if split == splits.only]
                 made, which = kept(made, here), [which[row] for row in here]
+                rows = [rows[row] for row in here]
+        yield from (change for row in rows for change in told.get(row, ()))
         if which:
             yield RowsOfItems(made, which, entries)
 
@@ -156,10 +164,11 @@ def _item_at(entries: Sequence[tuple[int, Any]], which: Sequence[int], row: int)
 
 def _looked_at(
     columns: Mapping[str, Any], pictures: Pictures, place: Callable[[int], str]
-) -> Generator[Skipped, None, tuple[Mapping[str, Any], Sequence[int]]]:
-    """Look at the pictures of columns; return the rows that stay, and which they were."""
+) -> Generator[Skipped, None, tuple[Mapping[str, Any], Sequence[int], dict[int, list[Skipped]]]]:
+    """Look at the pictures of columns; return the rows that stay, which they were, and what changes in which."""
     count = len(next(iter(columns.values())))
     out: set[int] = set()
+    changes: dict[int, list[Skipped]] = {}
     for name in pictures.kinds.keys() & columns.keys():
         values, suffixes, may_lose = columns[name], pictures.suffixes(name), not pictures.lossless
         for row, value in enumerate(values if isinstance(values, list) else ()):
@@ -168,13 +177,15 @@ def _looked_at(
                 value.may_lose = may_lose  # as nearly all are
                 continue
             for told in pictures.look({name: value}, partial(place, row)):
+                if told.is_change:
+                    changes.setdefault(row, []).append(told)
+                    continue
                 yield told
-                if not told.is_change:
-                    out.add(row)
+                out.add(row)
     if not out:
-        return columns, range(count)
+        return columns, range(count), changes
     rows = [row for row in range(count) if row not in out]
-    return kept(columns, rows), rows
+    return kept(columns, rows), rows, changes
 
 
 def _made(importer: Importer, items: Sequence[Any], context: Any) -> Iterator[Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lakebed.errors import EmptyTensorError, InvalidInputError
+from lakebed.errors.root import unexpected
 from lakebed.htypes.base import Storing
 from lakebed.loaders.called import Steps
 from lakebed.loaders.loader import Loader
@@ -42,12 +42,10 @@ def check_known(method: str, given: Iterable[str], known: Iterable[str]) -> None
     TypeError
         With the one that is meant, or all that there are.
     """
-    names = sorted((set(known) | _WITHOUT_EFFECT) - {"return", "kwargs"})
+    names = (set(known) | _WITHOUT_EFFECT) - {"return", "kwargs"}
     for name in given:
         if name not in _WITHOUT_EFFECT:
-            near = get_close_matches(name, names, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
-            raise TypeError(f"{method}() got an unexpected keyword argument {name!r}; {hint}")
+            raise unexpected(method, name, names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ def weighted(
     return np.sort(possible[first])
 
 
-def split(lengths: Sequence[float], rows: int, seed: int | None) -> list[list[int]]:
+def split(lengths: Sequence[float], rows: int, seed: int) -> list[list[int]]:
     """Share rows out at random.
 
     Parameters
@@ -162,7 +162,7 @@ def split(lengths: Sequence[float], rows: int, seed: int | None) -> list[list[in
     rows
         How many rows there are.
     seed
-        What the choice follows from; None leaves it to chance.
+        What the choice follows from.
 
     Returns
     -------
@@ -185,7 +185,6 @@ def split(lengths: Sequence[float], rows: int, seed: int | None) -> list[list[in
             f"Sum of input lengths does not equal the length of the input dataset! {lengths} is for {rows:,} rows; "
             "give numbers of rows that add up to it, or fractions that add up to 1"
         )
-    chance = key(secrets.randbits(64) if seed is None else seed, SPLIT)
-    order = native.permuted(rows, chance)
+    order = native.permuted(rows, key(seed, SPLIT))
     ends = np.cumsum([0, *wanted]).astype(int).tolist()
     return [order[start:stop].tolist() for start, stop in itertools.pairwise(ends)]

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from numpy.typing import ArrayLike
 
 from lakebed.errors import InvalidInputError, InvalidOperationError
+from lakebed.errors.root import strict
 from lakebed.loaders.adapters import BUFFER, Chain, NumpyLoader, adapter
 from lakebed.loaders.arguments import Source, Transform
+from lakebed.loaders.order import Shares
+from lakebed.loaders.ranks import process_group
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -189,6 +192,7 @@ class DataLoader:
 
     # -- loaders -----------------------------------------------------------------------------------------------------
 
+    @strict
     def pytorch(
         self,
         num_workers: int = 0,
@@ -219,8 +223,8 @@ class DataLoader:
         prefetch_factor
             Accepted for compatibility: batches are made ahead as memory allows.
         distributed
-            Take the share of this process of ``torch.distributed``: together the processes take every batch once. None
-            does so, too, and says it once in the log; False gives all rows to each process.
+            Take the share of this process of its process group (see ``Dataset.pytorch``): together the processes take
+            every batch once. None does so, too, and says it once in the log; False gives all rows to each process.
         return_index
             Add the numbers of the rows as ``index``.
         decode_method
@@ -230,7 +234,7 @@ class DataLoader:
         ragged
             As of ``Dataset.pytorch``.
         rank, world
-            Number of this process and of all, in place of those of ``torch.distributed``.
+            Number of this process and of all, in place of those of the process group.
         """
         torch_adapter = adapter("torch")
         source = self._source(tensors, num_workers, num_threads, decode_method, return_index, is_widened=True)
@@ -253,6 +257,7 @@ class DataLoader:
             decode_method=decode_method,
         )
 
+    @strict
     def tensorflow(
         self,
         num_workers: int = 0,
@@ -274,6 +279,7 @@ class DataLoader:
         )
         return adapter("tensorflow").batches(made)
 
+    @strict
     def jax(
         self,
         num_workers: int = 0,
@@ -288,7 +294,8 @@ class DataLoader:
     ) -> JaxLoader:
         """Return a loader of batches of JAX arrays.
 
-        Parameters as of :meth:`pytorch`; `sharding` is a device, or a sharding of JAX, that arrays are put on.
+        Parameters as of :meth:`pytorch`; `sharding` is a device, or a sharding of JAX, that arrays are put on. If it
+        spans processes, the rows that they have read make one array; without one, each has arrays of its own rows.
         """
         place: dict[str, Any] = {"distributed": distributed, "rank": rank, "world": world}
         made = self._numpy(tensors, num_workers, num_threads, decode_method, return_index, **place)
@@ -305,6 +312,7 @@ class DataLoader:
             **place,
         )
 
+    @strict
     def numpy(
         self,
         num_workers: int = 0,
@@ -313,9 +321,13 @@ class DataLoader:
         prefetch_factor: int = 2,
         decode_method: Mapping[str, str] | None = None,
         persistent_workers: bool = False,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world: int | None = None,
     ) -> NumpyLoader:
         """Return a loader of batches of NumPy arrays; parameters as of :meth:`pytorch`."""
-        loader = self._numpy(tensors, num_workers, num_threads, decode_method, False, distributed=False)
+        place: dict[str, Any] = {"distributed": distributed, "rank": rank, "world": world}
+        loader = self._numpy(tensors, num_workers, num_threads, decode_method, False, **place)
         return self._chained(
             loader,
             "numpy",
@@ -323,6 +335,7 @@ class DataLoader:
             tensors=tensors,
             num_threads=num_threads,
             decode_method=decode_method,
+            **place,
         )
 
     def _chained(self, loader: L, method: str, **arguments: Any) -> L:
@@ -377,8 +390,8 @@ class DataLoader:
     def __len__(self) -> int:
         size = self.settings.get("size")
         samples = len(self.dataset) if size is None else size
-        full, rest = divmod(samples, self.batch_size)
-        return full if self.drop_last or not rest else full + 1
+        rank, world = process_group()
+        return len(Shares(samples, self.batch_size * world, rank, world, "pad", self.drop_last))
 
     def summary(self) -> None:
         """Print a table of the tensors of the dataset."""

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from lakebed.errors import InvalidInputError
 from lakebed.loaders.adapters import NumpyLoader, Passes
 from lakebed.loaders.samples import Fields
 
@@ -33,4 +34,21 @@ class JaxLoader(Passes):
             return tuple(self._put(value) for value in batch)
         if not isinstance(batch, np.ndarray) or batch.dtype.kind not in "biufc":
             return batch
-        return jax.device_put(batch, self.sharding) if self.sharding is not None else jax.numpy.asarray(batch)
+        if self.sharding is None:
+            return jax.numpy.asarray(batch)
+        world = self.loader.ranks.now()[1]
+        if world == 1 or getattr(self.sharding, "is_fully_addressable", True):
+            return jax.device_put(batch, self.sharding)
+        return self._global(batch, (world * len(batch), *batch.shape[1:]))
+
+    def _global(self, batch: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Any:
+        """Make one array of the batches of all processes."""
+        try:
+            # With the shape, JAX refuses shardings by which a process needs more rows than it has read.
+            return jax.make_array_from_process_local_data(self.sharding, batch, shape)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"each process has read its {len(batch):,} of {shape[0]:,} rows, which {self.sharding} does "
+                "not part so: shard the first axis over all processes, or give all rows to each with distributed=False "
+                f"({error})"
+            ) from error

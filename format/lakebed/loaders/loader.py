@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from lakebed import random
 from lakebed.errors import InvalidInputError, InvalidOperationError
+from lakebed.errors.root import strict
 from lakebed.loaders.called import Transform, called, split
 from lakebed.loaders.collate import RAGGED, Batch, Ragged
 from lakebed.loaders.columns import Column, Decode, Resident, column_of
@@ -65,8 +66,8 @@ class Loader:
         in sequence.
     seed
         What order and augmentation follow from; None is that of ``lakebed.random.seed``. Without one, a process that
-        trains alone draws one, by the generator of PyTorch where that is imported, and several take 0, which all of
-        them know. `state_dict` tells it.
+        trains alone draws one, by the generator of PyTorch where that is imported, and those of a process group take 0,
+        which all of them know. `state_dict` tells it.
     tensors
         Which tensors; None is all.
     operations
@@ -104,7 +105,8 @@ class Loader:
         With weights: whether rows may come more than once, and how many are drawn; None is as many as there are.
     rank, world
         Which of how many processes this is: together they take every batch of ``batch_size * world`` samples. Without
-        them, what the process group of ``torch.distributed`` says, if there is one when a pass begins.
+        them, what the process group says, if there is one when a pass begins: that of ``torch.distributed`` or
+        ``jax.distributed``, or the workers of ``TF_CONFIG`` where TensorFlow is imported.
     distributed
         False gives all rows to each process of such a group; None parts them, and says so once in the log.
     tail
@@ -132,6 +134,7 @@ class Loader:
     [[1, 2], [3, 4], [5]]
     """
 
+    @strict
     def __init__(
         self,
         source: Table | HasTable,
@@ -270,8 +273,8 @@ class Loader:
 
     @property
     def seed(self) -> int:
-        """What order and augmentation follow from; processes that share the rows must all draw the same."""
-        return 0 if self._is_drawn and self.ranks.now()[1] > 1 else self._seed
+        """What order and augmentation follow from; processes that train together must all draw the same."""
+        return 0 if self._is_drawn and self.ranks.has_others() else self._seed
 
     @property
     def epoch(self) -> int:

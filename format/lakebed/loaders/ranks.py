@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import sys
 from typing import Any
 
@@ -10,7 +12,15 @@ from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidInputError
 
 _log = logging.getLogger(__name__)
-_told: list[int] = []
+_told: list[str] = []
+_PARTED = (
+    "process %d of %d: each gets its share of the rows, as the process group says; distributed=False gives all rows to "
+    "each, distributed=True does without this line"
+)
+_WHOLE = (
+    "process %d of %d: torch_dataset gives all rows to each, for a trainer that shares them out, as accelerate does; "
+    "distributed=True gives each its share, distributed=False does without this line"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +32,7 @@ class Ranks:
     rank, world
         Number of this process and of all, as the caller gives them; None leaves them to the process group.
     distributed
-        Whether rows are parted as the process group of ``torch.distributed`` says; None says so once in the log.
+        Whether rows are parted as the process group says; None says so once in the log.
     """
 
     rank: int | None = None
@@ -49,19 +59,42 @@ class Ranks:
         if self.distributed is False:
             return 0, 1
         rank, world = process_group()
-        if world > 1 and self.distributed is None and not _told:
-            _told.append(world)
-            _log.warning(
-                "process %d of %d: each gets its share of the rows, as the process group says; distributed=False gives "
-                "all rows to each, distributed=True does without this line",
-                rank,
-                world,
-            )
+        if self.distributed is None:
+            _tell(_PARTED, rank, world)
         return rank, world
+
+    def asked(self) -> tuple[int, int]:
+        """Return rank and world as :meth:`now`, but those of a process that trains alone where the caller is silent."""
+        if self.rank is not None or self.distributed is not None:
+            return self.now()
+        _tell(_WHOLE, *process_group())
+        return 0, 1
+
+    def has_others(self) -> bool:
+        """Whether other processes train, too, on the same rows or on other ones."""
+        return (self.world or 1) > 1 or process_group()[1] > 1
+
+
+def _tell(message: str, rank: int, world: int) -> None:
+    if world > 1 and message not in _told:
+        _told.append(message)
+        _log.warning(message, rank, world)
 
 
 def process_group() -> tuple[int, int]:
-    """Return rank and number of processes of the group of ``torch.distributed``; 0 and 1 without one."""
+    """Return rank and number of processes of the group that trains; 0 and 1 for a process that trains alone.
+
+    The group is that of ``torch.distributed``, which Lightning and accelerate use too, or of ``jax.distributed``, or
+    the workers that ``TF_CONFIG`` names where TensorFlow is imported.
+    """
+    for group in (_of_torch, _of_jax, _of_tensorflow):
+        rank, world = group()
+        if world > 1:
+            return rank, world
+    return 0, 1
+
+
+def _of_torch() -> tuple[int, int]:
     # Without PyTorch, or while another thread still imports it, there is no group.
     group: Any = getattr(sys.modules.get("torch"), "distributed", None)
     if not all(hasattr(group, name) for name in ("is_available", "is_initialized", "get_world_size")):
@@ -69,3 +102,34 @@ def process_group() -> tuple[int, int]:
     if not group.is_available() or not group.is_initialized():
         return 0, 1
     return int(group.get_rank()), int(group.get_world_size())
+
+
+def _of_jax() -> tuple[int, int]:
+    jax: Any = sys.modules.get("jax")
+    is_initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
+    # Without a group the number of processes is not asked for: the question would start JAX's devices.
+    if is_initialized is None or not hasattr(jax, "process_index") or not is_initialized():
+        return 0, 1
+    return int(jax.process_index()), int(jax.process_count())
+
+
+def _of_tensorflow() -> tuple[int, int]:
+    """Return the place among the workers of ``TF_CONFIG``, of which the chief is the first.
+
+    With parameter servers the coordinator alone makes the batches.
+    """
+    config = os.environ.get("TF_CONFIG")
+    if not config or "tensorflow" not in sys.modules:
+        return 0, 1
+    try:
+        told = json.loads(config)
+        cluster, task = told.get("cluster") or {}, told.get("task") or {}
+        chiefs, workers = len(cluster.get("chief") or ()), len(cluster.get("worker") or ())
+        kind, number = task.get("type"), int(task.get("index", 0))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InvalidInputError(
+            f"TF_CONFIG is no JSON of a cluster and a task, as TensorFlow wants it: {config[:200]!r}"
+        ) from error
+    if "ps" in cluster or kind not in ("chief", "worker"):
+        return 0, 1
+    return (number if kind == "chief" else chiefs + number), chiefs + workers

@@ -54,7 +54,8 @@ def batches(made: NumpyLoader) -> tf.data.Dataset:
 
 def _dataset(make: Callable[[], Any], read: Callable[[Any], Iterator[Any]], spec: Any) -> tf.data.Dataset:
     epochs = itertools.count()
-    loader = make()
+    made = make()
+    loader = made.loader if isinstance(made, NumpyLoader) else made
 
     def generate() -> Iterator[Any]:
         one = make()
@@ -62,8 +63,14 @@ def _dataset(make: Callable[[], Any], read: Callable[[Any], Iterator[Any]], spec
         yield from read(one)
 
     found = tf.data.Dataset.from_generator(generate, output_signature=spec)
-    is_exact = (loader.loader if isinstance(loader, NumpyLoader) else loader).on_error != "skip"
-    return found.apply(tf.data.experimental.assert_cardinality(len(loader))) if is_exact else found
+    if loader.on_error != "skip":
+        found = found.apply(tf.data.experimental.assert_cardinality(len(loader)))
+    if loader.ranks.now()[1] > 1:
+        # The rows are parted already: TensorFlow, which would read all and keep its share, must not part them again.
+        options = tf.data.Options()
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+        found = found.with_options(options)
+    return found
 
 
 def _batch(batch: Any) -> Any:

@@ -11,6 +11,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from lakebed.loaders.adapters import Passes
 from lakebed.loaders.arguments import Source
+from lakebed.loaders.ranks import Ranks
 from lakebed.loaders.torch_datasets import TorchDataset
 from lakebed.loaders.torch_tensors import Ragged, Tensors, as_tensors
 
@@ -43,7 +44,7 @@ class TorchLoader(Passes, DataLoader):  # type: ignore[misc]
         else:
             self.loader = source.samples(batch_size, drop_last=drop_last)
         super().__init__(
-            TorchDataset(source),
+            TorchDataset(source, Ranks(distributed=False)),
             batch_size=batch_size,
             drop_last=drop_last and batch_size is not None,
             collate_fn=collate_fn or (self.tensors.collated if batch_size is not None else as_tensors),

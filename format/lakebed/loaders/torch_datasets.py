@@ -9,9 +9,10 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from lakebed import random
+from lakebed.errors import InvalidInputError
 from lakebed.loaders.arguments import Source
 from lakebed.loaders.draws import fresh_seed
-from lakebed.loaders.ranks import process_group
+from lakebed.loaders.ranks import Ranks, process_group
 from lakebed.reading.parallel import cores
 
 
@@ -23,10 +24,11 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
 
     MOST_WORKERS = 1024
 
-    def __init__(self, source: Source, *, is_distributed: bool = False) -> None:
+    def __init__(self, source: Source, ranks: Ranks) -> None:
         self._source = source
-        self._is_distributed = is_distributed
+        self._ranks = ranks
         self._place = (0, 1)
+        self._has_others = False
         # Workers are started anew for each epoch, and may be many: what they count, the next ones must know.
         self._epochs = torch.zeros(self.MOST_WORKERS, dtype=torch.int64).share_memory_()
         self._state: Mapping[str, Any] | None = None
@@ -41,17 +43,23 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
         number, workers = (info.id, info.num_workers) if info is not None else (0, 1)
         self._loader = loader = self._loader_of(number, workers)
         epoch = int(self._epochs[number])
-        self._epochs[number] = epoch + 1
+        self._count(epoch + 1, number, workers)
         loader.set_epoch(epoch)
         if self._state is not None:
             loader.load_state_dict(self._state)
-            self._epochs[number], self._state = loader.epoch + 1, None
+            self._count(loader.epoch + 1, number, workers)
+            self._state = None
         for read in loader:
             yield read["samples"].value
 
+    def _count(self, epoch: int, number: int, workers: int) -> None:
+        # Also for those that are not there: a pass of other numbers of workers may follow, all of the same epoch.
+        self._epochs[number::workers] = epoch
+
     def _loader_of(self, number: int, workers: int) -> Any:
         rank, world = self._placed()
-        seed = 0 if self._is_drawn and world > 1 else self._seed
+        # Trainers that share samples out, as accelerate does, count on one order for all processes of a group.
+        seed = 0 if self._is_drawn and self._has_others else self._seed
         alone = self._source.samples(None, rank=rank, world=world, seed=seed)
         if workers == 1:
             return alone
@@ -69,8 +77,9 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
         )
 
     def _placed(self) -> tuple[int, int]:
-        if self._is_distributed and get_worker_info() is None:
-            self._place = process_group()
+        # A worker that was forked knows the group; one that was spawned does not, and has been told.
+        if get_worker_info() is None or process_group()[1] > 1:
+            self._place, self._has_others = self._ranks.asked(), self._ranks.has_others()
         return self._place
 
     def __len__(self) -> int:
@@ -101,7 +110,12 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
 class TorchRows(Dataset):  # type: ignore[misc]
     """Samples by number, for samplers of PyTorch; see ``Dataset.torch_dataset``."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, ranks: Ranks) -> None:
+        if ranks.distributed or (ranks.world or 1) > 1:
+            raise InvalidInputError(
+                "map_style=True hands out samples by number: a sampler of PyTorch, as DistributedSampler, parts them; "
+                "leave out distributed, rank and world"
+            )
         # Chance comes by the epoch; the seed is the same for all workers.
         self._source = source.using(shuffle=False, distributed=False, seed=source.options.get("seed") or 0)
         self._length = len(self._source.samples(None))

@@ -114,10 +114,11 @@ class ResultColumn(ColumnVerbs):
     def _condition(self, *parts: str | Value | Condition) -> Condition:
         return Condition((Name(self.name),), self.relation, self._holds).followed_by(*parts)
 
-    def _holds(self, text: str, parameters: Sequence[Any]) -> NDArray[np.bool_]:
+    def _holds(self, condition: Condition) -> NDArray[np.bool_]:
         from lakebed.query.run import weights
         from lakebed.query.sources import Sources
 
+        text, parameters = condition.asked_of(self.relation)
         return weights(f"IF({text}, 1, 0)", Sources.of(self.relation), parameters=parameters) > 0
 
     def read(self) -> Column:

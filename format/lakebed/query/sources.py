@@ -62,13 +62,12 @@ class Opened:
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._query: syntax.Query | None = None
-        self._asked: set[str] | None = None
         self._read: dict[tuple[str, str | None], Relation] = {}
 
     def ask(self, query: syntax.Query) -> None:
         """Say which query this is of: the first that is said is the outermost."""
         if self._query is None:
-            self._query, self._asked = query, syntax.columns_of(query)
+            self._query = query
 
     def implicit(self, work: Work, at: int) -> Relation:
         """Return what a query without FROM asks."""
@@ -88,7 +87,9 @@ class Opened:
         """
         if isinstance(table, Relation):
             return table
-        asked = self._asked
+        if len({state.length for state in table.states().values()}) == 1:
+            return Stored(table, table.rows())
+        asked = None if self._query is None else syntax.columns_of(self._query)
         names = [
             name for name in table.names if asked is None or name in asked or name.split("/")[-1] in asked
         ]

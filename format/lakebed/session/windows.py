@@ -6,12 +6,35 @@ from bisect import bisect_left
 
 import numpy as np
 
+from lakebed.errors import InvalidInputError
 from lakebed.htypes.base import Storing
 from lakebed.session.table import Table
 
 WINDOW_BYTES = 64_000_000  # of values that one process holds at a time
 WINDOW_ROWS = 1024  # of values that Python has one by one
 _UNKNOWN_BYTES = 100.0  # of a value of which nothing is known
+
+
+def even(table: Table) -> Table:
+    """Return the table, whose columns all have the selected rows: a short one would hide rows of the others.
+
+    Raises
+    ------
+    InvalidInputError
+        If a column has fewer of the selected rows than another. It is named.
+    """
+    lengths = {name: state.length for name, state in table.states().items()}
+    if len(set(lengths.values())) < 2:
+        return table
+    short, long = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
+    found, wanted = len(table.index.rows(lengths[short])), len(table.index.rows(lengths[long]))
+    if found == wanted:
+        return table
+    shared = f"take the rows that all have, as ds[:{found}], " if found else ""
+    raise InvalidInputError(
+        f"tensor {short!r} has {found:,} of the rows and {long!r} has {wanted:,}: name only tensors that have them, as "
+        f"tensors=[{long!r}], {shared}or fill {short!r} up, with None where a value is missing"
+    )
 
 
 def windows(table: Table, count: int) -> list[tuple[int, int]]:

@@ -227,6 +227,7 @@ class _Run:
             int(options.cache_size * 1_000_000),
             options.batch_size,
             options.rows_apart,
+            in_place=self._in_place,
         )
         with (
             rows_bar(

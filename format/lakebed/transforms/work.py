@@ -38,6 +38,8 @@ class Job:
         Items per call; None calls with each.
     rows_apart
         Where errors are ignored, a row that cannot be written is left out alone, and not with all of its item.
+    in_place
+        Rows take the place of the items, so that it is of use to know whether each item became one.
     """
 
     target: PartTarget | None
@@ -49,6 +51,7 @@ class Job:
     cache_bytes: int
     batch_size: int | None = None
     rows_apart: bool = False
+    in_place: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,8 @@ class Outcome:
     left_out
         Rows that were left out of items which did not fail.
     one_each
-        Every item became one row of each tensor that it gave rows to, and a batch as many as it had items.
+        Every item became one row of each tensor that it gave rows to, and a batch as many as it had items; not looked
+        at of transforms that are not in place.
     failure
         Why it ended early; its part is None then.
     seconds
@@ -266,6 +270,7 @@ class Worker:
                 self._begin(index)
                 self._take(index, item, outcome)
             self._encode()
+            self._forget_changes(outcome)
         except _Ended:
             return
         finally:
@@ -288,7 +293,7 @@ class Worker:
             del outcome.left_out[before:]
             self._failed(index, item, error)
             return
-        if outcome.one_each:
+        if self._job.in_place and outcome.one_each:
             items = (
                 1 if self._job.batch_size is None else min(self._job.batch_size, outcome.task.stop - index)
             )
@@ -426,6 +431,13 @@ class Worker:
         self._told().left_out.extend(
             LeftOut(index, row.where, row.reason, row.rows, row.is_change) for row in rows
         )
+
+    def _forget_changes(self, outcome: Outcome) -> None:
+        """Leave out what changed in rows that could not be written after all."""
+        gone = {failure.item for failure in outcome.skipped}
+        gone |= {one.where for one in outcome.left_out if one.rows}
+        if gone:
+            outcome.left_out = [one for one in outcome.left_out if not one.is_change or one.where not in gone]
 
     def _told(self) -> Outcome:
         if self._outcome is None:

@@ -19,8 +19,8 @@ WORDS = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__gt__"
 VALUES = (bool, int, float, str, bytes, np.generic, dt.date, dt.time, dt.timedelta)
 """What a column is compared with."""
 
-Holds = Callable[[str, Sequence[Any]], NDArray[np.bool_]]
-"""Answers, for an expression and its parameters, whether it is true, for each row: shape (rows,)."""
+Holds = Callable[["Condition"], NDArray[np.bool_]]
+"""Answers whether a condition is true, for each row: shape (rows,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,11 @@ class Condition:
         self._source = source
         self._holds = holds
 
+    @property
+    def names(self) -> list[str]:
+        """Full names of the columns that it compares."""
+        return list(dict.fromkeys(part.full for part in self.parts if isinstance(part, Name)))
+
     def asked_of(self, source: object, names: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
         """Return the expression and the values of its ``?``, as the rows of a source are asked.
 
@@ -191,7 +196,7 @@ class Condition:
 
     def numpy(self) -> NDArray[np.bool_]:
         """Answer it for each row: bool, shape (rows,)."""
-        return self._holds(*self.asked_of(self._source))
+        return self._holds(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         found = self.numpy()

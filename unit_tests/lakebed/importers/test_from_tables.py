@@ -103,7 +103,7 @@ def test_an_open_dataset_is_appended_to_and_another_is_not_overwritten() -> None
         ([[[2**70]]], "json", None, ["[[1180591620717411303424]]"]),
         ([[[1]], [[[1]]]], "json", None, ["[[1]]", "[[[1]]]"]),
         ([np.datetime64("2024-02-03"), None], "generic", "int32", [dt.date(2024, 2, 3), None]),
-        ([np.datetime64("2024"), np.datetime64("NaT")], "generic", "int32", [dt.date(2024, 1, 1), None]),
+        ([np.datetime64("2024"), np.datetime64("NaT", "D")], "generic", "int32", [dt.date(2024, 1, 1), None]),
         ([np.timedelta64(3, "D")], "generic", "int64", [dt.timedelta(days=3)]),
         ([{"d": np.datetime64("2024-02-03")}], "json", None, ['{"d": "2024-02-03"}']),
         ([UUID(int=5), None], "text", None, ["00000000-0000-0000-0000-000000000005", None]),

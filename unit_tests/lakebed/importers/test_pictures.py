@@ -212,3 +212,24 @@ def test_tables_in_memory_lose_nothing(late: bool) -> None:
     assert ds.image.meta.sample_compression == "png"
     assert ds.image[2].tobytes() == files[2]
     assert np.array_equal(ds.image[0].numpy(), lakebed.read(JPEG).array)
+
+
+def test_what_changes_in_rows_that_are_not_written_is_not_counted(tmp_path: Path) -> None:
+    """A file that breaks off is converted to nothing, and a row of another split is somebody else's."""
+    source = _folder(tmp_path / "s", "rgb.png", "palette.png")
+    (source / "a" / "x_cut.png").write_bytes(OTHERS["rgb.png"][0][:-200])
+    anew = "PNG encoded anew as JPEG at quality 95"
+    report = lakebed.import_from("folder", source, tmp_path / "l", progressbar=False)
+    assert (report.written, report.skipped, report.changes[anew]["count"]) == (14, 1, 2)
+    files = [JPEG] * 20 + [OTHERS["rgb.png"][0]] * 6
+    pq.write_table(pa.table({"image": pa.array(files, pa.binary())}), tmp_path / "t.parquet")
+    report = lakebed.import_from(
+        *("parquet", tmp_path / "t.parquet", tmp_path / "apart"),
+        media={"image": "image"},
+        split={"train": 0.5, "val": 0.5},
+        separate=True,
+        progressbar=False,
+    )
+    apart = [lakebed.load(tmp_path / "apart" / name) for name in ("train", "val")]
+    counts = [ds.info["imports"][-1]["changes"].get(anew, {"count": 0})["count"] for ds in apart]
+    assert sum(counts) == 6

@@ -66,9 +66,76 @@ def test_a_group_that_begins_later_counts(ds: lakebed.Dataset, group: Any) -> No
 def test_whoever_is_told_gets_all(ds: lakebed.Dataset, group: Any) -> None:
     assert seen(lakebed.Loader(ds, 2, distributed=False)) == list(range(ROWS))
     assert len(seen(lakebed.Loader(ds, 2, rank=0, world=2))) == 13
-    assert seen(ds.dataloader().batch(2).numpy()) == list(range(ROWS))
+    assert seen(ds.dataloader().batch(2).numpy(distributed=False)) == list(range(ROWS))
+    assert len(seen(ds.dataloader().batch(2).numpy(rank=0, world=2))) == 13
     assert [int(row["x"].numpy()[0]) for row in ds] == list(range(ROWS))
     assert sum(len(batch["x"]) for batch in ds.batches(4)) == ROWS
+
+
+def test_settings_part_the_rows_too(ds: lakebed.Dataset, group: Any) -> None:
+    loader = ds.dataloader().batch(2)
+    assert len(loader) == len(loader.numpy()) == 5
+    assert len(seen(loader)) == len(seen(loader.numpy())) == 9
+
+
+def test_processes_draw_one_order_and_one_split(ds: lakebed.Dataset, group: Any) -> None:
+    """Also where each gets all rows: trainers that share samples out count on it."""
+    first, second = (seen(lakebed.Loader(ds, 2, shuffle=True, distributed=False)) for _ in range(2))
+    assert first == second != list(range(ROWS))
+    first, second = (ds.random_split([0.8, 0.2])[0].sample_indices for _ in range(2))
+    assert list(first) == list(second)
+
+
+def test_a_group_of_jax(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = types.SimpleNamespace(is_there=False)
+
+    def asked(number: int) -> int:
+        assert place.is_there, "the question would start the devices"
+        return number
+
+    jax = types.SimpleNamespace(
+        distributed=types.SimpleNamespace(is_initialized=lambda: place.is_there),
+        process_index=lambda: asked(1),
+        process_count=lambda: asked(3),
+    )
+    monkeypatch.setitem(sys.modules, "jax", jax)  # type: ignore[arg-type]
+    assert ranks.process_group() == (0, 1)
+    place.is_there = True
+    assert ranks.process_group() == (1, 3)
+    assert len(seen(lakebed.Loader(ds, 2))) == 9
+
+
+@pytest.mark.parametrize(
+    ("config", "place"),
+    [
+        ('{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}', (1, 2)),
+        (
+            '{"cluster": {"chief": ["a:1"], "worker": ["b:1", "c:1"]}, "task": {"type": "worker", "index": 1}}',
+            (2, 3),
+        ),
+        ('{"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "chief", "index": 0}}', (0, 2)),
+        ('{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "evaluator", "index": 0}}', (0, 1)),
+        (
+            '{"cluster": {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}, "task": {"type": "chief", "index": 0}}',
+            (0, 1),
+        ),
+        ('{"task": {"type": "worker", "index": 0}}', (0, 1)),
+        ("{}", (0, 1)),
+    ],
+)
+def test_workers_of_tensorflow(monkeypatch: pytest.MonkeyPatch, config: str, place: tuple[int, int]) -> None:
+    monkeypatch.setenv("TF_CONFIG", config)
+    assert ranks.process_group() == (0, 1), "it is for programs of TensorFlow"
+    monkeypatch.setitem(sys.modules, "tensorflow", types.SimpleNamespace())  # type: ignore[arg-type]
+    assert ranks.process_group() == place
+
+
+def test_a_cluster_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorflow", types.SimpleNamespace())  # type: ignore[arg-type]
+    for config in ("{", "[1]", '{"cluster": 5, "task": {}}'):
+        monkeypatch.setenv("TF_CONFIG", config)
+        with pytest.raises(InvalidInputError, match="TF_CONFIG"):
+            ranks.process_group()
 
 
 def test_it_is_said_once(ds: lakebed.Dataset, group: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -96,4 +163,18 @@ def test_unknown_arguments_are_refused(ds: lakebed.Dataset) -> None:
         ds.pytorch(batchsize=8)
     with pytest.raises(TypeError, match=r"there are .*batch_size.*prefetch_factor"):
         ds.pytorch(zzz=8)
+    with pytest.raises(TypeError, match=r"tensorflow\(\) .* did you mean 'distributed'"):
+        ds.tensorflow(distribute=True)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="did you mean 'distributed'"):
+        ds.torch_dataset(distribted=True)  # type: ignore[call-arg]
+    for face in (
+        ds.dataloader().pytorch,
+        ds.dataloader().tensorflow,
+        ds.dataloader().jax,
+        ds.dataloader().numpy,
+    ):
+        with pytest.raises(TypeError, match="did you mean 'world'"):
+            face(worlds=2)
+    with pytest.raises(TypeError, match=r"Loader\(\) .* did you mean 'world'"):
+        lakebed.Loader(ds, worlds=2)  # type: ignore[call-arg]
     check_known("pytorch", ["prefetch_factor", "persistent_workers"], [])

@@ -138,7 +138,7 @@ def test_dates_are_values() -> None:
         assert xs(after.run(value)) == expected, value
     assert xs(made.prepare("SELECT * WHERE text == ?").run(dt.date(2026, 1, 1))) == [0]
     with pytest.raises(QueryError, match="IS NULL"):
-        after.run(np.datetime64("NaT"))
+        after.run(np.datetime64("NaT", "us"))
 
 
 @pytest.mark.parametrize(

@@ -159,3 +159,13 @@ def test_a_view_says_by_what_it_was_chosen(ds: lakebed.Dataset) -> None:
     assert list(entry.load().sample_indices) == list(
         ds[(ds["age"] > 3) & (ds["kind"] == "cat")].sample_indices
     )
+
+
+def test_a_column_that_is_shorter_hides_nothing_of_the_others(ds: lakebed.Dataset) -> None:
+    ds.create_tensor("empty", dtype="int64")
+    old = ds["age"] > 4
+    assert old.sum() == len(chosen(lambda row: row["age"] is not None and row["age"] > 4))
+    assert len(ds["name"][old].tolist()) == old.sum()
+    with pytest.raises(QueryError, match="'empty'"):
+        _ = ds[old]
+    assert len(ds[["name", "age"]][ds[["name", "age"]]["age"] > 4]) == old.sum()

@@ -264,6 +264,9 @@ FURTHER: dict[constants.Key, tuple[Any, ...]] = {
 """Constants that everyday programs do not come to, and what these lower them to."""
 
 
+_TILES = ("documents/tensor_meta.py", "TILING_THRESHOLD")
+
+
 def lowered_in(row: Row, seed: int) -> dict[constants.Key, Any]:
     """Draw which constants a program lowers, and to what."""
     if row["size"] != "lowered":
@@ -570,7 +573,9 @@ def script(row: Row, seed: int, lowered: Mapping[constants.Key, Any] | None = No
     parts += [
         f"out = Out(ds, name, kind, expected, seed={seed})",
         "columns = [name, 'id', 'some']" if row["beside"] == "nulls" else "columns = [name, 'id']",
-        _way_out(row, seed),  # the first to read: who has read has imported what reads
+        _way_out(
+            row, seed, has_tiles=_TILES in (lowered or {})
+        ),  # the first to read: who has read has imported what reads
         "found = ds.id.numpy().ravel().tolist()\nassert found == ids, found",
         "assert ds.info['log'] == ['made', 'filled'], ds.info['log']" if row["info"] == "in place" else "",
         "ds.flush()\nshutil.rmtree(base, ignore_errors=True)",
@@ -620,7 +625,7 @@ def _of_tensor(row: Row) -> str:
     return "def of_tensor(sample):\n    return None if sample is None else sample.astype(kind.dtype)\n"
 
 
-def _way_out(row: Row, seed: int) -> str:
+def _way_out(row: Row, seed: int, *, has_tiles: bool) -> str:
     out = row["way out"]
     if out in LOOKS:
         return f"out.{out}()"
@@ -641,6 +646,16 @@ def _way_out(row: Row, seed: int) -> str:
     if "place" in whole or "export" in whole:
         whole = f"(ds.flush(), {whole})[1]"
     if row["beside"] != "empty" or out.startswith("head"):
-        return f"out.{way}({whole})"
+        return _looked(f"out.{way}({whole})", is_tiled=has_tiles and KINDS[row["kind"]].smooth)
     refused = f"out.refused(lambda: {whole})"
-    return f"{refused}\nout.{way}({alone})" if alone else refused
+    looked = _looked(f"out.{way}({alone})", is_tiled=has_tiles and KINDS[row["kind"]].smooth)
+    return f"{refused}\n{looked}" if alone else refused
+
+
+def _looked(look: str, *, is_tiled: bool) -> str:
+    """Look at a whole table, of whose pictures some may lie in tiles."""
+    before, to, arguments = look.partition("ds.to_")
+    if not is_tiled or not to:
+        return look
+    method, _, rest = arguments.partition("(")
+    return f"out.tiled(lambda files: {before}ds.to_{method}(files=files, {rest})"
