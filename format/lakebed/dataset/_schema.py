@@ -75,6 +75,21 @@ class SchemaMethods(DatasetBase):
             return self._tensor(stored, str(schema.key_of(stored)))
         raise TensorDoesNotExistError.among(name, self._names())
 
+    def _has(self, name: str) -> bool:
+        """Whether a tensor or a group has this name."""
+        full, meta = normalize(name, self._group), self._session.structure()
+        return meta.key_of(full) is not None or full in meta.meta.groups
+
+    def _has_column(self, name: str) -> bool:
+        return self._has(name) or name in self  # type: ignore[operator]
+
+    def _renamed(self, columns: dict[str, str]) -> Self:
+        """Return a view that shows columns by other names: {new name: name}."""
+        full = {name: self._full(shown) for name, shown in columns.items()}
+        inside = len(self._group) + 1 if self._group else 0
+        columns = {name: stored[inside:] for name, stored in full.items()}
+        return type(self)(self._handle, self._group, self._index, columns, pad=self._pad)
+
     @property
     def allow_delete(self) -> bool:
         """Whether the dataset may be deleted or overwritten; stored with it."""

@@ -179,13 +179,6 @@ class Dataset(
             else:
                 yield from (f"{plain}/{inner}" for inner in found.tensors)
 
-    def _renamed(self, columns: dict[str, str]) -> Self:
-        """Return a view that shows columns by other names: {new name: name}."""
-        full = {name: self._full(shown) for name, shown in columns.items()}
-        inside = len(self._group) + 1 if self._group else 0
-        columns = {name: stored[inside:] for name, stored in full.items()}
-        return type(self)(self._handle, self._group, self._index, columns, pad=self._pad)
-
     def _check_row(self, row: int) -> None:
         if self._index.is_trivial and self._columns is None and not self._pad and self._has_row(row):
             return
@@ -220,11 +213,6 @@ class Dataset(
             raise AttributeError(
                 printable(f"'Dataset' object has no attribute {name!r}, and no tensor of that name{hint}")
             ) from error
-
-    def _has(self, name: str) -> bool:
-        """Whether a tensor or a group has this name."""
-        full, meta = normalize(name, self._group), self._session.structure()
-        return meta.key_of(full) is not None or full in meta.meta.groups
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
@@ -280,9 +268,6 @@ class Dataset(
                 f"Tensor groups do not support item assignment: {item!r} is one, assign to its tensors"
             )
         tensor.assign(value)
-
-    def _has_column(self, name: str) -> bool:
-        return self._has(name) or name in self
 
     def __delitem__(self, item: Any) -> None:
         """Remove a tensor or group, by its name; or rows."""

@@ -1,0 +1,91 @@
+"""A tensor's facade: comparisons, which make conditions of whole columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.dataset._base import TensorBase
+from lakebed.verbs.condition import VALUES, WORDS, Condition, Name, RowsOf, Value
+
+
+class CompareMethods(TensorBase):
+    """Tensors are equal where they select the same; a column and a value make a condition on its rows."""
+
+    def __eq__(self, other: object) -> Any:
+        """Return whether both tensors select the same; of a column and a value, the condition on its rows.
+
+        Raises
+        ------
+        TypeError
+            If the other is a list or an array, or this is a part of samples (docs/design/048-conditions.md).
+        """
+        return self._is_same(other) if isinstance(other, CompareMethods) else self._compared("__eq__", other)
+
+    def __ne__(self, other: object) -> Any:
+        return (
+            not self._is_same(other) if isinstance(other, CompareMethods) else self._compared("__ne__", other)
+        )
+
+    def __lt__(self, other: object) -> Any:
+        return self._compared("__lt__", other)
+
+    def __le__(self, other: object) -> Any:
+        return self._compared("__le__", other)
+
+    def __gt__(self, other: object) -> Any:
+        return self._compared("__gt__", other)
+
+    def __ge__(self, other: object) -> Any:
+        return self._compared("__ge__", other)
+
+    def _compared(self, method: str, other: object) -> Any:
+        """Return the condition that a comparison with a value, or by ``<`` with another column, makes."""
+        if not isinstance(other, (CompareMethods, *VALUES)):
+            if isinstance(other, list | np.ndarray):
+                raise self._incomparable(other)
+            return method == "__ne__" if method in ("__eq__", "__ne__") else NotImplemented
+        given = other._condition() if isinstance(other, CompareMethods) else Value(other)  # noqa: SLF001 - of this class
+        return self._condition(f" {WORDS[method]} ", given)
+
+    def _condition(self, *parts: str | Value | Condition) -> Condition:
+        """Return the condition that begins with this column."""
+        if self._index.inside:
+            raise self._incomparable(...)
+        return Condition((Name(self._name),), RowsOf(self._handle, self._index), self._holds).followed_by(
+            *parts
+        )
+
+    def _holds(self, condition: Condition) -> NDArray[np.bool_]:
+        """Return whether a condition is true, for each row: bool, shape (rows,)."""
+        from lakebed.query.run import filtered
+        from lakebed.query.sources import Sources
+        from lakebed.session.table import Table
+
+        text, parameters = condition.asked_of(RowsOf(self._handle, self._index))
+        table = Table(self._session, {name: name for name in condition.names}, self._index)
+        found = filtered(text, Sources.of(table), parameters=parameters).base_rows()
+        rows = table.rows()
+        numbers = np.arange(rows.start, rows.stop, rows.step) if isinstance(rows, range) else rows
+        return np.isin(numbers, [] if found is None else found)  # of rows that come twice both or none
+
+    def _incomparable(self, other: object) -> TypeError:
+        name, value = self._name, repr(other)
+        shown = value if len(value) <= 40 else "..."
+        return TypeError(
+            f"a tensor is no array and is not compared with arrays: compare ds[{name!r}].numpy() == {shown}, which "
+            "reads it (fill=... if some are null); ds.filter chooses rows by an expression"
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self._handle), self._name))
+
+    def _is_same(self, other: CompareMethods) -> bool:
+        """Whether both select the same of the same tensor."""
+        return (
+            self._handle is other._handle
+            and self._name == other._name
+            and self._index.selects_as(other._index)
+        )
