@@ -155,17 +155,6 @@ class ReadMethods(TensorBase):
         array: NDArray[Any] = np.asarray(self.numpy())
         return array if dtype is None else array.astype(dtype)
 
-    def __dlpack__(self, **how: Any) -> Any:
-        """Hand the array to a framework, as ``torch.as_tensor(ds["age"])`` asks for it."""
-        array = np.asarray(self.numpy())
-        return (array if array.flags.writeable else array.copy()).__dlpack__(
-            **how
-        )  # which cannot say read-only
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """Return where the array is: on the CPU."""
-        return np.empty(0).__dlpack_device__()
-
     def text(self, fetch_chunks: bool = False) -> Any:
         """Read text: a str for a single sample, else a list of str; ``""`` for a null.
 

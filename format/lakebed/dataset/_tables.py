@@ -213,6 +213,17 @@ class TensorTableMethods(TensorBase):
         name = self._name.rpartition("/")[2]
         return _rows(Table(self._session, {name: self._name}, self._index), labels, files)
 
+    def __dlpack__(self, **how: Any) -> Any:
+        """Hand the array to a framework, as ``torch.as_tensor(ds["age"])`` asks for it."""
+        array = np.asarray(self)
+        return (array if array.flags.writeable else array.copy()).__dlpack__(
+            **how
+        )  # which cannot say read-only
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return where the array is: on the CPU."""
+        return np.empty(0).__dlpack_device__()
+
     def to_arrow(self, *, labels: Labels = "names", files: Files = "bytes") -> pa.ChunkedArray:
         """Read the samples as a column of Arrow.
 
