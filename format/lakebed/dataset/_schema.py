@@ -33,6 +33,8 @@ class SchemaMethods(DatasetBase):
         return {name: self._tensor(self._full(name)) for name in self._names()}
 
     def _tensor(self, full_name: str, key: str | None = None) -> Tensor:
+        if not self._index.chain:  # what loops over rows ask for, a call less
+            return Tensor(self._handle, full_name, self._index, pad=self._pad, key=key)
         return selected(self._handle, full_name, self._index, pad=self._pad, key=key)
 
     @property

@@ -62,15 +62,13 @@ class Tensor(
     # -- selecting ---------------------------------------------------------------------------------------------
 
     def __getitem__(self, item: Any) -> Tensor:
-        if isinstance(item, Condition):
-            item = self._holds(item)
         if type(item) is int and not self._pad and self._index.is_trivial:
             # What loops over rows do: no more than an index within the length and a tensor to hold it.
             index, length = Index((item,)), self._state.length
             if not -length <= item < length:
                 index.rows(length)
             return TensorSample(self._handle, self._name, index, key=self._key)
-        index = self._index[item]
+        index = self._index[self._holds(item) if isinstance(item, Condition) else item]
         if isinstance(item, int | list) and not self._index.is_single and not self._pad:
             index.rows(self._state.length)
         return selected(self._handle, self._name, index, pad=self._pad, key=self._key)
