@@ -259,6 +259,12 @@ class ResultColumn(ColumnVerbs):
             )
         return pa.array([_jsonable(value) for value in found])
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the values as an Arrow stream, which tensors and tables read."""
+        import pyarrow as pa
+
+        return pa.chunked_array([self.to_arrow()]).__arrow_c_stream__(requested_schema)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         found: NDArray[Any] = np.asarray(self.numpy())
         return found if dtype is None else found.astype(dtype)

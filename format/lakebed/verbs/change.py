@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ class ChangeVerbs:
         def __getitem__(self, item: Any) -> Any: ...
         def _map(self, fn: Callable[..., Any]) -> Any: ...
         def create_tensor(self, name: str, *args: Any, **settings: Any) -> Any: ...
+        def create_tensor_like(self, name: str, source: Any) -> Any: ...
         def delete_tensor(self, name: str, large_ok: bool = False) -> None: ...
         def change_type(self, tensor: str, htype: str | None = None, dtype: Any = None) -> None: ...
         def append(self, sample: Mapping[str, Any]) -> None: ...
@@ -79,12 +81,12 @@ class ChangeVerbs:
             values = np.asarray(values) if hasattr(values, "__array__") else list(values)
         if count is not None and len(values) != count:
             raise InvalidInputError(f"{len(values):,} values for the {count:,} rows of column {name!r}")
-        if isinstance(values, list) and values and all(isinstance(value, bool) for value in values):
-            values = np.array(values)
         if not is_new:
             self[name][:] = values
             return self
-        tensor = self.create_tensor(name, **settings)
+        settings, values = _typed(name, values, settings)
+        is_column = hasattr(values, "recorded_values")  # of a dataset, which brings its settings along
+        tensor = self.create_tensor_like(name, values) if is_column else self.create_tensor(name, **settings)
         try:
             tensor.extend(values)
         except BaseException:
@@ -185,3 +187,28 @@ class ChangeVerbs:
 
 def _listed(names: str | Iterable[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
+
+
+def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Return the settings of a tensor for values, and these: a column of Arrow or of a dataset where one says more."""
+    if settings or hasattr(values, "recorded_values") or isinstance(values, np.ndarray | range):
+        return settings, values
+    if hasattr(values, "to_arrow") or hasattr(
+        values, "to_frame"
+    ):  # a column of a result, of polars; of pandas
+        import pyarrow as pa
+
+        column = values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values, from_pandas=True)
+        if pa.types.is_dictionary(column.type):
+            words = column.unify_dictionaries().chunk(0) if isinstance(column, pa.ChunkedArray) else column
+            return {"htype": "class_label", "class_names": words.dictionary.to_pylist()}, column
+        return settings, column
+    known = [value for value in values if value is not None]
+    if known and all(isinstance(value, bool) for value in known):
+        return {"dtype": "bool"}, values
+    if all(isinstance(value, (*VALUES, Mapping)) or hasattr(value, "dtype") for value in known):
+        return settings, values
+    made = import_module("lakebed.importers.from_tables").from_dict(
+        {name: list(values)}
+    )  # which is above this
+    return settings, made[next(iter(made.tensors))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import pickle
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import (
+    IngestionError,
     InvalidInputError,
     InvalidOperationError,
     SampleAppendError,
@@ -72,13 +74,44 @@ def test_columns_of_settings_of_conditions_and_of_pandas(ds: lakebed.Dataset) ->
         ds.add_column("kind", 0, htype="text")
 
 
+def test_columns_of_other_libraries_and_of_results(ds: lakebed.Dataset) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    kinds = [row["kind"] for row in ROWS]
+    texts = [row["name"] for row in ROWS]
+    result = ds.query("SELECT kind, UPPER(name) AS loud")
+    for values, expected, htype in [
+        (ds["vec"], ds["vec"].tolist(), "embedding"),
+        (ds["kind"], kinds, "class_label"),
+        (result["kind"], kinds, "class_label"),
+        (result["loud"], [text and text.upper() for text in texts], "text"),
+        (pandas.Series(kinds, dtype="category"), kinds, "class_label"),
+        (pandas.Series(texts), texts, "text"),
+        (polars.Series(texts), texts, "text"),
+        ([True, None, *[False] * 18], [True, None, *[False] * 18], "generic"),
+        ([["a"], [], *[["b", "c"]] * 18], ['["a"]', "[]", *['["b", "c"]'] * 18], "json"),
+        ([{"a": 1}] * 20, ['{"a": 1}'] * 20, "json"),
+        (
+            [dt.date(2024, 1, 1 + i) for i in range(20)],
+            [dt.date(2024, 1, 1 + i) for i in range(20)],
+            "generic",
+        ),
+    ]:
+        ds["new"] = values
+        assert (ds["new"].tolist(), ds["new"].htype) == (expected, htype)
+        ds["new"] = values  # also where it is there
+        assert ds["new"].tolist() == expected
+        del ds["new"]
+
+
 def test_a_column_that_does_not_fit_leaves_nothing(ds: lakebed.Dataset) -> None:
     before = ds.column_names
     for wrong in ([1, 2], range(21), np.zeros((3, 20))):
         with pytest.raises(InvalidInputError, match=r"values for the 20 rows of column 'new'"):
             ds["new"] = wrong
-    with pytest.raises(SampleAppendError):
+    with pytest.raises(IngestionError, match="row 19: 'new' is of type object"):
         ds["new"] = [1] * 19 + [object()]
+    with pytest.raises(SampleAppendError):
+        ds["new"] = [1] * 19 + ["x"]
     with pytest.raises(TransformError, match="ZeroDivisionError"):
         ds["new"] = lambda row: 1 / (row["score"] or 0)
     assert ds.column_names == before
