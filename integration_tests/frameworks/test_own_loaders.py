@@ -115,3 +115,15 @@ def test_arrays_of_jax_become_rows() -> None:
     ds = lakebed.from_dict({"x": jax.numpy.arange(3), "v": [jax.numpy.ones((2, 2))] * 3})
     assert ds.x.tolist() == [0, 1, 2]
     assert np.array_equal(ds.v.numpy(), np.ones((3, 2, 2)))
+
+
+def test_results_of_queries_are_loaded(tmp_path: Path) -> None:
+    ds = lakebed.empty(tmp_path / "ds")
+    ds["a"] = list(range(6))
+    ds["t"] = [f"x{i}" for i in range(6)]
+    result = ds.query("SELECT a * 2 AS twice, t")
+    batch = next(iter(DataLoader(result, batch_size=3)))
+    assert batch["twice"].tolist() == [0, 2, 4]
+    assert batch["t"] == ["x0", "x1", "x2"]
+    groups = ds.query("SELECT a % 2 AS rest, a").groupby("rest").agg(n="size")
+    assert next(iter(DataLoader(groups, batch_size=2)))["rest"].tolist() == [0, 1]

@@ -122,7 +122,7 @@ class QueryMethods(DatasetBase):
 
     def query(
         self,
-        query_string: str,
+        query_string: str | Condition,
         runtime: dict[str, Any] | None = None,
         return_data: bool = False,
         *,
@@ -141,7 +141,7 @@ class QueryMethods(DatasetBase):
         Parameters
         ----------
         query_string
-            ``"SELECT * WHERE label == 'cat' ORDER BY score DESC LIMIT 10"``.
+            ``"SELECT * WHERE label == 'cat' ORDER BY score DESC LIMIT 10"``; or a condition, as of :meth:`filter`.
         runtime, return_data
             Of 3.x, where queries ran elsewhere; accepted as None and False.
         parameters
@@ -179,6 +179,8 @@ class QueryMethods(DatasetBase):
         from lakebed.query.functions.spaces import space_of
         from lakebed.query.limits import Limits, Ways
 
+        if isinstance(query_string, Condition):
+            return self.filter(query_string)
         if runtime or return_data:
             raise InvalidInputError("queries run in this process: leave runtime and return_data out")
         limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)

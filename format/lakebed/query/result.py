@@ -242,7 +242,12 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
 
     def __getitems__(self, rows: Sequence[int]) -> list[dict[str, Any]]:
         """Return some rows, as ``torch.utils.data.DataLoader(result)`` asks for them."""
-        return list(self[list(rows)].rows())
+        columns = [self.column(name)[list(rows)].once() for name in self.names]
+        plain = (
+            [v[0] if isinstance(v, np.ndarray) and v.shape == (1,) else v for v in column]
+            for column in columns
+        )
+        return [dict(zip(self.names, row, strict=True)) for row in zip(*plain, strict=True)]
 
     # -- values ------------------------------------------------------------------------------------------------------
 

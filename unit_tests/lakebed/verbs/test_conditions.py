@@ -39,6 +39,7 @@ def test_a_comparison_chooses_as_python_does(
     assert list(ds[condition].sample_indices) == expected, name
     assert np.flatnonzero(condition.numpy()).tolist() == expected
     assert list(ds.filter(condition).sample_indices) == expected
+    assert list(ds.query(condition).sample_indices) == expected
     assert (condition.sum(), len(condition)) == (len(expected), 20)
 
 
