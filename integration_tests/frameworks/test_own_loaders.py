@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -122,8 +123,8 @@ def test_results_of_queries_are_loaded(tmp_path: Path) -> None:
     ds["a"] = list(range(6))
     ds["t"] = [f"x{i}" for i in range(6)]
     result = ds.query("SELECT a * 2 AS twice, t")
-    batch = next(iter(DataLoader(result, batch_size=3)))
+    batch = next(iter(torch.utils.data.DataLoader(result, batch_size=3)))
     assert batch["twice"].tolist() == [0, 2, 4]
     assert batch["t"] == ["x0", "x1", "x2"]
     groups = ds.query("SELECT a % 2 AS rest, a").groupby("rest").agg(n="size")
-    assert next(iter(DataLoader(groups, batch_size=2)))["rest"].tolist() == [0, 1]
+    assert next(iter(torch.utils.data.DataLoader(groups, batch_size=2)))["rest"].tolist() == [0, 1]
