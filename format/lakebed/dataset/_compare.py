@@ -8,41 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.dataset._base import TensorBase
-from lakebed.verbs.condition import VALUES, WORDS, Condition, Name, RowsOf, Value
+from lakebed.verbs.condition import VALUES, WORDS, Compared, Condition, Name, RowsOf, Value
 
 
-class CompareMethods(TensorBase):
+class CompareMethods(Compared, TensorBase):
     """Tensors are equal where they select the same; a column and a value make a condition on its rows."""
 
-    def __eq__(self, other: object) -> Any:
-        """Return whether both tensors select the same; of a column and a value, the condition on its rows.
+    def _compared(self, method: str, other: object) -> Any:
+        """Return the condition that a comparison with a value, or by ``<`` with another column, makes.
 
         Raises
         ------
         TypeError
             If the other is a list or an array, or this is a part of samples (docs/design/048-conditions.md).
         """
-        return self._is_same(other) if isinstance(other, CompareMethods) else self._compared("__eq__", other)
-
-    def __ne__(self, other: object) -> Any:
-        return (
-            not self._is_same(other) if isinstance(other, CompareMethods) else self._compared("__ne__", other)
-        )
-
-    def __lt__(self, other: object) -> Any:
-        return self._compared("__lt__", other)
-
-    def __le__(self, other: object) -> Any:
-        return self._compared("__le__", other)
-
-    def __gt__(self, other: object) -> Any:
-        return self._compared("__gt__", other)
-
-    def __ge__(self, other: object) -> Any:
-        return self._compared("__ge__", other)
-
-    def _compared(self, method: str, other: object) -> Any:
-        """Return the condition that a comparison with a value, or by ``<`` with another column, makes."""
+        if isinstance(other, CompareMethods) and method in ("__eq__", "__ne__"):
+            return self._is_same(other) == (method == "__eq__")
         if not isinstance(other, (CompareMethods, *VALUES)):
             if isinstance(other, list | np.ndarray):
                 raise self._incomparable(other)

@@ -18,14 +18,14 @@ from lakebed.errors import (
 from lakebed.query.bound import Info
 from lakebed.query.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, rows
 from lakebed.query.relation import Relation
-from lakebed.verbs.condition import VALUES, WORDS, Condition, Name, Value
+from lakebed.verbs.condition import VALUES, WORDS, Compared, Condition, Name, Value
 from lakebed.verbs.values import ColumnVerbs
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class ResultColumn(ColumnVerbs):
+class ResultColumn(Compared, ColumnVerbs):
     """One column of a result, or one value of it."""
 
     def __init__(self, relation: Relation, name: str, single: int | None = None) -> None:
@@ -90,26 +90,6 @@ class ResultColumn(ColumnVerbs):
             return NotImplemented
         given = other._condition() if isinstance(other, ResultColumn) else Value(other)  # noqa: SLF001
         return self._condition(f" {WORDS[method]} ", given)
-
-    def __eq__(self, other: object) -> Any:
-        return self._compared("__eq__", other)
-
-    def __ne__(self, other: object) -> Any:
-        return self._compared("__ne__", other)
-
-    def __lt__(self, other: object) -> Any:
-        return self._compared("__lt__", other)
-
-    def __le__(self, other: object) -> Any:
-        return self._compared("__le__", other)
-
-    def __gt__(self, other: object) -> Any:
-        return self._compared("__gt__", other)
-
-    def __ge__(self, other: object) -> Any:
-        return self._compared("__ge__", other)
-
-    __hash__ = object.__hash__
 
     def _condition(self, *parts: str | Value | Condition) -> Condition:
         return Condition((Name(self.name),), self.relation, self._holds).followed_by(*parts)

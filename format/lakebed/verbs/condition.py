@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -226,3 +226,31 @@ class Condition:
 
     def __repr__(self) -> str:
         return f"Condition({self})"
+
+
+class Compared:
+    """Comparisons of a column, all of which go by their method's name to ``_compared``."""
+
+    if TYPE_CHECKING:
+
+        def _compared(self, method: str, other: object) -> Any: ...
+
+    def __eq__(self, other: object) -> Any:
+        return self._compared("__eq__", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compared("__ne__", other)
+
+    def __lt__(self, other: object) -> Any:
+        return self._compared("__lt__", other)
+
+    def __le__(self, other: object) -> Any:
+        return self._compared("__le__", other)
+
+    def __gt__(self, other: object) -> Any:
+        return self._compared("__gt__", other)
+
+    def __ge__(self, other: object) -> Any:
+        return self._compared("__ge__", other)
+
+    __hash__ = object.__hash__
