@@ -1,4 +1,4 @@
-"""The Python of the README and of the pages in docs/ runs as it stands."""
+"""The Python of the README and of the pages in docs/ runs as it stands, and code fits into a narrow window."""
 
 from __future__ import annotations
 
@@ -22,6 +22,20 @@ PAGES = [
 ]
 # Those with `exec` are run when the pages are built, too, and what they print stands under them.
 BLOCK = re.compile(r"^```python(?: exec[^\n]*)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^ *```")
+
+WIDTH = 78
+"""Columns of a code block that a laptop shows beside the navigation without a scroll bar."""
+
+# Printed by lakebed on one line that cannot be shorter.
+LONG_LINES = {
+    "Stream 'public.users': 120,000 records (43.1 MB) received, 100,000 written; 12,345 records/s, 4.4 MB/s.",
+    (
+        "Wrote 203,400 records of 2 streams from 97.2 MB of input in 20.9 s: 9,732 records/s, 4.7 MB/s. "
+        "By stream: public.users 200,000, public.orders 3,400."
+    ),
+    "Dataset(path='mem://album', rows=1, tensors=3, branch='main', version=None with changes)",
+}
 
 
 BUCKET = re.compile(r"s3://([a-z0-9-]+)")
@@ -56,3 +70,26 @@ def test_the_snippets_of_a_page_run_one_after_the_other(
 
 def test_there_are_snippets() -> None:
     assert sum(len(blocks(page)) for page in PAGES) >= 5
+
+
+def lines_of_code(page: Path) -> Iterator[tuple[int, str]]:
+    """Yield the numbers and texts of the lines between fences."""
+    inside = False
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+        if FENCE.match(line):
+            inside = not inside
+        elif inside:
+            yield number, line
+    assert not inside, f"{page} has a fence that is not closed"
+
+
+def test_code_fits_into_a_narrow_window() -> None:
+    design = ROOT / "docs" / "design"  # for developers, who read them in an editor
+    pages = [
+        ROOT / "README.md",
+        *(page for page in (ROOT / "docs").rglob("*.md") if design not in page.parents),
+    ]
+    found = [(page.relative_to(ROOT), *line) for page in pages for line in lines_of_code(page)]
+    assert len(found) > 1_000
+    assert [line for line in found if len(line[2]) > WIDTH and line[2] not in LONG_LINES] == []
+    assert {text for _, _, text in found} >= LONG_LINES
