@@ -209,9 +209,14 @@ def test_printed_forms_of_the_library(place: Path) -> None:
         for tensor in ds.tensors.values():
             tensor.summary()
     shown = [ds, ds.info, lakebed.link("file" + EVIL), ds.branches, ds.get_tags(), *ds.tensors.values()]
-    shown += [part for tensor in ds.tensors.values() for part in (tensor.info, tensor.meta, tensor[0])]
+    shown += [part for tensor in ds.tensors.values() for part in (tensor.info, tensor.meta)]
+    samples = [tensor[0] for tensor in ds.tensors.values()]
     shown.append(lakebed.read(f"http://localhost/{EVIL}", verify=False))
     assert all(_clean(text) for part in shown for text in (repr(part), str(part)))
+    assert all(_clean(repr(sample)) for sample in samples)
+    assert all(
+        _clean(str(sample)) for sample in samples if sample.htype != "text"
+    )  # `str` of a text is the text
     assert _clean(re.sub("\x1b\\[(?:0|9[34])m|\t", "", printed.getvalue())), ascii(printed.getvalue())
 
 
