@@ -207,7 +207,7 @@ class Dataset(
             from lakebed.absent import explained
 
             if (told := explained("Dataset", name)) is not None:
-                raise AttributeError(told) from None
+                raise AttributeError(told) from error
             # Programs ask for names with _ all the time, only to hear that there are none.
             hint = "" if name.startswith("_") else instead(name, self._names())
             raise AttributeError(
@@ -251,6 +251,8 @@ class Dataset(
 
         Raises
         ------
+        TensorDoesNotExistError
+            If some rows are selected, and there is no tensor of the name.
         TypeError
             If a group has the name, or rows are no dictionary.
         """
@@ -259,7 +261,8 @@ class Dataset(
         if not isinstance(item, str):
             self[item].update(value)
             return
-        if callable(value) or not self._has_column(item):
+        # What a selection of rows has no tensor for is an error of its name, as in 3.x: a column is made for all rows.
+        if callable(value) or (self._index.is_whole and not self._has_column(item)):
             DatasetVerbs.add_column(self, item, value)
             return
         tensor = self._named(item, as_column=True)

@@ -6,6 +6,7 @@ together or not at all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from lakebed.chunks.tiling import box
 from lakebed.codecs.registry import byte_codec, file_codec
 from lakebed.dataclass import replace
+from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidOperationError, LakebedError, SampleAppendError, SampleUpdateError
 from lakebed.htypes.arrays import array_dtype, cast
 from lakebed.htypes.base import Storing
@@ -82,7 +84,9 @@ def _plan(session: Session, name: str, index: Index, value: Any) -> Change:
     column = (
         encode_sample(value, whole, linking)
         if index.is_single
-        else encode_samples(_several(value, len(rows)), whole, linking)
+        else encode_samples(
+            _several(value, len(rows), state if state.sequence is None else None), whole, linking
+        )
     )
     column = of_one_length(column, state, is_new=False)
     return partial(DraftRows.update, key=state.key, rows=rows, column=column) if rows else _nothing
@@ -129,13 +133,18 @@ def _nothing(_: DraftRows) -> None:
     """Change nothing."""
 
 
-def _several(value: Any, count: int) -> Any:
+def _several(value: Any, count: int, state: TensorState | None = None) -> Any:
     """Return a value as that many samples: those that it has, or a single value for each.
+
+    Parameters
+    ----------
+    state
+        Tensor whose samples, or items of a sequence, are replaced; None if parts of them or whole sequences are.
 
     Raises
     ------
     ValueError
-        If it is not that many.
+        If it is not that many, or one number for samples that hold several.
     """
     has_length = hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping)
     if isinstance(value, np.ndarray) and value.ndim == 0:
@@ -143,11 +152,32 @@ def _several(value: Any, count: int) -> Any:
     found = len(value) if has_length else 1
     if has_length and found == count and not (isinstance(value, StoredSamples) and value.is_single):
         return value
+    if count > 1 and state is not None and isinstance(value, _NUMBERS) and np.ndim(value) == 0:
+        _check_number(value, count, state.meta)
     if count == 1 or not has_length:
         return [value.numpy() if isinstance(value, StoredSamples) else value] * count
     raise ValueError(
         f"Index length ({count}) and length of samples ({found}) must be equal for updating a tensor."
     )
+
+
+_NUMBERS = (int, float, complex, np.generic, np.ndarray)
+
+
+def _check_number(value: Any, count: int, meta: TensorMeta) -> None:
+    """Refuse one number for several arrays: meant to fill them, it would replace each by a single number.
+
+    Raises
+    ------
+    ValueError
+        If samples hold more than one number, labels of classes excepted.
+    """
+    largest = meta.max_shape or (1,)
+    if meta.htype != "class_label" and math.prod(largest) > 1:
+        raise ValueError(
+            f"one number for {count} samples of shapes up to {tuple(largest)} could mean to fill them or to replace "
+            f"them: tensor[rows, :] = {value} fills them, and a list of {count} samples replaces them"
+        )
 
 
 # -- parts of samples ------------------------------------------------------------------------------------------
@@ -190,7 +220,7 @@ def _plan_part(
         return _flat_update(state, [items], _one_item(value, _flat(state), session.linking))
     if deeper:
         return _plan_items(session, name, row, inside, value)
-    column = encode_samples(_several(value, len(items)), _flat(state), session.linking)
+    column = encode_samples(_several(value, len(items), state), _flat(state), session.linking)
     return _flat_update(state, list(items), column)
 
 

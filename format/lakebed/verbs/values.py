@@ -124,7 +124,17 @@ def _reduced(column: Any, name: str, axis: Any, given: dict[str, Any]) -> Any:
         value is not None for value in given.values()
     ):  # as np.mean(tensor, axis=0) asks
         return getattr(np, name)(column.numpy(), axis=axis, **given)
-    found = column.to_arrow()
+    # np.max(tensor) asks for this method, too. It means the array, as in 3.x: labels are numbers, scalars NumPy's.
+    is_numpy = "out" in given
+    as_numbers = {"labels": "numbers"} if is_numpy and column.htype == "class_label" else {}
+    found = _of_all(column, column.to_arrow(**as_numbers), name)
+    if is_numpy:
+        return getattr(np, name)(column.numpy()) if found is None else np.asarray(found)[()]
+    return found.item() if isinstance(found, np.generic) else found
+
+
+def _of_all(column: Any, found: pa.ChunkedArray, name: str) -> Any:
+    """Reduce all values that are there; None if there are none and it is no sum."""
     if _is_file(found):
         return _of_arrays(
             name, (np.asarray(value) for value in _arrays(column, as_lists=False) if value is not None)
@@ -141,8 +151,8 @@ def _reduced(column: Any, name: str, axis: Any, given: dict[str, Any]) -> Any:
         values = flat.to_numpy()
         try:
             if values.dtype.kind in "mM" and name == "mean":  # of which NumPy has none
-                return values.view(np.int64).mean().round().astype(np.int64).view(values.dtype).item()
-            return getattr(np, name)(values).item()
+                return values.view(np.int64).mean().round().astype(np.int64).view(values.dtype)
+            return getattr(np, name)(values)
         except TypeError as error:
             raise InvalidInputError(f"there is no {name} of {flat.type}: {error}") from error
     if name not in ("min", "max"):
@@ -179,7 +189,13 @@ def _arrays(column: Any, *, as_lists: bool = True) -> Any:
 def _of_arrays(name: str, arrays: Iterable[NDArray[Any]]) -> Any:
     """Reduce arrays that are read one after the other."""
     found = [
-        (a.min(), a.max(), a.sum(dtype=np.float64), np.square(a, dtype=np.float64).sum(), a.size)
+        (
+            a.min(),
+            a.max(),
+            a.sum(dtype=np.float64 if a.dtype.kind == "f" else None).item(),
+            np.square(a, dtype=np.float64).sum(),
+            a.size,
+        )
         for a in arrays
         if a.size
     ]
@@ -188,5 +204,4 @@ def _of_arrays(name: str, arrays: Iterable[NDArray[Any]]) -> Any:
     low, high, total, squares, count = zip(*found, strict=True)
     mean = sum(total) / sum(count)
     spread = max(0.0, sum(squares) / sum(count) - mean**2) ** 0.5
-    told: Any = {"min": min(low), "max": max(high), "sum": sum(total), "mean": mean, "std": spread}[name]
-    return told.item() if isinstance(told, np.generic) else told
+    return {"min": min(low), "max": max(high), "sum": sum(total), "mean": mean, "std": spread}[name]

@@ -76,6 +76,35 @@ def test_one_value_goes_to_all_rows(ds: lakebed.Dataset) -> None:
     assert flat(ds.n) == [[0], [5], [5], [3], [4]]
 
 
+@pytest.mark.parametrize("value", [7, 2.5, True, np.float32(3), np.array(4)])
+def test_one_number_replaces_no_arrays(ds: lakebed.Dataset, value: Any) -> None:
+    """Meant to fill, it would leave a single number of each; a part is filled, and a list says what is meant."""
+    ds.create_tensor("v", dtype="float64").extend(np.ones((4, 3)))
+    ds.create_tensor("q", htype="sequence", dtype="float64").append([np.ones(3)] * 4)
+    for assign in (
+        lambda: ds.v.__setitem__(slice(1, 3), value),
+        lambda: ds.q[0].__setitem__(slice(0, 2), value),
+        lambda: ds.v[:].assign(value),
+    ):
+        with pytest.raises(lakebed.SampleUpdateError, match=r"one number for [24] samples of shapes"):
+            assign()
+    assert ds.v.numpy().tolist() == [[1.0] * 3] * 4
+    assert ds.q[0].numpy().shape == (4, 3)
+    ds.v[1:3, :] = value
+    assert ds.v.numpy()[:, 0].tolist() == [1.0, value, value, 1.0]
+    ds.v[1:3] = [value, value]
+    assert [s.shape for s in ds.v.numpy(aslist=True)] == [(3,), (1,), (1,), (3,)]
+    ds.v[0] = value
+    assert ds.v[0].numpy().shape == (1,)
+
+
+def test_one_label_goes_to_rows_of_several(ds: lakebed.Dataset) -> None:
+    labels = ds.create_tensor("labels", htype="class_label", class_names=["cat", "dog"])
+    labels.extend([[0, 1], [1], [0, 1]])
+    labels[:2] = 1
+    assert flat(labels) == [[1], [1], [0, 1]]
+
+
 def test_a_row_behind_the_last_is_appended_and_the_gap_is_padding(ds: lakebed.Dataset) -> None:
     """The gap reads as empty samples and is on record as padding until somebody fills it."""
     ds.n[5] = 50

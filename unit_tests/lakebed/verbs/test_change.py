@@ -115,8 +115,11 @@ def test_a_column_that_does_not_fit_leaves_nothing(ds: lakebed.Dataset) -> None:
     with pytest.raises(TransformError, match="ZeroDivisionError"):
         ds["new"] = lambda row: 1 / (row["score"] or 0)
     assert ds.column_names == before
+    for rows in (ds[:5], ds[0]):
+        with pytest.raises(TensorDoesNotExistError, match="'new' does not exist"):
+            rows["new"] = 1
     with pytest.raises(InvalidOperationError, match="cannot be called on a Dataset view"):
-        ds[:5]["new"] = 1
+        ds[:5]["new"] = lambda row: 1
     empty = lakebed.empty(f"mem://change-{next(NUMBER)}")
     with pytest.raises(InvalidInputError, match="there are no rows"):
         empty["a"] = 1

@@ -210,6 +210,27 @@ def test_values_of_columns(ds: lakebed.Dataset) -> None:
     assert {"value_counts", "isna", "mean"} <= set(dir(age))
 
 
+def test_functions_of_numpy_take_the_array() -> None:
+    """They ask for methods of their name: labels are numbers for them, and results are NumPy's own scalars."""
+    ds = lakebed.empty(f"mem://together-{next(NUMBER)}")
+    ds.create_tensor("kind", htype="class_label", class_names=["a", "b", "c"]).extend([2, 1, 2])
+    ds.create_tensor("x", dtype="float32").extend(np.arange(6, dtype="float32").reshape(3, 2))
+    ds.create_tensor("n", dtype="int16").extend([300, 7, 300])
+    photo = ds.create_tensor("photo", htype="image", sample_compression="png")
+    photo.extend([np.full((2, 2, 3), i, np.uint8) for i in (250, 251, 252)])
+    for tensor in ds.tensors.values():
+        array = tensor.numpy()
+        for function in (np.max, np.min, np.mean, np.sum, np.std):
+            found = function(tensor)
+            assert isinstance(found, np.generic)
+            assert found == pytest.approx(function(array))
+    assert (ds["kind"].max(), type(ds["n"].sum()), ds["photo"].sum()) == ("c", int, 9036)
+    empty = ds.create_tensor("empty", dtype="int64")
+    assert (empty.max(), np.sum(empty)) == (None, 0)
+    with pytest.raises(ValueError, match="zero-size"):
+        np.max(empty)
+
+
 def test_values_of_pictures_and_of_many_labels() -> None:
     ds = lakebed.empty(f"mem://together-{next(NUMBER)}")
     ds.create_tensor("photo", htype="image", sample_compression="png")
