@@ -142,10 +142,21 @@ class CopyMethods(DatasetBase):
         overwrite: bool = False,
         ignore_errors: bool = False,
         progressbar: bool = True,
+        creds: Creds | None = None,
     ) -> list[BrokenLink]:
-        """Fetch what links lead to, into a copy or in place; see ``lakebed.materialize``."""
+        """Fetch what links lead to, into a copy or in place; see ``lakebed.materialize``.
+
+        Parameters
+        ----------
+        creds
+            Credentials of the object store of ``dest``; None asks the environment for them.
+        """
         from lakebed.copying.materialize import copy_resolved, resolve_in_place
 
+        if dest is not None:
+            dest = parse(dest, creds=kept(creds))
+        elif creds is not None:
+            raise InvalidOperationError("creds are those of the destination: name one")
         table = self._copied_table(tensors)
         if dest is not None and self._index.inside:
             if ignore_errors:

@@ -169,7 +169,10 @@ def test_sequences_of_arrays_are_not_missing() -> None:
 
 VALUES: dict[str, tuple[dict[str, Any], Any]] = {
     "photo": ({"htype": "image", "sample_compression": "png"}, np.zeros((4, 4, 3), np.uint8)),
-    "link": ({"htype": "link[image]", "sample_compression": "png", "verify": False}, lakebed.link("nowhere.png")),
+    "link": (
+        {"htype": "link[image]", "sample_compression": "png", "verify": False},
+        lakebed.link("nowhere.png"),
+    ),
     "text": ({"htype": "text"}, "a"),
     "vector": ({"htype": "embedding"}, np.ones(3)),
     "box": ({"htype": "bbox"}, np.ones((1, 4))),
