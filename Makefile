@@ -56,7 +56,8 @@ test: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(OLDEST)/.ready ## unit te
 
 .PHONY: test-stores
 test-stores: .venv/.dev .cache/stores/.ready ## real object stores: Ceph, Azurite, GCS, rclone, web servers, bad networks
-	@$(PYTEST) -m "stores and not soak" integration_tests/stores $(TESTS)
+	@# A part of test_suite waits minutes for its own tests, which dump their stacks themselves where they hang.
+	$(PYTEST) -m "stores and not soak" -o faulthandler_timeout=7200 integration_tests/stores $(TESTS)
 
 .PHONY: lint
 lint: .venv/.dev ## style, types, layers, cycles, docstrings

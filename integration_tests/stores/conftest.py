@@ -76,10 +76,16 @@ def place(store: Server) -> Callable[[], Storage]:
 
 
 @pytest.fixture
-def ambient(store: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
-    """Return a store whose credentials are in the environment, where every process finds them."""
+def bare(store: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """Return a store whose credentials are nowhere in the environment."""
     for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
         monkeypatch.delenv(name)
-    for name, value in store.environment.items():
-        monkeypatch.setenv(name, value)
     return store
+
+
+@pytest.fixture
+def ambient(bare: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """Return a store whose credentials are in the environment, where every process finds them."""
+    for name, value in bare.environment.items():
+        monkeypatch.setenv(name, value)
+    return bare

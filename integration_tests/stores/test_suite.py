@@ -25,7 +25,17 @@ LIMIT = 7000.0
 # a server for few files.
 BUCKETS = 60
 FILES = 8
-FOLDERS = ("dataset", "session", "copying", "merging", "history", "maintenance", "versions", "writing")
+FOLDERS = (
+    "dataset",
+    "session",
+    "copying",
+    "merging",
+    "history",
+    "maintenance",
+    "verbs",
+    "versions",
+    "writing",
+)
 UNIT_TESTS = ROOT / "unit_tests" / "lakebed"
 
 

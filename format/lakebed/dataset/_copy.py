@@ -10,6 +10,8 @@ import numpy as np
 from lakebed.dataset._base import DatasetBase
 from lakebed.errors import InvalidOperationError, ReadOnlyModeError, SampleAppendError
 from lakebed.session.places import Path, discard_at
+from lakebed.storage.credentials import Creds, kept
+from lakebed.storage.url import parse
 
 if TYPE_CHECKING:
     from lakebed.copying.resolve_links import BrokenLink
@@ -40,7 +42,7 @@ class CopyMethods(DatasetBase):
         runtime: None = None,
         tensors: Sequence[str] | None = None,
         overwrite: bool = False,
-        creds: None = None,
+        creds: Creds | None = None,
         token: None = None,
         num_workers: int = 0,
         scheduler: str = "threaded",
@@ -55,7 +57,7 @@ class CopyMethods(DatasetBase):
         Parameters
         ----------
         creds
-            Accepted for compatibility; see ``lakebed.copy`` for credentials.
+            Credentials of the object store that is written; None asks the environment for them.
         token
             Accepted for compatibility.
         num_workers
@@ -68,6 +70,7 @@ class CopyMethods(DatasetBase):
         from lakebed.copying.copy import copy_table
         from lakebed.copying.materialize import copy_resolved
 
+        dest = parse(dest, creds=kept(creds))
         table = self._copied_table(tensors)
         if self._index.inside:
             return self._copied_parts(table, dest, overwrite=overwrite)
@@ -139,10 +142,21 @@ class CopyMethods(DatasetBase):
         overwrite: bool = False,
         ignore_errors: bool = False,
         progressbar: bool = True,
+        creds: Creds | None = None,
     ) -> list[BrokenLink]:
-        """Fetch what links lead to, into a copy or in place; see ``lakebed.materialize``."""
+        """Fetch what links lead to, into a copy or in place; see ``lakebed.materialize``.
+
+        Parameters
+        ----------
+        creds
+            Credentials of the object store of ``dest``; None asks the environment for them.
+        """
         from lakebed.copying.materialize import copy_resolved, resolve_in_place
 
+        if dest is not None:
+            dest = parse(dest, creds=kept(creds))
+        elif creds is not None:
+            raise InvalidOperationError("creds are those of the destination: name one")
         table = self._copied_table(tensors)
         if dest is not None and self._index.inside:
             if ignore_errors:

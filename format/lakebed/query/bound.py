@@ -35,6 +35,8 @@ class Info:
         Whether these are equal, since the rows were grouped by them.
     cost
         How dear a row is to read, in no unit.
+    are_nulls_apart
+        Whether it is on record which values are missing, so that IS NULL reads no values.
     """
 
     kind: str = "any"
@@ -47,12 +49,14 @@ class Info:
     is_group: bool = False
     is_key: bool = False
     cost: float = 1.0
+    are_nulls_apart: bool = False
 
     def grouped(self, *, is_key: bool = False) -> Info:
         """Return what is known of a column whose values are groups of these."""
         rank = None if self.rank is None else self.rank + 1
         kind = self.kind if self.kind == "array" else "json"
-        return replace(self, kind=kind, rank=rank, is_group=True, is_key=is_key, cost=self.cost * 4)
+        found = replace(self, kind=kind, rank=rank, is_group=True, is_key=is_key, cost=self.cost * 4)
+        return replace(found, are_nulls_apart=False)
 
 
 COUNT_ALL = ""
@@ -237,10 +241,18 @@ def inputs(node: Bound) -> dict[str, None]:
     return found
 
 
+def on_record(node: Missing) -> str | None:
+    """Return the column of which it is on record whether its values are missing; None where only these tell."""
+    operand = node.operand
+    return operand.name if isinstance(operand, Input) and operand.info.are_nulls_apart else None
+
+
 def values_read(node: Bound) -> dict[str, Info]:
     """Return the columns whose values an expression reads; those of which shapes are enough are not among them."""
     if isinstance(node, Input):
         return {node.name: node.info}
+    if isinstance(node, Missing) and on_record(node) is not None:
+        return {}
     found: dict[str, Info] = {}
     for part in parts(node):
         found.update(values_read(part))

@@ -24,6 +24,7 @@ from lakebed.query.bound import (
     Unknown,
     Value,
     cost,
+    on_record,
 )
 from lakebed.query.columns import (
     Column,
@@ -55,6 +56,8 @@ class Source(Protocol):
     def shapes(self, name: str, places: Rows) -> Column: ...
 
     def facts(self, name: str, places: Rows) -> Column: ...
+
+    def missing(self, name: str, places: Rows) -> Mask | None: ...
 
 
 class Scope:
@@ -123,7 +126,7 @@ def evaluate(node: Bound, scope: Scope) -> Column:
     if isinstance(node, Not):
         return mapped(flags(evaluate(node.operand, scope)), np.logical_not, "NOT")
     if isinstance(node, Missing):
-        return Numbers(missing(node.operand, scope))
+        return Numbers(missing(node, scope))
     if isinstance(node, RowNumber):
         return Numbers(np.asarray(scope.places, np.int64))
     if isinstance(node, Unknown):
@@ -155,9 +158,13 @@ def _logic(node: Logic, scope: Scope) -> Column:
     return found
 
 
-def missing(node: Bound, scope: Scope) -> Mask:
+def missing(node: Missing, scope: Scope) -> Mask:
     """Tell of each row whether a value is missing; an array without anything is there."""
-    found = evaluate(node, scope).missing
+    name = on_record(node)
+    if name is not None and not scope.has_read(name):
+        found = scope.source.missing(name, scope.places)
+    else:
+        found = evaluate(node.operand, scope).missing
     return np.zeros(scope.count, np.bool_) if found is None else found
 
 
@@ -205,7 +212,7 @@ def is_true(node: Bound, scope: Scope) -> Mask:
     if isinstance(node, Logic):
         return _is_true(node, scope)
     if isinstance(node, Missing):
-        return missing(node.operand, scope)
+        return missing(node, scope)
     return truth(evaluate(node, scope))
 
 
@@ -268,6 +275,9 @@ class _Nothing:
         raise QueryError(f"{name} is no constant ({len(places)} rows)", kind="type")
 
     shapes = facts = read
+
+    def missing(self, name: str, places: Rows) -> Mask | None:
+        return self.read(name, places).missing
 
 
 _NOTHING = _Nothing()

@@ -86,7 +86,7 @@ def bounds(node: Bound) -> Bounds | None:
 
 
 def reads(*nodes: Bound) -> dict[str, str]:
-    """Return the columns that expressions read -> ``data``, or ``shape`` where the shapes of samples are enough."""
+    """Return the columns that expressions read -> ``data``, or ``shape`` where what is on record of them is enough."""
     found: dict[str, str] = {}
     for node in nodes:
         data = values_read(node)

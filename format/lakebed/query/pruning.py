@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lakebed.dataclass import dataclass
 from lakebed.documents.chunk_statistics import HAS_NAN, Pieces
 from lakebed.query import known
-from lakebed.query.bound import Apply, Bound, Input, Logic, Missing, Not, Value, values_read
+from lakebed.query.bound import Apply, Bound, Input, Logic, Missing, Not, Value, on_record, values_read
 from lakebed.query.evaluate import Scope
 from lakebed.query.exact import may_round
 from lakebed.query.known import Aligned, Numbers
@@ -104,7 +104,9 @@ def asked_columns(node: Bound) -> dict[str, None]:
     if isinstance(node, Not):
         return asked_columns(node.operand)
     if isinstance(node, Missing):
-        return {node.operand.name: None} if isinstance(node.operand, Input) else {}
+        return (
+            {node.operand.name: None} if isinstance(node.operand, Input) and on_record(node) is None else {}
+        )
     if isinstance(node, Apply) and node.name == "ALL" and len(node.operands) == 1:
         node = node.operands[0]
     asked = bounds(node) or _contained(node)

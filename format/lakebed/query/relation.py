@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from lakebed.query.bound import COUNT_ALL, NUMBER, Bound, Info, Input, inputs, is_by_place, merged
 from lakebed.query.columns import (
     Column,
+    Mask,
     Numbers,
     Objects,
     Ragged,
@@ -81,6 +82,10 @@ class Relation(ABC):
         """Return what is on record of the files of some samples."""
         del name
         return Objects([{} for _ in range(len(places))])
+
+    def missing(self, name: str, places: Rows) -> Mask | None:
+        """Return True for samples of a column that are missing; None where none is."""
+        return self.read(name, places).missing
 
     def select(self, places: Positions) -> Relation:
         """Return the relation of some rows, in that order."""
@@ -177,6 +182,12 @@ class Stored(Relation):
     def facts(self, name: str, places: Rows) -> Column:
         """Return what is on record of the files of some samples."""
         return self._columns[name].facts(self._rows(places))
+
+    def missing(self, name: str, places: Rows) -> Mask | None:
+        """Return True for samples of a column that are missing, which are not read if it is on record."""
+        if not self._columns[name].info.are_nulls_apart:
+            return super().missing(name, places)
+        return self._columns[name].missing(self._rows(places))
 
     def select(self, places: Positions) -> Relation:
         """Return the relation of some rows, in that order."""

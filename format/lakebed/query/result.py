@@ -19,6 +19,8 @@ from lakebed.printable import aligned, printable
 from lakebed.query.columns import Column, Numbers, Objects, rows
 from lakebed.query.relation import Relation
 from lakebed.query.result_column import ResultColumn, picked, read_rows
+from lakebed.storage.credentials import Creds, kept
+from lakebed.storage.url import parse
 from lakebed.verbs.condition import Condition, quoted
 from lakebed.verbs.output import OutputVerbs
 from lakebed.verbs.rows import RowVerbs, verb
@@ -372,7 +374,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         frames.needed("polars", "to_polars")
         return frames.to_polars(self.to_arrow(tensors))
 
-    def materialize(self, dest: Any, *, overwrite: bool = False) -> Any:
+    def materialize(self, dest: Any, *, overwrite: bool = False, creds: Creds | None = None) -> Any:
         """Store the rows as a dataset: columns that are tensors keep their settings and their stored samples.
 
         Parameters
@@ -381,6 +383,8 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
             Address of the new dataset.
         overwrite
             Replace a dataset that is there.
+        creds
+            Credentials of the object store that is written; None asks the environment for them.
 
         Returns
         -------
@@ -391,7 +395,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         DatasetHandlerError
             If there is a dataset and ``overwrite`` is false.
         """
-        return self.queried.stored(self, dest, overwrite=overwrite)
+        return self.queried.stored(self, parse(dest, creds=kept(creds)), overwrite=overwrite)
 
     def __repr__(self) -> str:
         head = f"Result({len(self)} rows, columns: {', '.join(self.names)})"

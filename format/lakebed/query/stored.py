@@ -16,6 +16,7 @@ from lakebed.htypes.base import Storing
 from lakebed.query.bound import Info
 from lakebed.query.columns import (
     Column,
+    Mask,
     Numbers,
     Objects,
     Ragged,
@@ -180,6 +181,15 @@ class StoredColumn:
         known = companion.state.length
         return Objects([companion.value(int(r)) if int(r) < known else {} for r in rows])
 
+    def missing(self, rows: Rows) -> Mask | None:
+        """Return True for samples that are on record as missing; None where none is. See `Info.are_nulls_apart`."""
+        if not len(rows) or not self.scan.has_nulls:
+            return None
+        wanted = np.asarray(rows, np.int64)
+        first = int(wanted.min())
+        found = self.scan.null_mask(first, int(wanted.max()) + 1)
+        return None if found is None else found[wanted - first]
+
     # -- windows ---------------------------------------------------------------------------------------------------
 
     def chunk_ends(self) -> NDArray[np.int64]:
@@ -327,6 +337,8 @@ def _info(scan: ColumnScan) -> Info:
         coords=mode or "LTWH",
         logical=str(info.get("logical_type") or ""),
         cost=_cost(scan),
+        # A single number is missing where its sample is empty, and documents of other programs may be null.
+        are_nulls_apart=not reader.is_nullable and reader.storing not in (Storing.JSON, Storing.LIST),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakebed.errors import QueryError
+from lakebed.query import pruning
 from lakebed.query.bound import Apply, Bound, inputs, is_dear
 from lakebed.query.columns import Column, concatenated
 from lakebed.query.evaluate import Scope, evaluate, located
@@ -52,13 +53,14 @@ class Work:
         """Return an expression over all rows."""
         found: list[Column] = []
         key = node.key if is_key and isinstance(node, Apply) else None
-        for window in parted(relation.windows([name for name in inputs(node) if name]), node):
-            self.watch.hold(8 * len(window))
-            try:
-                part = evaluate(node, Scope(relation, window))
-                found.append(part if key is None else key(part))
-            except QueryError as error:
-                raise at_row(error, node, relation, window) from error
+        with pruning.ahead(None, relation, node):
+            for window in parted(relation.windows([name for name in inputs(node) if name]), node):
+                self.watch.hold(8 * len(window))
+                try:
+                    part = evaluate(node, Scope(relation, window))
+                    found.append(part if key is None else key(part))
+                except QueryError as error:
+                    raise at_row(error, node, relation, window) from error
         return concatenated(found) if found else evaluate(node, Scope(relation, range(0)))
 
 

@@ -100,17 +100,21 @@ def arrow_column(scan: ColumnScan, start: int, stop: int, kind: pa.DataType) -> 
 
 def taken_column(scan: ColumnScan, rows: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
     """Return rows, ascending, of one tensor as one Arrow array of type ``kind``; each chunk is read once."""
-    reader = scan.reader
+    from lakebed.reading.remote.prefetch import prefetch
+
     parts = []
-    for first, stop in _spans(scan, rows, kind):
-        start, end = int(rows[first]), int(rows[stop - 1]) + 1
-        span = arrow_column(scan, start, end, kind)
-        if end - start != stop - first:
-            # Not `pa.array`, which imports pandas for a NumPy array: half a second and 50 MB.
-            span = span.take(number_array(rows[first:stop] - start, pa.int64()))
-        parts.append(span)
+    spans = list(_spans(scan, rows, kind))
+    runs = [range(int(rows[first]), int(rows[stop - 1]) + 1) for first, stop in spans]
+    is_far = scan.reader.source.remote is not None and not scan.reader.state.meta.sample_compression
+    with prefetch(scan.wanted_chunks(runs) if is_far else []):
+        for (first, stop), run in zip(spans, runs, strict=True):
+            span = arrow_column(scan, run.start, run.stop, kind)
+            if len(run) != stop - first:
+                # Not `pa.array`, which imports pandas for a NumPy array: half a second and 50 MB.
+                span = span.take(number_array(rows[first:stop] - run.start, pa.int64()))
+            parts.append(span)
     if not parts:
-        return pa.nulls(0, arrow_type(reader))
+        return pa.nulls(0, arrow_type(scan.reader))
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 

@@ -12,6 +12,7 @@ A label beyond the names is shown as its number, written as text. Names that are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -103,8 +104,11 @@ class ShownColumn:
 
     def taken(self, rows: NDArray[np.int64]) -> pa.Array:
         """Return any rows, in the order given."""
+        reader = self.scan.reader
         if self.how != "values":
-            return pa.array(self._values(rows.tolist()), type=self.kind)
+            is_row = self.how == "files" and reader.state.sequence is None
+            with reader.prefetch(rows) if is_row else nullcontext():
+                return pa.array(self._values(rows.tolist()), type=self.kind)
         ascending, inverse = np.unique(rows, return_inverse=True)
         found = taken_column(self.scan, ascending, self.stored)
         if len(ascending) < len(rows) or not bool((rows[1:] > rows[:-1]).all()):

@@ -139,6 +139,11 @@ def _of_all(column: Any, found: pa.ChunkedArray, name: str) -> Any:
         return _of_arrays(
             name, (np.asarray(value) for value in _arrays(column, as_lists=False) if value is not None)
         )
+    return reduced(found, name)
+
+
+def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
+    """Reduce all values of a column that was read: its min, max, mean, sum or std; None of no value."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -269,3 +269,8 @@ def test_the_command(ds: lakebed.Dataset, files: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["materialize", ds.path, "-t", "photo"])
     assert (done.exit_code, done.output) == (0, f"{ds.path}: what the links lead to is stored now\n")
     assert not lakebed.load(ds.path).photo.is_link
+
+
+def test_creds_are_those_of_a_destination(ds: lakebed.Dataset) -> None:
+    with pytest.raises(InvalidOperationError, match="creds are those of the destination: name one"):
+        ds.materialize(creds={"aws_access_key_id": "a", "aws_secret_access_key": "b"})

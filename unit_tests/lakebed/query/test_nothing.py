@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import lakebed
+from unit_tests.lakebed.afar import Afar, made_on, opened_on
 
 
 def rows(ds: lakebed.Dataset, where: str) -> list[int]:
@@ -164,3 +165,59 @@ def test_sequences_of_arrays_are_not_missing() -> None:
     ds.x.extend([[np.arange(3, dtype="int32")] * 2, None, []])
     assert len(ds.query("SELECT * WHERE x IS NULL")) == 0
     assert len(ds.query("SELECT * WHERE x IS NOT NULL")) == 3
+
+
+VALUES: dict[str, tuple[dict[str, Any], Any]] = {
+    "photo": ({"htype": "image", "sample_compression": "png"}, np.zeros((4, 4, 3), np.uint8)),
+    "link": (
+        {"htype": "link[image]", "sample_compression": "png", "verify": False},
+        lakebed.link("nowhere.png"),
+    ),
+    "text": ({"htype": "text"}, "a"),
+    "vector": ({"htype": "embedding"}, np.ones(3)),
+    "box": ({"htype": "bbox"}, np.ones((1, 4))),
+    "polygon": ({"htype": "polygon"}, [np.ones((3, 2), np.float32)]),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("gone", [(), (1, 3), (0, 1, 2, 3, 4)])
+def test_what_is_missing_is_known_without_reading_a_value(name: str, gone: tuple[int, ...]) -> None:
+    """Of all rows, of some in any order, and of rows behind the last one that is missing."""
+    store = Afar()
+    made = made_on(store)
+    made.create_tensor(name, **VALUES[name][0])
+    made.extend({name: [None if row in gone else VALUES[name][1] for row in range(6)]})
+    made.commit()
+    store.forget()
+    ds = opened_on(store, read_only=True)
+    assert rows(ds, f"{name} IS NULL") == list(gone)
+    assert rows(ds, f"{name} IS NOT NULL") == [row for row in range(6) if row not in gone]
+    picked = ds[[5, 3, 1, 4]]
+    assert [bool(row) for row in picked.query(f"SELECT {name} IS NULL AS gone")["gone"].tolist()] == [
+        row in gone for row in (5, 3, 1, 4)
+    ]
+    assert len(ds.dropna()) == 6 - len(gone)
+    assert not [request.key for request in store.requests if f"/{name}/chunks/" in request.key]
+
+
+def test_a_description_reads_no_photo() -> None:
+    store = Afar()
+    made = made_on(store)
+    made.create_tensor("photo", htype="image", sample_compression="png")
+    made.extend({"photo": np.zeros((3, 4, 4, 3), np.uint8)})
+    made.commit()
+    store.forget()
+    told = opened_on(store, read_only=True).describe()["photo"]
+    assert (told["nulls"], told["shape"]) == (0, (4, 4, 3))
+    assert not [request.key for request in store.requests if "/photo/chunks/" in request.key]
+
+
+def test_documents_tell_themselves_whether_they_are_missing() -> None:
+    """So do single numbers, which are empty samples."""
+    ds = lakebed.empty("mem://told-by-values", overwrite=True)
+    ds.create_tensor("doc", htype="json").extend([{"a": 1}, None, {}])
+    ds.create_tensor("number", dtype="int64").extend([1, None, 0])
+    assert rows(ds, "doc IS NULL") == rows(ds, "number IS NULL") == [1]
+    joined = ds.join(ds, on="number", how="left")
+    assert len(joined.query("SELECT * WHERE doc IS NULL")) == 1

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import lakebed
 from lakebed.errors import InvalidInputError, QueryError, TensorDoesNotExistError
+from unit_tests.lakebed.afar import Afar, made_on, opened_on
 from unit_tests.lakebed.verbs.rows import ROWS
 
 NUMBER = itertools.count()
@@ -185,6 +186,36 @@ def test_a_description(ds: lakebed.Dataset) -> None:
     assert [line.split()[0] for line in lines[1:]] == ds.column_names
     ds["born"] = [dt.date(2020, 1, 1 + i) for i in range(20)]
     assert ds.describe()["born"]["max"] == dt.date(2020, 1, 20)
+
+
+ASKED: dict[str, tuple[Any, int]] = {
+    "sorted": (lambda ds: ds.sort("age", descending=True)["age"].tolist()[0], 4),
+    "grouped": (lambda ds: len(ds.groupby("kind").count()), 3),
+    "picked": (lambda ds: ds[[6_000, 5, 1_500, 3_000]].to_pandas()["age"].tolist()[0], 4),
+    "photos": (lambda ds: ds[[6, 0, 3, 1]][["photo"]].to_arrow().num_rows, 2),
+    "described": (lambda ds: ds[["age"]].describe()["age"]["max"], 2),
+}
+
+
+@pytest.mark.parametrize("how", ASKED)
+def test_chunks_far_away_are_asked_for_together(how: str) -> None:
+    """Nobody waits for one after the other: eight chunks of numbers, four of photos."""
+    store = Afar()
+    made = made_on(store)
+    for name in ("age", "kind"):
+        made.create_tensor(name, dtype="int64", max_chunk_size=16_000)
+    made.create_tensor("photo", htype="image", sample_compression="png", max_chunk_size=60_000)
+    ages, noise = np.arange(8_000), np.random.default_rng(1)
+    made.extend({"age": ages, "kind": ages % 3}, append_empty=True)
+    for row in range(7):
+        made.photo[row] = noise.integers(0, 255, (100, 150, 3), np.uint8)
+    made.commit()
+    ds = opened_on(store, read_only=True)
+    store.pause = 0.03
+    store.forget()
+    ask, most = ASKED[how]
+    assert ask(ds)
+    assert store.rounds() <= most, [request.key for request in store.requests]
 
 
 def test_a_tensor_hides_the_verb_of_its_name(ds: lakebed.Dataset) -> None:
