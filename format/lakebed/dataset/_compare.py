@@ -1,5 +1,7 @@
 """A tensor's facade: comparisons, which make conditions of whole columns."""
 
+# ruff: noqa: SLF001  (both sides are of one class)
+
 from __future__ import annotations
 
 from typing import Any
@@ -22,14 +24,24 @@ class CompareMethods(Compared, TensorBase):
         TypeError
             If the other is a list or an array, or this is a part of samples (docs/design/048-conditions.md).
         """
-        if isinstance(other, CompareMethods) and method in ("__eq__", "__ne__"):
-            return self._is_same(other) == (method == "__eq__")
+        if (other is None or isinstance(other, CompareMethods)) and method in ("__eq__", "__ne__"):
+            return self._equal(other, is_equal=method == "__eq__")
         if not isinstance(other, (CompareMethods, *VALUES)):
             if isinstance(other, list | np.ndarray):
                 raise self._incomparable(other)
             return method == "__ne__" if method in ("__eq__", "__ne__") else NotImplemented
-        given = other._condition() if isinstance(other, CompareMethods) else Value(other)  # noqa: SLF001 - of this class
+        given = other._condition() if isinstance(other, CompareMethods) else Value(other)
         return self._condition(f" {WORDS[method]} ", given)
+
+    def _equal(self, other: CompareMethods | None, *, is_equal: bool) -> Any:
+        """Return whether both select the same; of whole columns of the same rows the condition, with this truth."""
+        truth = (other is not None and self._is_same(other)) == is_equal
+        rows = RowsOf(self._handle, self._index)
+        if self._index.inside or not (other is None or rows == RowsOf(other._handle, other._index)):
+            return truth
+        if other is None:
+            return self._condition(" IS NULL" if is_equal else " IS NOT NULL").known_as(truth)
+        return self._condition(f" {'==' if is_equal else '!='} ", other._condition()).known_as(truth)
 
     def _condition(self, *parts: str | Value | Condition) -> Condition:
         """Return the condition that begins with this column."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lakebed.dataset._base import DatasetBase
 from lakebed.errors import InvalidInputError, ReadOnlyModeError
 from lakebed.reading.index import Index
-from lakebed.verbs.condition import Condition, RowsOf
+from lakebed.verbs.condition import Compared, Condition, RowsOf
 
 if TYPE_CHECKING:
     from lakebed.dataset.prepared import Prepared
@@ -447,7 +447,7 @@ class QueryMethods(DatasetBase):
 
     def filter(
         self,
-        function: Callable[..., Any] | str | Condition,
+        function: Callable[..., Any] | str | Condition | Compared,
         num_workers: int = 0,
         scheduler: str = "threaded",
         progressbar: bool = True,
@@ -488,6 +488,8 @@ class QueryMethods(DatasetBase):
         """
         from lakebed.dataset import queries
 
+        if isinstance(function, Compared):
+            function = function.asked()
         if isinstance(function, str | Condition):
             text, parameters = str(function), list[Any]()
             if isinstance(function, Condition):

@@ -150,7 +150,7 @@ class Dataset(
             if type(item) is Key:
                 return next(self._rows_of([str(item)]))[item]
             return self._named(item, as_column=True)
-        if isinstance(item, Condition):
+        if isinstance(item, Condition) or type(item) is Tensor:
             return self.filter(item)
         _ = self._session  # what is selected of an outdated view is of what that was made of
         if isinstance(item, list | tuple) and item and (names := _names_of(item)) is not None:
@@ -167,6 +167,8 @@ class Dataset(
             self._check_row(item)
         elif isinstance(item, list):
             self._index[item].rows(self._whole().max_len)
+        elif hasattr(item, "to_frame"):  # a column of pandas or polars
+            item = item.to_numpy()
         return type(self)(self._handle, self._group, self._index[item], self._columns, pad=self._pad)
 
     def _expanded(self, names: Sequence[str]) -> Iterator[str]:

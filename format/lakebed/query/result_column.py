@@ -86,6 +86,8 @@ class ResultColumn(Compared, ColumnVerbs):
     def _compared(self, method: str, other: object) -> Any:
         if self._single is not None:
             return getattr(self.numpy(), method)(other)
+        if other is None and method in ("__eq__", "__ne__"):
+            return self._condition(f" IS {'NOT ' * (method == '__ne__')}NULL").known_as(method == "__ne__")
         if not isinstance(other, (ResultColumn, *VALUES)):
             return NotImplemented
         given = other._condition() if isinstance(other, ResultColumn) else Value(other)  # noqa: SLF001

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.dataclass import dataclass
-from lakebed.errors import InvalidInputError
+from lakebed.errors import InvalidInputError, InvalidKeyTypeError
 from lakebed.reading.index import Index
 
 WORDS = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
@@ -89,6 +89,9 @@ class Condition:
         What is equal for columns of the same rows.
     holds
         Answers it for those rows.
+    is_same
+        The truth value that ``==`` and ``!=`` of two columns, or of a column and None, have in Python, which looks for
+        columns in lists by it; None of all others.
 
     Examples
     --------
@@ -103,10 +106,18 @@ class Condition:
     ([5], 1)
     """
 
-    def __init__(self, parts: Sequence[str | Name | Value], source: object, holds: Holds) -> None:
+    def __init__(
+        self,
+        parts: Sequence[str | Name | Value],
+        source: object,
+        holds: Holds,
+        *,
+        is_same: bool | None = None,
+    ) -> None:
         self.parts = tuple(parts)
         self._source = source
         self._holds = holds
+        self._is_same = is_same
 
     @property
     def names(self) -> list[str]:
@@ -170,6 +181,8 @@ class Condition:
     def _with(self, word: str, other: Any) -> Any:
         if isinstance(other, Condition):
             return Condition(("(",), self._source, self._holds).followed_by(self, f") {word} (", other, ")")
+        if isinstance(other, Compared):
+            return self._with(word, other.asked())
         mask = np.asarray(other)
         if mask.dtype != np.bool_:
             return NotImplemented
@@ -183,10 +196,16 @@ class Condition:
 
     __rand__, __ror__ = __and__, __or__
 
+    def known_as(self, is_same: bool) -> Condition:
+        """Return it with a truth value."""
+        return Condition(self.parts, self._source, self._holds, is_same=is_same)
+
     def __invert__(self) -> Condition:
         return Condition(("NOT (", *self.parts, ")"), self._source, self._holds)
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:
+        if self._is_same is not None:
+            return self._is_same
         raise TypeError(
             f"{self!r} is asked of each row and is no truth value: join conditions with &, | and ~, in brackets; "
             ".any() and .all() tell of all rows"
@@ -232,8 +251,33 @@ class Compared:
     """Comparisons of a column, all of which go by their method's name to ``_compared``."""
 
     if TYPE_CHECKING:
+        dtype: Any
 
         def _compared(self, method: str, other: object) -> Any: ...
+
+    def asked(self) -> Condition:
+        """Return the condition that a column of bools is.
+
+        Raises
+        ------
+        InvalidKeyTypeError
+            If it holds others.
+        """
+        if self.dtype != np.bool_:
+            raise InvalidKeyTypeError(
+                f"a column of bools chooses rows, and {self!r} is none: compare it, as in ds['age'] > 3"
+            )
+        found: Condition = self._compared("__eq__", True)
+        return found
+
+    def __invert__(self) -> Condition:
+        return ~self.asked()
+
+    def __and__(self, other: Any) -> Any:
+        return self.asked() & other if isinstance(other, Compared) else NotImplemented
+
+    def __or__(self, other: Any) -> Any:
+        return self.asked() | other if isinstance(other, Compared) else NotImplemented
 
     def __eq__(self, other: object) -> Any:
         return self._compared("__eq__", other)

@@ -128,9 +128,6 @@ class OneValue(ABC):
     def __float__(self) -> float:
         return float(self._number())
 
-    def __index__(self) -> int:
-        return operator.index(self._number())
-
     def __bool__(self) -> bool:
         return self._is_array() or isinstance(value := self._value(), np.ndarray) or bool(value)
 
@@ -175,7 +172,9 @@ class OneValue(ABC):
 
     def isin(self, values: Iterable[Any]) -> Any:
         """Return whether the value is one of some."""
-        return any(bool(np.all(self == value)) for value in values)
+        if isinstance(values, str | bytes):
+            raise InvalidInputError(f"isin takes several values: isin([{values!r}])")
+        return any(self.isna() if value is None else bool(np.all(self == value)) for value in values)
 
     def between(self, low: Any, high: Any) -> Any:
         """Return whether the value is from ``low`` to ``high``, both included."""

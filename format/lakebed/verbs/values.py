@@ -110,8 +110,19 @@ class ColumnVerbs:
     notnull = notna
 
     def isin(self, values: Iterable[Any]) -> Condition:
-        """Return the condition that the value is one of some; of labels these are names or numbers."""
-        return self._condition(" IN (", Value(list(values)), ")")
+        """Return the condition that the value is one of some, None for a missing one; of labels names or numbers.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is one text, not several.
+        """
+        if isinstance(values, str | bytes):
+            raise InvalidInputError(f"isin takes several values: isin([{values!r}])")
+        given = list(values)
+        known = [value for value in given if value is not None]
+        found = self._condition(" IN (", Value(known), ")")
+        return found if len(known) == len(given) else found | ColumnVerbs.isna(self)
 
     def between(self, low: Any, high: Any) -> Condition:
         """Return the condition that the value is from ``low`` to ``high``, both included."""

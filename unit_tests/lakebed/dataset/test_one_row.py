@@ -143,7 +143,7 @@ USES: list[tuple[Callable[[Any], Any], Any]] = [
     (lambda row: (-row["age"], +row["age"], abs(row["age"] - 5)), (-3, 3, 2)),
     (lambda row: (round(row["weight"]), round(row["weight"] + 0.06, 1)), (2, 1.6)),
     (lambda row: math.sqrt(row["age"] + 1), 2.0),
-    (lambda row: ["a", "b", "c", "d"][row["age"]], "d"),
+    (lambda row: ["a", "b", "c", "d"][int(row["age"])], "d"),
     (lambda row: (f"{row['age']:03d}", f"{row['weight']:.2f}", f"{row['name']}"), ("003", "1.50", "tom3")),
     (lambda row: (str(row["name"]), f"{row['age']}"), ("tom3", "3")),
     (lambda row: row["age"] + row["weight"], 4.5),
@@ -151,7 +151,7 @@ USES: list[tuple[Callable[[Any], Any], Any]] = [
     (lambda row: row["name"] == "tom3", True),
     (lambda row: (row["name"].upper(), row["name"] + "!", "om" in row["name"]), ("TOM3", "tom3!", True)),
     (lambda row: (row["kind"] == "dog", row["kind"] == "cat", row["kind"] == 1), (True, False, True)),
-    (lambda row: (["x", "y"][row["kind"]], f"{row['kind']}", int(row["kind"])), ("y", "dog", 1)),
+    (lambda row: (["x", "y"][int(row["kind"])], f"{row['kind']}", int(row["kind"])), ("y", "dog", 1)),
     (lambda row: {1: "one"}[row["kind"]], "one"),
     (lambda row: {"tom3": "found"}[row["name"]], "found"),
     (lambda row: row["doc"]["b"][1], 2),
@@ -254,7 +254,7 @@ def test_what_is_missing_is_not_computed_with(ds: lakebed.Dataset) -> None:
         lambda: row["gone"] + 1,
         lambda: 1 - row["gone"],
         lambda: -row["gone"],
-        lambda: [0, 1][row["gone"]],
+        lambda: [0, 1][int(row["gone"])],
         lambda: row["gone"] * np.ones(1),
     ):
         with pytest.raises(InvalidInputError, match=r"'gone'.* is missing.*\.isna\(\)"):
@@ -405,3 +405,10 @@ def test_pickles_as_the_tensor(tmp_path: Path) -> None:
     ds.flush()
     again = pickle.loads(pickle.dumps(ds[0]["age"]))
     assert (again + 1, again.numpy().tolist()) == (4, [3])
+
+
+def test_numpy_is_indexed_by_the_array_as_in_3x(ds: lakebed.Dataset) -> None:
+    """An index of Python would drop the axis: ``names[ds.label[i]][0]`` would be the first letter of a name."""
+    names = np.array(["cat", "dog"])
+    assert names[ds.kind[1]].tolist() == ["dog"]
+    assert names[ds.kind[1]][0] == "dog"

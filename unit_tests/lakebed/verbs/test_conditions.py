@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.errors import InvalidInputError, QueryError
+from lakebed.errors import InvalidInputError, InvalidKeyTypeError, QueryError
 from unit_tests.lakebed.verbs.rows import ROWS
 
 COMPARISONS: list[tuple[str, Callable[[Any, Any], Any]]] = [
@@ -170,3 +170,31 @@ def test_a_column_that_is_shorter_hides_nothing_of_the_others(ds: lakebed.Datase
     with pytest.raises(QueryError, match="'empty'"):
         _ = ds[old]
     assert len(ds[["name", "age"]][ds[["name", "age"]]["age"] > 4]) == old.sum()
+
+
+def test_columns_of_bools_choose_rows(ds: lakebed.Dataset) -> None:
+    ds["old"] = ds["age"] > 4
+    ds["low"] = ds["score"] < 3
+    expected = list(ds[ds["age"] > 4].sample_indices)
+    assert list(ds[ds["old"]].sample_indices) == list(ds.filter(ds["old"]).sample_indices) == expected
+    assert list(ds[~ds["old"]].sample_indices) == [i for i in range(20) if i not in expected]
+    both = set(expected) & set(ds[ds["score"] < 3].sample_indices)
+    assert set(ds[ds["old"] & ds["low"]].sample_indices) == both
+    assert set(ds[(ds["age"] > 4) & ds["low"]].sample_indices) == both
+    with pytest.raises(InvalidKeyTypeError, match="a column of bools chooses rows"):
+        _ = ds[ds["age"]]
+
+
+def test_columns_that_are_equal_and_missing_values(ds: lakebed.Dataset) -> None:
+    ds["copy"] = ds["age"]
+    ds["copy"][0] = 99
+    assert (ds["age"] == ds["copy"]).numpy().tolist() == [
+        row["age"] is not None and i > 0 for i, row in enumerate(ROWS)
+    ]
+    assert list(ds[ds["age"] == None].sample_indices) == chosen(lambda row: row["age"] is None)  # noqa: E711
+    assert (ds["age"] == ds["age"], ds["age"] != ds["copy"], ds["age"] in [ds["name"], ds["age"]])[2]
+    assert bool(ds["age"] == ds["age"])
+    assert not bool(ds["age"] == ds["copy"])
+    assert list(ds[ds["age"].isin([3, None])].sample_indices) == chosen(lambda row: row["age"] in (3, None))
+    with pytest.raises(InvalidInputError, match=r"isin\(\['cat'\]\)"):
+        ds["kind"].isin("cat")
