@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import lakebed
+from lakebed import process_hooks
 from lakebed.session import finalizer
 from lakebed.storage.base import Data
 from lakebed.storage.memory import MemoryStorage
@@ -98,7 +99,7 @@ def test_only_a_writer_starts_the_closing_thread() -> None:
 
 def test_a_collection_runs_no_code_that_could_swallow_a_ctrl_c() -> None:
     """What Python raises inside of a collector's callback is printed and dropped, a KeyboardInterrupt as well."""
-    finalizer.ready()
+    process_hooks.start()  # as the first dataset does that is opened: this test may be the first
     ours = [callback for callback in gc.callbacks if callback == finalizer._phases.move_to_end]
     assert len(ours) == 1
     assert not any(
