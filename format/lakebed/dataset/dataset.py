@@ -279,7 +279,7 @@ class Dataset(
         if not isinstance(item, str):
             self.pop(self[[item] if isinstance(item, int) else item])
         elif isinstance(self._named(item, as_column=True), Tensor):
-            self.delete_tensor(self._table_of([item]).names[item])
+            self.root.delete_tensor(self._table_of([item]).names[item])  # which is its full name
         else:
             self.delete_group(item)
 

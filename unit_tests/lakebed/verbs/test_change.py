@@ -203,6 +203,11 @@ def test_columns_are_removed_and_left_out(ds: lakebed.Dataset) -> None:
         ds.drop("agee")
     del ds["vec"]
     ds.create_tensor("part/x", dtype="int64").extend(range(20))
+    ds.create_tensor("part/y", dtype="int64").extend(range(20))
+    with pytest.raises(InvalidOperationError, match="cannot be called on a Dataset view"):
+        del ds[:5]["part"]["y"]
+    del ds["part"]["y"]
+    assert list(ds["part"].tensors) == ["x"]
     del ds["part"]
     assert ds.column_names == ["name", "age", "score", "kind"]
     with pytest.raises(TensorDoesNotExistError):
