@@ -29,6 +29,7 @@ class_encode_column     ds.add_column("label", ds["title"].tolist(), htype="clas
 cleanup_old_versions    lakebed.gc(ds.path)
 clone                   ds.copy("mem://copy-of-it")
 collect                 ds.to_arrow()
+concat                  lakebed.concat([ds, ds])
 corr                    ds.to_pandas().corr(numeric_only=True)
 count                   len(ds)
 count_rows              len(ds)
@@ -36,6 +37,7 @@ count_values            ds["kind"].value_counts()
 create_array            ds.create_tensor("new", dtype="float32")
 create_dataset          ds.create_tensor("new", dtype="float32")
 create_scalar_index     ds.update_statistics()
+cumsum                  ds["age"].numpy().cumsum()
 current_branch          ds.branch
 delete_samples          ds.remove(ds["age"] > 5)
 description             ds.info["description"] = "what it is"
@@ -44,28 +46,34 @@ distinct                ds["kind"].unique()
 drop_columns            del ds["vec"]
 drop_null               ds.dropna()
 drop_nulls              ds.dropna()
+duplicated              ds.drop_duplicates("age")
 element_spec            ds.schema
+empty                   ds.is_empty
+equals                  ds.to_arrow().equals(ds.to_arrow())
 estimated_size          ds.size_approx()
+eval                    ds.query("SELECT age + 1 AS older")
 exists                  ds[ds["age"].notna()]
 explode                 ds.query("SELECT title, kind FROM (SELECT * GROUP BY kind) UNGROUP BY SPLIT")
-fillna                  ds["age"][ds["age"].isna()] = 0
 fill_null               ds["age"][ds["age"].isna()] = 0
+fillna                  ds["age"][ds["age"].isna()] = 0
 first                   ds[0]
 flatten                 ds.column_names  # groups are names with a slash
 get_field_schema        ds.schema
 get_nearest_examples    ds.query("SELECT * ORDER BY COSINE_SIMILARITY(vec, ?) DESC LIMIT 5", parameters=[[1, 0]])
 glimpse                 ds.describe()
 height                  len(ds)
+hist                    ds["age"].value_counts()
 history                 ds.log()
 iat                     ds["age"][3]
 iloc                    ds[3]
 insert                  ds.append({"age": 3, "kind": "cat", "title": "ann", "vec": [0, 0]})
+isin                    ds[ds["age"].isin([3, 4])]
 isna                    ds["age"].isna()
 isnull                  ds["age"].isna()
-iterrows                for i, row in enumerate(ds): row["age"]
-itertuples              for row in ds.rows(): row["age"]
 iter_rows               for row in ds.rows(): row["age"]
 iter_samples            for row in ds: row["age"]
+iterrows                for i, row in enumerate(ds): row["age"]
+itertuples              for row in ds.rows(): row["age"]
 last                    ds[-1]
 lazy                    ds.query("SELECT age, title WHERE age > 3")
 loc                     ds[ds["age"] > 3]
@@ -85,6 +93,7 @@ name                    ds.path
 nearest                 ds.query("SELECT * ORDER BY COSINE_SIMILARITY(vec, ?) DESC LIMIT 5", parameters=[[1, 0]])
 nlargest                ds.sort("age", descending=True)[:5]
 notna                   ds["age"].notna()
+nrows                   ds.num_rows
 nsmallest               ds.sort("age")[:5]
 nunique                 ds["kind"].nunique()
 optimize                ds.rechunk()
@@ -94,8 +103,9 @@ pivot                   ds.to_pandas().pivot(columns="kind", values="age")
 pivot_table             ds.groupby("kind").mean("age")
 prefetch                ds.dataloader().batch(32)  # reads ahead by itself
 push                    ds.copy("mem://copy-of-it")  # or a bucket: s3://...
-push_to_hub             ds.copy("mem://copy-of-it")  # or lakebed.export_to(ds, "huggingface", folder)
+push_to_hub             ds.copy("mem://copy-of-it")  # or lakebed.export_to("huggingface", ds, folder)
 quantile                ds["age"].to_pandas().quantile(0.9)
+rank                    ds["age"].to_pandas().rank()
 refresh                 lakebed.load(ds.path)
 rename_field            ds.rename_tensor("age", "years")
 repeat                  lakebed.concat([ds, ds])
@@ -105,6 +115,7 @@ reset_format            ds.to_arrow()  # each way to read has a call of its own
 reset_index             ds.to_pandas()  # rows have their numbers, and no other index
 resize                  ds.pop(ds[10:])
 rollback                ds.discard()
+rolling                 ds["age"].to_pandas().rolling(2).mean()
 row                     ds[3]
 save                    ds.commit("what was done")
 scan                    ds.batches(1024)
@@ -112,11 +123,15 @@ scanner                 ds.batches(1024)
 set_field               ds["age"] = list(range(len(ds)))
 set_index               ds.sort("title")
 set_transform           ds.dataloader().transform(lambda row: row)
+shift                   ds["age"].to_pandas().shift()
+show                    print(ds.to_pandas())
+size                    len(ds)
 sort_by                 ds.sort("age")
 sort_index              ds.sort("age")
+split                   ds.train_test_split(0.2, seed=1)
 std                     ds["age"].std()
-sum                     ds["age"].sum()
 store                   ds.storage
+sum                     ds["age"].sum()
 T                       ds.to_pandas().T
 tag                     ds.create_tag("v1")
 tag_samples             ds.save_split("train", ds[:10])
@@ -143,6 +158,7 @@ with_transform          ds.dataloader().transform(lambda row: row)
 """
 
 _TENSOR = """
+abs                     abs(ds["age"].numpy())
 all                     (ds["age"] > 3).all()
 any                     (ds["age"] > 3).any()
 apply                   ds["age"] = lambda row: row["age"] * 2
@@ -153,14 +169,21 @@ attrs                   ds["age"].info["unit"] = "years"
 cat                     ds["kind"].info.class_names
 chunks                  ds.size_approx()
 clip                    ds["age"].numpy().clip(0, 5)
+contains                ds.filter("CONTAINS(title, 'a*')")
 count                   len(ds["age"])
 cumsum                  ds["age"].numpy().cumsum()
 describe                ds.describe()["age"]
+diff                    ds["age"].to_pandas().diff()
 drop_duplicates         ds.drop_duplicates("age")
 dropna                  ds.dropna("age")
 dt                      ds.query("SELECT EXTRACT(YEAR FROM born) AS year")
+duplicated              ds.drop_duplicates("age")
+endswith                ds.filter("title LIKE '%n'")
+eq                      ds["age"] == 3
 fillna                  ds["age"][ds["age"].isna()] = 0
 flatten                 ds["age"].numpy().ravel()
+ge                      ds["age"] >= 3
+gt                      ds["age"] > 3
 head                    ds["age"][:5]
 hist                    ds["age"].value_counts()
 idxmax                  ds["age"].numpy().argmax()
@@ -170,22 +193,40 @@ is_in                   ds["age"].isin([3, 4])
 is_null                 ds["age"].isna()
 item                    ds["age"][3].numpy().item()
 items                   enumerate(ds["age"].tolist())
+le                      ds["age"] <= 3
+len                     [len(text) for text in ds["title"].tolist()]
 loc                     ds["age"][ds["age"] > 3]
+lower                   ds["title"] = lambda row: row["title"].lower()
+lt                      ds["age"] < 3
 map                     ds["age"] = lambda row: row["age"] * 2
 median                  ds["age"].to_pandas().median()
+mode                    next(iter(ds["age"].value_counts()))
 n_unique                ds["age"].nunique()
+name                    ds["age"].key
+ne                      ds["age"] != 3
 nlargest                ds.sort("age", descending=True)[:5]
+plot                    ds["age"].value_counts()
+prod                    ds["age"].numpy().prod()
 quantile                ds["age"].to_pandas().quantile(0.9)
 ravel                   ds["age"].numpy().ravel()
+rename                  ds.rename_tensor("age", "years")
+replace                 ds["age"][ds["age"] == 3] = 4
 reshape                 ds["age"].numpy().reshape(-1)
 round                   ds["age"].numpy().round()
 sample                  ds.sample(3)
+shift                   ds["age"].to_pandas().shift()
+sort                    ds.sort("age")
 sort_values             ds.sort("age")
+split                   ds.query("SELECT SPLIT(title, ' ') AS words")
+startswith              ds.filter("title LIKE 'a%'")
 str                     ds.filter("CONTAINS(title, 'a*')")
 T                       ds["vec"].numpy().T
 tail                    ds["age"][-5:]
+to_frame                ds.to_pandas(["age"])
 to_list                 ds["age"].tolist()
 tokens                  ds.query("SELECT SPLIT(title, ' ') AS words")
+upper                   ds["title"] = lambda row: row["title"].upper()
+var                     ds["age"].std() ** 2
 """
 
 _RESULT = """
@@ -222,6 +263,7 @@ array                   lakebed.from_dict({"a": [1, 2]})
 asarray                 ds["age"].numpy()
 create                  lakebed.empty("mem://a-new-one")
 create_dataset          lakebed.empty("mem://a-new-one")
+export                  lakebed.export_to("csv", ds[["age", "title"]], "rows")
 from_csv                lakebed.read_csv("rows.csv")
 from_numpy              lakebed.from_dict({"a": numpy.zeros(3)})
 from_parquet            lakebed.read_parquet("rows.parquet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from lakebed import config
@@ -38,13 +39,15 @@ class CompatMethods(DatasetBase):
             Ignored.
         """
 
-    def rename(self, new_name: Any) -> NoReturn:
+    def rename(self, new_name: Any = None, *, columns: Any = None) -> NoReturn:
         """Refuse: only the vendor's service gives datasets names.
 
         Parameters
         ----------
         new_name
             The name that it would get.
+        columns
+            What pandas renames, of which the error tells.
 
         Raises
         ------
@@ -54,6 +57,11 @@ class CompatMethods(DatasetBase):
             Else.
         """
         self._check_changeable("rename")
+        if isinstance(new_name, Mapping) or columns:
+            raise RenameError(
+                "ds.rename is of a dataset's name: ds.rename_columns({'age': 'years'}) shows columns by other names, "
+                "and ds.rename_tensor('age', 'years') stores them"
+            )
         raise RenameError(
             f"Rename is not available for non-managed datasets: a dataset's name is its path. Move its folder to "
             f"{str(new_name)!r}, or lakebed.copy it there"

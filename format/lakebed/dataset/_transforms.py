@@ -59,7 +59,7 @@ class TransformMethods(DatasetBase):
         >>> ds.half.numpy().ravel().tolist()
         [1.0, 2.0, 3.0]
         """
-        from lakebed.transforms.function import lacking_names, transform
+        from lakebed.transforms.function import lacking_tensors, transform
 
         target: Any = self if ds_out is None else ds_out
         if ds_out is None:
@@ -73,15 +73,15 @@ class TransformMethods(DatasetBase):
         except TransformError as error:
             if not isinstance(error.__cause__, TensorDoesNotExistError | TensorMismatchError):
                 raise
-            lacking = lacking_names(fn, self, target._table().names, options.get("batch_size"))  # noqa: SLF001
+            lacking = lacking_tensors(fn, self, target._table().names, options.get("batch_size"))  # noqa: SLF001
             if not lacking:
                 raise
         else:
             return target  # type: ignore[no-any-return]
         made = []
         try:
-            for name in lacking:
-                target.create_tensor(name)
+            for name, settings in lacking.items():
+                target.create_tensor(name, **settings)
                 made.append(name)
             transform(fn, self, ds_out, **options)
         except BaseException:

@@ -18,11 +18,11 @@ from lakebed.query.bound import Info, Input
 from lakebed.query.limits import Limits, Ways
 from lakebed.query.relation import Projected, Relation, Stored
 from lakebed.query.result import Result
+from lakebed.query.result_column import keys_once
 from lakebed.query.sources import Sources
 from lakebed.session import places
 from lakebed.storage.credentials import Creds, kept
 from lakebed.storage.url import parse
-from lakebed.verbs.condition import quoted
 from lakebed.writing.names import any_name
 
 if TYPE_CHECKING:
@@ -114,11 +114,7 @@ class Queried:
 def _asked(one: Any) -> Table | Relation:
     """Return the rows of a dataset or of a result."""
     if isinstance(one, Result):
-        keys = {name for name, info in one.relation.infos.items() if info.is_key}
-        if not keys:
-            return one.relation
-        columns = (f"{quoted(name)}{'[0]' * (name in keys)} AS {quoted(name)}" for name in one.names)
-        return run.run(f"SELECT {', '.join(columns)}", Sources.of(one.relation))
+        return keys_once(one.relation)
     if one.index.inside:
         raise InvalidInputError(
             "a query asks whole samples, and this view shows a part of each: query the rows, ds[rows].query(...), and "

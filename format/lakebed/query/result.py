@@ -21,7 +21,7 @@ from lakebed.query.relation import Relation
 from lakebed.query.result_column import ResultColumn, picked, read_rows
 from lakebed.storage.credentials import Creds, kept
 from lakebed.storage.url import parse
-from lakebed.verbs.condition import Condition, quoted
+from lakebed.verbs.condition import Compared, Condition, quoted
 from lakebed.verbs.output import OutputVerbs
 from lakebed.verbs.rows import RowVerbs, verb
 
@@ -183,7 +183,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         """
         if isinstance(item, str):
             return self.column(item)
-        if isinstance(item, Condition):
+        if isinstance(item, Condition | Compared):
             return self.filter(item)
         if isinstance(item, list) and item and all(isinstance(name, str) for name in item):
             return self.query("SELECT " + ", ".join(map(quoted, item)))
@@ -235,8 +235,21 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         """
         return self.queried.again(self, query_string, parameters, named or {})
 
-    def filter(self, condition: str | Condition) -> Any:
-        """Choose rows by an expression or a condition, ``result["n"] > 3``."""
+    def filter(self, condition: str | Condition | Compared) -> Any:
+        """Choose rows by an expression, a condition, ``result["n"] > 3``, or a column of bools.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is something else.
+        """
+        if isinstance(condition, Compared):
+            condition = condition.asked()
+        if not isinstance(condition, str | Condition):
+            raise InvalidInputError(
+                "a result is filtered by an expression or a condition, result['n'] > 3, not by "
+                f"{type(condition).__name__}; functions are called with rows of datasets: result.materialize('mem://')"
+            )
         text, parameters = (
             (condition, ()) if isinstance(condition, str) else condition.asked_of(self.relation)
         )
@@ -258,12 +271,12 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
 
         Returns
         -------
-        {column: value}, None where one is missing; of several rows {column: list of values}.
+        {column: value}, as of a row of a dataset, None where one is missing; of several rows {column: list of values}.
         """
         if self._single is None:
             found: dict[str, Any] = self.to_arrow().to_pydict()
             return found
-        return {name: self.column(name).value() for name in self.names}
+        return {name: self.column(name).plain() for name in self.names}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Iterate over the rows as dictionaries.

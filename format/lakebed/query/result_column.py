@@ -18,7 +18,7 @@ from lakebed.errors import (
 from lakebed.query.bound import Info
 from lakebed.query.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, rows
 from lakebed.query.relation import Relation
-from lakebed.verbs.condition import VALUES, WORDS, Compared, Condition, Name, Value
+from lakebed.verbs.condition import VALUES, WORDS, Compared, Condition, Name, Value, quoted
 from lakebed.verbs.values import ColumnVerbs
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class ResultColumn(Compared, ColumnVerbs):
         from lakebed.query.sources import Sources
 
         text, parameters = condition.asked_of(self.relation)
-        return weights(f"IF({text}, 1, 0)", Sources.of(self.relation), parameters=parameters) > 0
+        return weights(f"IF({text}, 1, 0)", Sources.of(keys_once(self.relation)), parameters=parameters) > 0
 
     def read(self) -> Column:
         """Compute all rows."""
@@ -121,6 +121,12 @@ class ResultColumn(Compared, ColumnVerbs):
     def value(self) -> Any:
         """Return the value of the one row that is selected, None if it is missing."""
         return self.values()[0]
+
+    def plain(self) -> Any:
+        """Return the value of the one row that is selected, as Python has it; arrays of numbers as such."""
+        shown = self.shown(range(self._single or 0, (self._single or 0) + 1))[0]
+        value = self.value() if isinstance(shown, list) and not self.info.is_key else None
+        return value if isinstance(value, np.ndarray) and self.info.class_names is None else shown
 
     def numpy(self, aslist: bool = False) -> Any:
         """Read as an array: shape (rows, ...), or that of the sample for a single one.
@@ -187,8 +193,11 @@ class ResultColumn(Compared, ColumnVerbs):
         """
         column = _once(read_rows(self.relation, self.name, window), self.info)
         found = [_listed(value, most) for value in rows(column)]
-        if isinstance(column, Numbers) and column.values.shape[1:] == (1,):
-            found = [None if value is None else value[0] for value in found]
+        if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
+            if self.info.logical:
+                dates: list[Any] = self._dated(column).to_pylist()
+                return dates
+            found = [value[0] if isinstance(value, list) else value for value in found]
         words = self.info.class_names
         return found if words is None else [_named(value, words) for value in found]
 
@@ -214,20 +223,16 @@ class ResultColumn(Compared, ColumnVerbs):
         """
         import pyarrow as pa
 
-        from lakebed.reading.arrow import logical_type
         from lakebed.reading.shown import Names
 
         column = _once(self.read(), self.info)
         if isinstance(column, Texts):
             return column.array
         if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
-            numbers = pa.array(column.values.reshape(-1), mask=column.missing)
+            numbers = self._dated(column)
             if self.info.class_names is not None and labels == "names":
                 return Names.of(self.info.class_names).named(numbers)
-            logical = logical_type(self.info.logical)
-            if logical is None or not pa.types.is_signed_integer(numbers.type):
-                return numbers
-            return numbers.view(logical) if logical.bit_width == numbers.type.bit_width else numbers
+            return numbers
         if isinstance(column, Numbers | Ragged):
             return pa.array([None if v is None else v.tolist() for v in rows(column)])
         found = rows(column)
@@ -240,6 +245,18 @@ class ResultColumn(Compared, ColumnVerbs):
                 pa.string(),
             )
         return pa.array([_jsonable(value) for value in found])
+
+    def _dated(self, column: Numbers) -> pa.Array:
+        """Return single numbers as a column of Arrow: dates and times as such."""
+        import pyarrow as pa
+
+        from lakebed.reading.arrow import logical_type
+
+        numbers = pa.array(column.values.reshape(-1), mask=column.missing)
+        logical = logical_type(self.info.logical)
+        if logical is None or not pa.types.is_signed_integer(numbers.type):
+            return numbers
+        return numbers.view(logical) if logical.bit_width == numbers.type.bit_width else numbers
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the values as an Arrow stream, which tensors and tables read."""
@@ -292,6 +309,26 @@ def read_rows(relation: Relation, name: str, window: range) -> Column:
         raise QueryError(
             f"column {name!r}, row {place} of the result: {error.message}", kind=error.kind, row=place
         ) from error
+
+
+def keys_once(relation: Relation) -> Relation:
+    """Return the rows with the keys of groups once, as they are asked again."""
+    from lakebed.query.run import run
+    from lakebed.query.sources import Sources
+
+    if not any(info.is_key for info in relation.infos.values()):
+        return relation
+
+    def once(name: str) -> str:
+        info = relation.infos[name]
+        if not info.is_key:
+            return quoted(name)
+        key = _once(ResultColumn(relation, name).read(), info)
+        # A missing one among numbers is an empty array, of which the first number is missing.
+        is_single = isinstance(key, Numbers) and key.missing is not None and info.rank == 2
+        return f"{quoted(name)}[0]{'[0]' * is_single} AS {quoted(name)}"
+
+    return run(f"SELECT {', '.join(map(once, relation.names))}", Sources.of(relation))
 
 
 def _once(column: Column, info: Info) -> Column:

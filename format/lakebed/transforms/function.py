@@ -14,6 +14,7 @@ from lakebed.errors import (
     InvalidInputError,
     UnsupportedParameterException,
 )
+from lakebed.transforms.output import ValueIn
 from lakebed.transforms.report import TransformReport
 from lakebed.transforms.run import Options, run
 from lakebed.transforms.source import source_of
@@ -334,10 +335,12 @@ def transform(
     return run(called, [stage], data_in, ds_out, options)
 
 
-def lacking_names(
+def lacking_tensors(
     fn: Callable[..., Any], data: Any, known: Container[str], batch_size: int | None
-) -> list[str]:
+) -> dict[str, dict[str, Any]]:
     """Return the tensors that the rows of a function have and a dataset lacks, as its first item, or batch, shows.
+
+    {name: settings}: of bools the dtype, which 3.x makes numbers of, and of labels of the dataset their classes.
 
     Parameters
     ----------
@@ -352,13 +355,16 @@ def lacking_names(
     else:
         stop = batch_size if source.length is None else min(batch_size, source.length)
         items = source.batches(source.payload(0, stop), 0, stop, batch_size)
-    names: dict[str, None] = {}
+    made: dict[str, dict[str, Any]] = {}
     for item in islice(items, 1):
         found = fn(item)
         rows = [found] if isinstance(found, Mapping) or not isinstance(found, Iterable) else found
         for row in rows:
-            names |= dict.fromkeys(row if isinstance(row, Mapping) else ())
-    return [name for name in names if name not in known]
+            for name, value in row.items() if isinstance(row, Mapping) else ():
+                words = value.words if isinstance(value, ValueIn) else None
+                labels = {"htype": "class_label", "class_names": words} if words else {}
+                made[name] = {"dtype": "bool"} if isinstance(value, bool) else labels
+    return {name: settings for name, settings in made.items() if name not in known}
 
 
 def _name(function: Callable[..., Any], name: str | None) -> str:

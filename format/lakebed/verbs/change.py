@@ -206,6 +206,8 @@ def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, 
     known = [value for value in values if value is not None]
     if known and all(isinstance(value, bool) for value in known):
         return {"dtype": "bool"}, values
+    if set(map(type, known)) == {int, float}:
+        return {"dtype": "float64"}, values
     if all(isinstance(value, (*VALUES, Mapping)) or hasattr(value, "dtype") for value in known):
         return settings, values
     made = import_module("lakebed.importers.from_tables").from_dict(

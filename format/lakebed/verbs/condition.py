@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -223,6 +223,14 @@ class Condition:
 
     def __len__(self) -> int:
         return len(self.numpy())
+
+    def tolist(self) -> list[bool]:
+        """Answer it for each row, as Python has it."""
+        found: list[bool] = self.numpy().tolist()
+        return found
+
+    def __iter__(self) -> Iterator[bool]:
+        return iter(self.tolist())
 
     def sum(self, **_: Any) -> int:
         """Count the rows of which it is true."""

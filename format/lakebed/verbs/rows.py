@@ -98,7 +98,7 @@ class RowVerbs:
     @property
     def schema(self) -> pa.Schema:
         """Columns, their Arrow types and, in the metadata of each, its htype."""
-        found = self[:0].to_arrow().schema
+        found = _types(self)
         for at, (name, column) in enumerate(self.tensors.items()):
             found = found.set(at, found.field(name).with_metadata({"htype": str(column.htype)}))
         return found
@@ -121,7 +121,7 @@ class RowVerbs:
         -------
         {column: {fact: value}}, which prints as a table. Values of media and of long arrays are not read.
         """
-        types = self[:0].to_arrow().schema
+        types = _types(self)
         return Description({name: _described(self[name], types.field(name).type) for name in self.tensors})
 
     # -- which rows --------------------------------------------------------------------------------------------------
@@ -144,6 +144,11 @@ class RowVerbs:
         -------
         A view of the rows.
         """
+        given: Any = by
+        if callable(given) or hasattr(given, "to_arrow"):
+            raise InvalidInputError(
+                "rows are sorted by names of columns, ds.sort('age'); sorted(ds, key=...) is Python's"
+            )
         names = [by] if isinstance(by, str) else list(by)
         flags = [descending] * len(names) if isinstance(descending, bool) else list(descending)
         if len(flags) != len(names) or not names:
@@ -256,7 +261,9 @@ class RowVerbs:
         tests, trains = (_rows_of(size, count) for size in (test_size, train_size))
         tests = (count - trains if trains is not None else -(-count // 4)) if tests is None else tests
         trains = count - tests if trains is None else trains
-        if tests < 1 or trains < 1 or tests + trains > count or (stratify and group):
+        if stratify and group:
+            raise InvalidInputError("rows are split by stratify= or by group=, not by both")
+        if tests < 1 or trains < 1 or tests + trains > count:
             raise InvalidInputError(
                 f"{trains:,} rows for training and {tests:,} for testing, of {count:,}: not possible"
             )
@@ -318,9 +325,15 @@ class RowVerbs:
 
     def groupby(self, by: str | Sequence[str]) -> Groups:
         """Group the rows by the values of columns: ``ds.groupby("kind").agg({"age": "mean"})``."""
-        return Groups(self, [by] if isinstance(by, str) else by)
+        return Groups(self, by)
 
     group_by = groupby
+
+
+def _types(rows: Any) -> pa.Schema:
+    """Return the columns' types in Arrow: those of a result, which are not known before, as of its first rows."""
+    found: pa.Schema = rows[: 100 if hasattr(rows, "relation") else 0].to_arrow().schema
+    return found
 
 
 class Description(dict[str, dict[str, Any]]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,11 @@ concatenate_datasets = concat
 
 def joined(left: Any, right: Any, on: str | Sequence[str] | Mapping[str, str] | None, how: str) -> Any:
     """Pair rows that have the same values; see ``RowVerbs.join``."""
+    if not hasattr(right, "tensors"):
+        raise InvalidInputError(
+            f"rows are joined with those of a dataset or a result, not of {type(right).__name__}: "
+            "lakebed.from_pandas(frame) makes one of a frame"
+        )
     mine, its = list(left.tensors), list(right.tensors)
     if on is None:
         on = [name for name in mine if name in its]
@@ -122,11 +127,24 @@ class Groups:
         A dataset, a view or a result.
     by
         Names of the columns.
+    columns
+        What is reduced by ``mean()`` and its kin: ``groupby("kind")["age"].mean()``.
+
+    Raises
+    ------
+    InvalidInputError
+        If something else than names is given.
     """
 
-    def __init__(self, rows: Any, by: Sequence[str]) -> None:
+    def __init__(self, rows: Any, by: str | Sequence[str], columns: Sequence[str] = ()) -> None:
         self._rows = rows
-        self._by = list(by)
+        given: Any = by
+        self._by = [by] if isinstance(by, str) else list(given) if isinstance(given, Iterable) else []
+        if not self._by or not all(isinstance(name, str) for name in self._by):
+            raise InvalidInputError(
+                "rows are grouped by names of columns: store what they are grouped by, as in ds['old'] = ds['age'] > 30"
+            )
+        self._columns = list(columns)
 
     def agg(
         self, columns: Mapping[str, str | Sequence[str]] | None = None, **named: str | tuple[str, str]
@@ -152,8 +170,18 @@ class Groups:
             If there is no such reduction.
         """
         wanted: dict[str, tuple[str, str]] = {}
-        for column, given in (columns or {}).items():
-            for how in [given] if isinstance(given, str) else given:
+        asked: Any = columns or {}
+        if not isinstance(asked, Mapping):
+            raise InvalidInputError(
+                f"agg takes {{column: reduction}}, such as {{'age': 'mean'}}, not {columns!r}"
+            )
+        for column, given in asked.items():
+            for how in [given] if isinstance(given, str) or callable(given) else given:
+                if callable(how):
+                    raise InvalidInputError(
+                        f"{column!r} is reduced by a name, one of {', '.join(_REDUCTIONS)}; a function is called with "
+                        "each group by: for key, rows in ds.groupby(...)"
+                    )
                 wanted[column if isinstance(given, str) else f"{column}_{how}"] = (column, how)
         for name, told in named.items():
             wanted[name] = ("", told) if isinstance(told, str) else (told[0], told[1])
@@ -163,9 +191,30 @@ class Groups:
                 raise InvalidInputError(
                     f"{name!r} is no reduction of a column, {how!r}: write (column, {'|'.join(_REDUCTIONS)})"
                 )
-            parts.append(f"{_REDUCTIONS[how].format(quoted(column) if column else '')} AS {quoted(name)}")
+            parts.append(f"{self._reduction(column, how)} AS {quoted(name)}")
         keys = ", ".join(map(quoted, self._by))
         return self._rows.query(f"SELECT {', '.join(parts)} GROUP BY {keys} ORDER BY {keys}")
+
+    def _reduction(self, column: str, how: str) -> str:
+        """Return how queries say it of this column."""
+        said = _REDUCTIONS[how].format(quoted(column) if column else "")
+        if column in self._rows and how in ("first", "last", "mean", "avg", "median", "sum", "std", "var"):
+            info = self._rows[column].info
+            if how in ("first", "last"):
+                import pyarrow as pa
+
+                found = self._rows[column].to_arrow()
+                # The missing ones among numbers are empty arrays in groups, of which the first number is missing.
+                is_text = pa.types.is_string(found.type) or pa.types.is_large_string(found.type)
+                return said + "[0]" * bool(
+                    found.null_count and not is_text and not pa.types.is_nested(found.type)
+                )
+            if getattr(info, "logical", "") or getattr(info, "logical_type", ""):
+                raise InvalidInputError(
+                    f"groups have no {how} of dates and times, {column!r}: for key, rows in ds.groupby(...): "
+                    f"rows[{column!r}].mean()"
+                )
+        return said
 
     def size(self) -> Any:
         """Count the rows of each group, in the column ``count``."""
@@ -179,10 +228,17 @@ class Groups:
                 f"groups have no {name!r}: agg({{column: reduction}}), size() or one of {', '.join(_REDUCTIONS)}"
             )
 
-        def reduce(columns: str | Sequence[str]) -> Any:
-            return self.agg(dict.fromkeys([columns] if isinstance(columns, str) else columns, name))
+        def reduce(columns: str | Sequence[str] = ()) -> Any:
+            wanted = [columns] if isinstance(columns, str) else list(columns) or self._columns
+            if not wanted:
+                raise InvalidInputError(f"say of which columns: ds.groupby(...).{name}('age')")
+            return self.agg(dict.fromkeys(wanted, name))
 
         return reduce
+
+    def __getitem__(self, columns: str | Sequence[str]) -> Groups:
+        """Say which columns ``mean()`` and its kin are of."""
+        return Groups(self._rows, self._by, [columns] if isinstance(columns, str) else columns)
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         numbers = codes(self._rows, self._by)

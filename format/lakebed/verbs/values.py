@@ -164,7 +164,7 @@ def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
     if pa.types.is_dictionary(flat.type):
         flat = flat.cast(flat.type.value_type)
     if not (pa.types.is_string(flat.type) or pa.types.is_large_string(flat.type)):
-        values = flat.to_numpy()
+        values = np.asarray(flat)
         try:
             if values.dtype.kind in "mM" and name == "mean":  # of which NumPy has none
                 return values.view(np.int64).mean().round().astype(np.int64).view(values.dtype)

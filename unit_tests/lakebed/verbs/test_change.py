@@ -17,6 +17,7 @@ from lakebed.errors import (
     IngestionError,
     InvalidInputError,
     InvalidOperationError,
+    RenameError,
     SampleAppendError,
     SampleUpdateError,
     TensorDoesNotExistError,
@@ -276,3 +277,18 @@ def test_names_that_are_not_there_or_taken(ds: lakebed.Dataset) -> None:
     assert swapped["age"].tolist() == ds["score"].tolist()
     with pytest.raises(TensorDoesNotExistError, match="'name'"):
         _ = ds.rename_column("name", "title")["name"]
+
+
+def test_columns_that_functions_make_have_the_type_of_their_values(ds: lakebed.Dataset) -> None:
+    ds["copied"] = lambda row: row["kind"]
+    ds["is_cat"] = lambda row: row["kind"] == "cat"
+    ds["mixed"] = [1, None, 2.5, *range(17)]
+    assert ds["copied"].tolist() == ds["kind"].tolist()
+    assert (ds["is_cat"].dtype, ds["is_cat"].tolist()) == (bool, [row["kind"] == "cat" for row in ROWS])
+    assert ds["mixed"].tolist()[:4] == [1.0, None, 2.5, 0.0]
+
+
+def test_rename_of_pandas_says_what_to_write(ds: lakebed.Dataset) -> None:
+    for wrong in (lambda: ds.rename(columns={"age": "years"}), lambda: ds.rename({"age": "years"})):
+        with pytest.raises(RenameError, match=r"ds.rename_columns\(\{'age': 'years'\}\)"):
+            wrong()

@@ -82,6 +82,7 @@ def test_a_condition_is_no_truth_value(ds: lakebed.Dataset) -> None:
     with pytest.raises(TypeError, match="join conditions with &"):
         _ = condition and ds["kind"] == "cat"
     assert (condition.any(), condition.all(), condition.mean()) == (True, False, condition.sum() / 20)
+    assert list(condition) == condition.tolist() == condition.numpy().tolist()
     assert repr(condition & (ds["name"] == "x'y")) == """Condition(("age" > 3) AND ("name" == "x'y"))"""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 from pathlib import Path
 from typing import Any
@@ -245,3 +246,86 @@ def test_values_of_pictures_and_of_many_labels() -> None:
     assert photo.isna().numpy().tolist() == [False] * 4 + [True]
     assert ds["tags"].value_counts() == {"a": 3, "b": 1, "c": 1}
     assert (ds["tags"].unique(), ds["tags"].tolist()[0]) == (["a", "b", "c"], ["a", "b"])
+
+
+# -- results used again ----------------------------------------------------------------------------------------------
+
+PEOPLE: list[dict[str, Any]] = [
+    {"id": 1, "age": 34, "city": "Paris", "born": dt.date(1990, 5, 1), "member": True},
+    {"id": 2, "age": None, "city": "Berlin", "born": dt.date(1985, 11, 23), "member": False},
+    {"id": 3, "age": 28, "city": None, "born": dt.date(1996, 2, 29), "member": True},
+    {"id": 4, "age": 51, "city": "Paris", "born": dt.date(1973, 7, 14), "member": None},
+    {"id": 5, "age": 34, "city": "Rome", "born": None, "member": False},
+    {"id": 6, "age": 19, "city": "Berlin", "born": dt.date(2005, 1, 1), "member": True},
+]
+
+
+def test_rows_of_results_are_what_those_of_datasets_are() -> None:
+    ds = made(PEOPLE)
+    pairs = ds.join(ds[["id", "born"]], on="id")
+    assert pairs[0].to_dict() == {**PEOPLE[0], "born_right": PEOPLE[0]["born"]}
+    assert [pairs[i].to_dict()["member"] for i in range(6)] == [row["member"] for row in PEOPLE]
+    assert "1990-05-01" in repr(pairs)
+    assert "7425" not in repr(pairs) + pairs._repr_html_()
+    assert (pairs["member"].mean(), len(pairs[pairs["member"]])) == (0.6, 3)
+    told = pairs.describe()
+    assert (told["born"]["max"], told["city"]["min"], told["age"]["nulls"]) == (
+        dt.date(2005, 1, 1),
+        "Berlin",
+        1,
+    )
+    assert pairs.schema.types[:-1] == ds.schema.types
+    counted = ds.groupby("city").agg({"age": "mean"}, n="size")
+    assert counted[0].to_dict() == {"city": "Berlin", "age": 19.0, "n": 2}
+    assert counted.describe()["city"]["nulls"] == 1
+    photos = made([{"id": 1, "v": [1, 2]}, {"id": 2, "v": [3]}]).join(ds, on="id")
+    assert isinstance(photos[0].to_dict()["v"], np.ndarray)
+
+
+@pytest.mark.parametrize("key", ["age", "born", "member", "city", "kind"])
+def test_groups_of_what_is_missing_stay_missing_where_they_are_chosen(key: str) -> None:
+    ds = made(PEOPLE)
+    ds.add_column(
+        "kind", ["cat", None, "dog", "cat", None, "dog"], htype="class_label", class_names=["cat", "dog"]
+    )
+    counted = ds.groupby(key).agg(n="size")
+    expected = counted[key].tolist()
+    assert expected[-1] is None
+    for again in (counted[counted["n"] > 0], counted.sort("n"), counted.query("SELECT *")):
+        assert set(again[key].tolist()) == set(expected)
+    assert (counted[key].isna().sum(), len(counted.dropna(key))) == (1, len(expected) - 1)
+
+
+def test_first_and_last_of_groups_are_values() -> None:
+    found = made(PEOPLE).groupby("city").agg({"born": ["first", "last"], "age": "first", "member": "last"})
+    assert found.to_dict() == {
+        "city": ["Berlin", "Paris", "Rome", None],
+        "born_first": [PEOPLE[1]["born"], PEOPLE[0]["born"], None, PEOPLE[2]["born"]],
+        "born_last": [PEOPLE[5]["born"], PEOPLE[3]["born"], None, PEOPLE[2]["born"]],
+        "age": [None, 34, 34, 28],
+        "member": [True, None, False, True],
+    }
+
+
+def test_groups_as_pandas_asks_for_them() -> None:
+    ds = made(PEOPLE)
+    assert ds.groupby("city")["age"].mean().to_dict() == ds.groupby("city").mean("age").to_dict()
+    assert ds.groupby("city")[["age", "id"]].max()["id"].tolist() == [6, 4, 5, 3]
+    groups = ds.groupby("city")
+    for wrong, told in (
+        (lambda: groups.mean(), "say of which columns"),
+        (lambda: groups.agg("mean"), "agg takes {column: reduction}"),
+        (lambda: groups.agg({"age": np.mean}), "'age' is reduced by a name"),
+        (lambda: groups.agg({"age": ["min", max]}), "'age' is reduced by a name"),
+        (lambda: groups.agg({"born": "mean"}), "no mean of dates and times, 'born'"),
+        (lambda: ds.groupby(ds["age"] > 30), "grouped by names of columns"),
+        (lambda: ds.groupby(lambda row: row["age"]), "grouped by names of columns"),
+        (lambda: ds.groupby("city").size().filter(len), "filtered by an expression or a condition"),
+        (lambda: ds.join({"id": [1]}, on="id"), "of a dataset or a result, not of dict"),
+        (lambda: ds.sort(lambda row: row["age"]), "sorted by names of columns"),
+        (lambda: ds.sort(ds["age"]), "sorted by names of columns"),
+        (lambda: ds.train_test_split(0.5, stratify="city", group="id"), "not by both"),
+    ):
+        with pytest.raises(InvalidInputError) as error:
+            wrong()
+        assert told in str(error.value)
