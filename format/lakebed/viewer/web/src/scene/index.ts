@@ -17,18 +17,29 @@ const SCORE = /(^|[/_.-])(confidences?|scores?|probs?|probability|probabilities)
 
 export type Cells = { readonly [tensor: string]: Cell };
 
+/** Return the axis of a shape that counts frames or slices; null where it is one picture, or items have their own. */
+function framesAxis(tensor: TensorMeta, cell: Cell & { s: number[] }): number | null {
+  const { s: shape } = cell;
+  if (cell.frames !== undefined) return shape.length === 4 ? 0 : null;
+  if (tensor.kind === "video" || shape.length === 4) return 0;
+  if (shape.length !== 3 || tensor.kind === "mask") return null;
+  if (tensor.htype === "nifti") return 2;
+  return tensor.htype === "dicom" && (shape[2] as number) > 4 ? 0 : null;
+}
+
 /** Return the size of a picture that a cell tells of, or null where it has none. */
 export function sizeOf(tensor: TensorMeta, cell: Cell | undefined): Size | null {
   if (!cell || !("s" in cell)) return null;
-  const shape = tensor.sequence && cell.s.length === 4 ? cell.s.slice(1) : cell.s;
-  const [height, width] = shape;
+  const axis = framesAxis(tensor, cell);
+  const [height, width] = cell.s.filter((_, at) => at !== axis);
   return height && width ? { width, height } : null;
 }
 
 /** Return how many frames or slices a cell has, 1 for a single picture. */
 export function framesOf(tensor: TensorMeta, cell: Cell | undefined): number {
   if (!cell || !("s" in cell)) return 1;
-  return cell.frames ?? (tensor.sequence && cell.s.length === 4 ? (cell.s[0] ?? 1) : 1);
+  const axis = framesAxis(tensor, cell);
+  return cell.frames ?? (axis === null ? 1 : (cell.s[axis] ?? 1));
 }
 
 /** Return what is drawn of a row over the picture of one tensor; `size` is that of the picture where no cell has it. */
@@ -144,6 +155,19 @@ function besideOf(
     scores: scored ? (numbersOf(values.get(scored) ?? null) ?? []) : [],
     objects,
   };
+}
+
+/** Return tensors beside the overlays whose numbers a scene needs and a cell does not tell: scores, and owners of parts. */
+export function missing(tensors: readonly TensorMeta[], cells: Cells, base: TensorMeta): string[] {
+  const over = tensors.filter((one) => one.over === base.name);
+  const owners = new Set(over.map((one) => `${one.name}_object`));
+  return tensors
+    .filter((one) => owners.has(one.name) || (over.length > 0 && one.kind === "array" && SCORE.test(one.name)))
+    .filter((one) => {
+      const cell = cells[one.name];
+      return cell && "s" in cell && cell.s.reduce((a, b) => a * b, 1) <= MOST_OBJECTS;
+    })
+    .map((one) => one.name);
 }
 
 function numbersOf(value: Json): (number | null)[] | null {

@@ -31,17 +31,11 @@ export function table(of: Mask, count: number): Uint8ClampedArray {
   return found;
 }
 
-/**
- * Return the labels of a decoded picture of them: of grey ones the grey, else red + 256 green + 65,536 blue.
- */
+/** Return the labels of a decoded picture of them: red + 256 green + 65,536 blue. */
 export function labels(rgba: Uint8ClampedArray): Uint32Array {
   const found = new Uint32Array(rgba.length / 4);
-  let isGrey = true;
   for (let at = 0, to = 0; to < found.length; at += 4, to += 1) {
-    const [red, green, blue] = [rgba[at] as number, rgba[at + 1] as number, rgba[at + 2] as number];
-    if (red !== green || green !== blue) isGrey = false;
-    found[to] = red + (green << 8) + (blue << 16);
+    found[to] = (rgba[at] as number) + ((rgba[at + 1] as number) << 8) + ((rgba[at + 2] as number) << 16);
   }
-  if (isGrey) for (let to = 0; to < found.length; to += 1) found[to] = (found[to] as number) & 255;
   return found;
 }

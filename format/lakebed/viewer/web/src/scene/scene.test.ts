@@ -155,8 +155,7 @@ describe("masks", () => {
     const colours = table({ tensor: "m", names: [], off: [2], colours: [], colour: "#ff8000" }, 4);
     expect([...colours]).toEqual([0, 0, 0, 0, 255, 128, 0, 255, 0, 0, 0, 0, 255, 128, 0, 255]);
   });
-  it("are read from grey pixels, or from all three channels", () => {
-    expect([...labels(new Uint8ClampedArray([7, 7, 7, 255, 0, 0, 0, 255]))]).toEqual([7, 0]);
+  it("are read from all three channels", () => {
     expect([...labels(new Uint8ClampedArray([7, 1, 2, 255, 9, 9, 9, 255]))]).toEqual([7 + 256 + 2 * 65536, 9 * 65793]);
   });
 });
@@ -173,5 +172,14 @@ describe("sequences", () => {
     expect([sizeOf(film, { s: [7, 10, 20, 3] }), framesOf(film, { s: [7, 10, 20, 3] })]).toEqual([{ width: 20, height: 10 }, 7]);
     expect([sizeOf(film, { s: [10, 20, 3], frames: 9 }), framesOf(film, { s: [10, 20, 3], frames: 9 })]).toEqual([{ width: 20, height: 10 }, 9]);
     expect(sizeOf(film, { error: "broken" })).toBeNull();
+  });
+  it("are the slices of a scan, and the frames of a film, as well", () => {
+    const scan = tensor("n", "image", { htype: "nifti" });
+    expect([sizeOf(scan, { s: [30, 20, 9] }), framesOf(scan, { s: [30, 20, 9] })]).toEqual([{ width: 20, height: 30 }, 9]);
+    const dicom = tensor("d", "image", { htype: "dicom" });
+    expect([sizeOf(dicom, { s: [9, 30, 20] }), framesOf(dicom, { s: [9, 30, 20] })]).toEqual([{ width: 20, height: 30 }, 9]);
+    expect([sizeOf(dicom, { s: [30, 20, 1] }), framesOf(dicom, { s: [30, 20, 1] })]).toEqual([{ width: 20, height: 30 }, 1]);
+    const film = tensor("v", "video");
+    expect([sizeOf(film, { s: [99, 30, 20, 3] }), framesOf(film, { s: [99, 30, 20, 3] })]).toEqual([{ width: 20, height: 30 }, 99]);
   });
 });
