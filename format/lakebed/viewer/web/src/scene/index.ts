@@ -18,7 +18,7 @@ const SCORE = /(^|[/_.-])(confidences?|scores?|probs?|probability|probabilities)
 export type Cells = { readonly [tensor: string]: Cell };
 
 /** Return the axis of a shape that counts frames or slices; null where it is one picture, or items have their own. */
-function framesAxis(tensor: TensorMeta, cell: Cell & { s: number[] }): number | null {
+function framesAxis(tensor: TensorMeta, cell: Extract<Cell, { s: number[] }>): number | null {
   const { s: shape } = cell;
   if (cell.frames !== undefined) return shape.length === 4 ? 0 : null;
   if (tensor.kind === "video" || shape.length === 4) return 0;
