@@ -1,0 +1,56 @@
+/** Where rows come from: what the page asks, whoever answers. */
+
+import type { Answer, Diff, Lake, Meta, Rows, Sound, Stats } from "./types";
+
+/** A dataset at a version, with the answer of a query where one chose rows. */
+export interface Place {
+  dataset: number;
+  at: string;
+  q: string | null;
+}
+
+export interface PictureOptions {
+  /** Width in pixels that is enough; 0 asks for all pixels. */
+  width: number;
+  frame?: number;
+  window?: { low: number; high: number } | null;
+  /** Part of the image, in its own pixels: left, top, width, height. */
+  box?: [number, number, number, number];
+}
+
+/** Numbers of an array, in C order. */
+export interface Numbers {
+  shape: number[];
+  dtype: string;
+  values: Float64Array | Float32Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array | BigInt64Array | BigUint64Array;
+}
+
+/** What a provider says went wrong: a message for the reader, and the place of an error in a query's text. */
+export class ProviderError extends Error {
+  constructor(
+    readonly kind: string,
+    message: string,
+    readonly position: number | null = null,
+  ) {
+    super(message);
+  }
+}
+
+/** All methods reject with a `ProviderError`, or with an `AbortError` where the signal was raised. */
+export interface Provider {
+  lake(signal?: AbortSignal): Promise<Lake>;
+  meta(dataset: number, at: string, signal?: AbortSignal): Promise<Meta>;
+  rows(place: Place, start: number, count: number, tensors: string[], signal?: AbortSignal): Promise<Rows>;
+  query(dataset: number, at: string, text: string, signal?: AbortSignal): Promise<Answer>;
+  /** A picture or a label map; the caller closes it. */
+  picture(place: Place, tensor: string, row: number, options: PictureOptions, signal?: AbortSignal): Promise<ImageBitmap>;
+  array(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Numbers>;
+  /** An address that an element of sound or film can play. */
+  media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<string>;
+  sound(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Sound>;
+  stats(place: Place, tensor: string, signal?: AbortSignal): Promise<Stats>;
+  diff(dataset: number, a: string, b: string, signal?: AbortSignal): Promise<Diff>;
+  saveView(dataset: number, at: string, name: string, content: { text: string } | { rows: number[] }): Promise<string>;
+  /** What was asked for so far. */
+  readonly traffic: { requests: number; bytes: number; milliseconds: number };
+}

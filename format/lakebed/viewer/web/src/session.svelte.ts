@@ -1,0 +1,194 @@
+/** What one page has open: the state that the address holds, and what the provider told of it. */
+
+import { Cache } from "./cache";
+import { ProviderError, type Numbers, type PictureOptions, type Place, type Provider } from "./provider";
+import { fromFragment, initial, toFragment, type ViewState } from "./state";
+import type { Answer, Cell, Lake, Meta, TensorMeta } from "./types";
+
+/** One row, at its position in the order that is shown. */
+export interface Row {
+  position: number;
+  /** Row of the version; -1 for a group of a query. */
+  id: number;
+  group: number | null;
+  cells: { [tensor: string]: Cell };
+}
+
+const BLOCK = 64; // rows that are asked for at once
+const ROWS_BYTES = 32 << 20;
+const PICTURE_BYTES = 192 << 20;
+const ARRAY_BYTES = 64 << 20;
+
+export class Session {
+  /** Replace parts of it with `change`; the address follows. */
+  state = $state<ViewState>(structuredClone(initial) as ViewState);
+  lake = $state.raw<Lake | null>(null);
+  meta = $state.raw<Meta | null>(null);
+  /** Of the query that is shown; null shows all rows. */
+  answer = $state.raw<Answer | null>(null);
+  /** What went wrong with the whole page, or with the query. */
+  failure = $state.raw<{ of: "page" | "query"; error: ProviderError } | null>(null);
+  /** Whether a version or a query is on its way. */
+  busy = $state(false);
+  /** Counts up whenever blocks of rows have come. */
+  arrivals = $state(0);
+
+  readonly columns: TensorMeta[] = $derived(this.answer?.columns ?? this.meta?.tensors ?? []);
+  readonly length: number = $derived(this.answer?.rows ?? this.meta?.rows ?? 0);
+  /** The tensor of images that a grid shows; null where there is none. */
+  readonly primary: TensorMeta | null = $derived(
+    this.columns.find((one) => one.name === (this.state.primary || this.meta?.primary)) ?? null,
+  );
+  /** Where rows are read: the version that was opened, which stays the same while a writer goes on. */
+  readonly place: Place | null = $derived(
+    this.meta && this.state.dataset !== null
+      ? { dataset: this.state.dataset, at: `id:${this.meta.version}`, q: this.answer?.q ?? null }
+      : null,
+  );
+
+  private readonly blocks = new Cache<Row[]>(ROWS_BYTES, (rows) => JSON.stringify(rows).length * 2);
+  private readonly pictures = new Cache<ImageBitmap>(
+    PICTURE_BYTES,
+    (bitmap) => bitmap.width * bitmap.height * 4,
+    (bitmap) => bitmap.close(),
+  );
+  private readonly arrays = new Cache<Numbers>(ARRAY_BYTES, (numbers) => numbers.values.byteLength);
+  private opening = new AbortController();
+
+  constructor(readonly provider: Provider) {}
+
+  /** Show what an address says; of what is open already nothing is asked for again. */
+  async open(fragment: string): Promise<void> {
+    await this.show(fromFragment(fragment));
+  }
+
+  /**
+   * Change parts of the state, and the address with it.
+   *
+   * Places a reader would want to come back to (a dataset, a version, a query, a row) are entries of the browser's
+   * history; the rest replaces the entry that is there.
+   */
+  async change(parts: Partial<ViewState>): Promise<void> {
+    const before = this.state;
+    const next = { ...$state.snapshot(before), ...parts } as ViewState;
+    const isStep =
+      next.dataset !== before.dataset || next.at !== before.at || next.query !== before.query ||
+      (next.row === null) !== (before.row === null) || JSON.stringify(next.diff) !== JSON.stringify(before.diff);
+    const address = toFragment(next);
+    history[isStep ? "pushState" : "replaceState"](null, "", address ? `#${address}` : location.pathname + location.search);
+    await this.show(next);
+  }
+
+  /** The row at a position, asked for if it is not there; null while it is on its way. */
+  row(position: number, signal?: AbortSignal): Row | null {
+    const key = this.blockKey(position);
+    const block = this.blocks.peek(key);
+    if (block) return block[position % BLOCK] ?? null;
+    this.rowLater(position, signal).then(
+      () => (this.arrivals += 1),
+      (error: unknown) => {
+        if (!isAbort(error)) this.fail("page", error);
+      },
+    );
+    return null;
+  }
+
+  /** The row at a position, once it has come. */
+  async rowLater(position: number, signal?: AbortSignal): Promise<Row | null> {
+    const place = this.place;
+    if (!place || position < 0 || position >= this.length) return null;
+    const start = position - (position % BLOCK);
+    const names = this.columns.map((one) => one.name);
+    const load = async (stop: AbortSignal) => {
+      const found = await this.provider.rows(place, start, Math.min(BLOCK, this.length - start), names, stop);
+      return found.ids.map((id, at) => ({
+        position: start + at,
+        id,
+        group: found.groups?.[at] ?? null,
+        cells: Object.fromEntries(names.map((name) => [name, found.cells[name]?.[at] ?? null])),
+      }));
+    };
+    const block = await this.blocks.get(this.blockKey(position), load, signal);
+    return block[position % BLOCK] ?? null;
+  }
+
+  /** A picture of a row: do not close it, the cache does. */
+  picture(tensor: string, row: Row, options: PictureOptions, signal?: AbortSignal): Promise<ImageBitmap> {
+    const { place, number } = this.placeOf(tensor, row);
+    const key = JSON.stringify([place, tensor, number, options]);
+    return this.pictures.get(key, (stop) => this.provider.picture(place, tensor, number, options, stop), signal);
+  }
+
+  /** A picture that is there already. */
+  pictureNow(tensor: string, row: Row, options: PictureOptions): ImageBitmap | undefined {
+    const { place, number } = this.placeOf(tensor, row);
+    return this.pictures.peek(JSON.stringify([place, tensor, number, options]));
+  }
+
+  array(tensor: string, row: Row, signal?: AbortSignal): Promise<Numbers> {
+    const { place, number } = this.placeOf(tensor, row);
+    const key = JSON.stringify([place, tensor, number]);
+    return this.arrays.get(key, (stop) => this.provider.array(place, tensor, number, stop), signal);
+  }
+
+  /** Where a sample is asked for: a tensor's own by its row of the version, which several queries share. */
+  placeOf(tensor: string, row: Row): { place: Place; number: number } {
+    const place = this.place;
+    if (!place) throw new ProviderError("Gone", "no dataset is open");
+    const isStored = row.id >= 0 && this.meta?.tensors.some((one) => one.name === tensor);
+    return isStored ? { place: { ...place, q: null }, number: row.id } : { place, number: row.position };
+  }
+
+  private blockKey(position: number): string {
+    return `${this.place?.dataset} ${this.place?.at} ${this.place?.q} ${position - (position % BLOCK)}`;
+  }
+
+  private async show(next: ViewState): Promise<void> {
+    const before = this.state;
+    const isOther = !this.meta || next.dataset !== before.dataset || next.at !== before.at;
+    const isAsked = isOther || next.query !== before.query || (next.query !== "" && !this.answer && !this.failure);
+    this.state = next;
+    if (this.lake && !isAsked) return;
+    this.opening.abort();
+    const opening = (this.opening = new AbortController());
+    this.busy = true;
+    this.failure = null;
+    try {
+      this.lake ??= await this.provider.lake(opening.signal);
+      if (next.dataset === null && this.lake.single) this.state.dataset = 0;
+      const dataset = this.state.dataset;
+      if (dataset === null) {
+        this.meta = this.answer = null;
+        return;
+      }
+      if (isOther) {
+        const meta = await this.provider.meta(dataset, next.at, opening.signal);
+        this.answer = null;
+        this.meta = meta;
+      }
+      if (next.query) {
+        const answer = await this.asked(dataset, next.query, opening.signal);
+        this.answer = answer;
+      } else {
+        this.answer = null;
+      }
+    } catch (error) {
+      if (!isAbort(error)) this.fail(this.meta && next.query ? "query" : "page", error);
+    } finally {
+      if (this.opening === opening) this.busy = false;
+    }
+  }
+
+  private asked(dataset: number, text: string, signal: AbortSignal): Promise<Answer> {
+    return this.provider.query(dataset, `id:${this.meta?.version}`, text, signal);
+  }
+
+  private fail(of: "page" | "query", error: unknown): void {
+    if (!(error instanceof ProviderError)) throw error;
+    this.failure = { of, error };
+  }
+}
+
+export function isAbort(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "AbortError";
+}
