@@ -14,6 +14,8 @@ from typing import Any
 from lakebed.errors import LakebedError, ModuleNotInstalledException
 from lakebed.viewer.lake import Lake
 
+MISSING = "The viewer needs Starlette and uvicorn: pip install starlette uvicorn, or, in a checkout, pip install '.[view]'"
+
 _ENDING_SECONDS = 3.0
 
 
@@ -26,11 +28,10 @@ def main() -> None:
         from lakebed.viewer.access import Access
         from lakebed.viewer.app import app
     except ModuleNotFoundError as error:
-        told = f"The viewer needs {error.name}: pip install 'lakebed[view]', or, in a checkout, pip install '.[view]'"
-        _end(ModuleNotInstalledException(told))
-    given: dict[str, Any] = json.loads(sys.stdin.buffer.readline()) if arguments.with_parent else {}
+        _end(ModuleNotInstalledException(f"{MISSING} ({error})"))
+    given: dict[str, Any] = json.loads(sys.stdin.buffer.readline()) if arguments.settings else {}
     try:
-        lake = Lake(arguments.path, given.get("creds"), given.get("rows"))
+        lake = Lake(arguments.path, given)
     except (LakebedError, OSError) as error:
         _end(error)
     family = socket.AF_INET6 if ":" in arguments.host else socket.AF_INET
@@ -44,14 +45,14 @@ def main() -> None:
     port = listening.getsockname()[1]
     access = Access(secrets.token_urlsafe(16), arguments.host, port, arguments.proxied)
     config = uvicorn.Config(
-        access.guarding(app(lake)), log_level="error", access_log=False, server_header=False, lifespan="off"
+        access.guarding(app(lake, access)), log_level="error", access_log=False, server_header=False, lifespan="off"
     )
     server = uvicorn.Server(config)
     if arguments.with_parent:
         threading.Thread(target=_end_with_parent, args=(server,), daemon=True).start()
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
-    shown = "&q=rows:" if lake.rows is not None else ""
-    url = f"http://{host}:{port}/#token={access.token}{shown}"
+    state = f"&v1={json.dumps(given['state'])}" if "state" in given else ""
+    url = f"http://{host}:{port}/#token={access.token}{state}"
     sys.stdout.write(json.dumps({"url": url, "port": port, "token": access.token}) + "\n")
     sys.stdout.flush()
     server.run(sockets=[listening])
@@ -65,8 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--proxied", action="store_true", help="a notebook server stands before this one, under a name of its own"
     )
+    parser.add_argument("--with-parent", action="store_true", help="end when standard input does")
     parser.add_argument(
-        "--with-parent", action="store_true", help="read settings from the first line of standard input; end with it"
+        "--settings", action="store_true", help="read a line of JSON from standard input: creds, rows, state, link roots"
     )
     return parser
 

@@ -74,7 +74,7 @@ def meta(opened: Opened) -> dict[str, Any]:
             {
                 "id": view.id,
                 "name": view.message or view.id,
-                "text": view.tql_query or None,
+                "text": view.tql_query or f"view:{view.id}",
                 "rows": None,
             }
             for view in ds.get_views()
