@@ -139,7 +139,8 @@ function areas(context: CanvasRenderingContext2D, items: Item[], camera: Camera,
 }
 
 /** Draw outlines, joins and points, those of a colour at once: a dark line below a coloured one is seen on any picture. */
-function lines(context: CanvasRenderingContext2D, items: Item[], camera: Camera, view: Size, { lit }: Settings): void {
+function lines(context: CanvasRenderingContext2D, items: Item[], camera: Camera, view: Size, { lit, names: which }: Settings): void {
+  const thin = which === "all" ? 1.5 : 1;
   const isLit = (item: Item) => item.tensor === lit?.tensor && item.index === lit.index;
   const groups = new Map<string, Item[]>();
   for (const item of items) {
@@ -150,16 +151,16 @@ function lines(context: CanvasRenderingContext2D, items: Item[], camera: Camera,
   }
   context.lineJoin = "round";
   for (const [key, group] of groups) {
-    const width = key.endsWith("+") ? 3 : 1.5;
+    const width = key.endsWith("+") ? 3 : thin;
     context.beginPath();
     for (const item of group) trace(context, item, camera, view);
     context.strokeStyle = "rgb(0 0 0 / 0.55)";
-    context.lineWidth = width + 1.5;
+    context.lineWidth = 2 * width;
     context.stroke();
     context.strokeStyle = key.slice(0, 7);
     context.lineWidth = width;
     context.stroke();
-    for (const item of group) if (item.is === "points") dots(context, item, camera, view, width * 2);
+    for (const item of group) if (item.is === "points") dots(context, item, camera, view, which === "all" ? width * 2 : 1.5);
   }
 }
 
