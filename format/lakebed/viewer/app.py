@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
@@ -278,6 +279,14 @@ class Server:
 
         return await self.worked(request, work, is_long=True)
 
+    async def once(self, request: Request) -> Response:
+        """Lead to the page, with the token in the fragment, from an address that works once."""
+        if not self._access.opened(request.path_params["nonce"], request.path_params["mac"]):
+            raise HTTPException(404)
+        shown = request.query_params.get("v1")
+        state = "" if shown is None else f"&v1={quote(shown)}"
+        return Response(status_code=303, headers={"location": f"../../#token={self._access.token}{state}"})
+
     async def page(self, request: Request) -> Response:
         """Return a file of the page."""
         name = request.path_params.get("file") or "index.html"
@@ -401,6 +410,7 @@ def app(lake: Lake, access: Access) -> Any:
         route(f"{one}/stats/{{tensor:path}}", server.stats),
         route(f"{one}/diff", server.diff),
         route(f"{one}/views", server.views, "POST"),
+        route("/open/{nonce}/{mac}", server.once),
         route("/", server.page),
         route("/{file:path}", server.page),
     ]

@@ -73,7 +73,7 @@ class Answers:
         self._kept: OrderedDict[str, Answer] = OrderedDict()
 
     def answer(self, opened: Opened, text: str) -> Answer:
-        """Answer a query; ``view:ID`` are the rows of a saved view, ``rows:`` those that the viewer was started with.
+        """Answer a query; ``view:ID`` are the rows of a saved view, ``rows:NAME`` those that the process that started this one shows.
 
         Raises
         ------
@@ -147,8 +147,11 @@ class Answers:
             is_here = entry.commit_id == opened.ds.commit_id and not opened.ds.has_head_changes
             owner = opened if is_here else there
             return owner, owner.ds[list(rows)]
-        if text == _GIVEN and self._lake.rows is not None:
-            return opened, opened.ds[list(self._lake.rows)]
+        if text.startswith(_GIVEN):
+            given = self._lake.rows.get(text.removeprefix(_GIVEN))
+            if given is None:
+                raise NotFoundError("these rows are no longer known: show them again")
+            return opened, opened.ds[list(given)]
         named = {address: self._source(address) for address in _sources(text)}
         limits: dict[str, Any] = {"timeout": _SECONDS, "max_memory": _MEMORY, "max_rows": _MOST_ROWS}
         others = {address: one.ds for address, one in named.items()}
