@@ -13,7 +13,9 @@ from lakebed.dataset.viewing import Viewer
 
 @click.command()
 @click.argument("path", default=".")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Listen on this port; 0 takes a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Listen on this port; 0 takes a free one."
+)
 @click.option(
     "--host",
     default="127.0.0.1",

@@ -1,4 +1,4 @@
-"""The viewer of datasets: a process of its own (``python -m lakebed.viewer``) that ends with the one that started it."""
+"""The viewer of datasets: ``python -m lakebed.viewer``, a process that ends with the one that started it."""
 
 from __future__ import annotations
 
@@ -62,14 +62,13 @@ class Viewer:
             with for_own_process():
                 settings["creds"] = base64.b64encode(pickle.dumps(creds)).decode()
         self.tell(settings | ({} if temporary is None else {"temporary": temporary}))
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        told = json.loads(line) if line else {"error": "the viewer ended before it listened"}
+        line = self._process.stdout.readline() if self._process.stdout is not None else b""
+        told: dict[str, Any] = json.loads(line) if line else {"error": "the viewer ended before it listened"}
         if "error" in told:
             kind = ModuleNotInstalledException if told.get("is_missing") else InvalidOperationError
             raise kind(told["error"])
-        self.url: str = told["url"]
-        self.port: int = told["port"]
+        self.url = str(told["url"])
+        self.port = int(told["port"])
         self._token: str = told["token"]
 
     @property
@@ -79,9 +78,9 @@ class Viewer:
 
     def tell(self, what: Mapping[str, Any]) -> None:
         """Send it a line of JSON: settings first, then rows that it is to show under a name."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(what).encode() + b"\n")
-        self._process.stdin.flush()
+        if self._process.stdin is not None:
+            self._process.stdin.write(json.dumps(what).encode() + b"\n")
+            self._process.stdin.flush()
 
     def address(self, state: Mapping[str, Any]) -> str:
         """Return the address of a state of the page, with the token."""

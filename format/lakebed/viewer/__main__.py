@@ -15,7 +15,8 @@ from lakebed.errors import LakebedError, ModuleNotInstalledException
 from lakebed.viewer.lake import Lake
 
 _MISSING = (
-    "The viewer needs Starlette and uvicorn: pip install starlette uvicorn, or, in a checkout, pip install '.[view]'"
+    "The viewer needs Starlette and uvicorn: pip install starlette uvicorn, or, in a checkout, "
+    "pip install '.[view]'"
 )
 
 _ENDING_SECONDS = 3.0
@@ -47,7 +48,11 @@ def main() -> None:
     port = listening.getsockname()[1]
     access = Access(secrets.token_urlsafe(16), arguments.host, port, arguments.proxied)
     config = uvicorn.Config(
-        access.guarding(app(lake, access)), log_level="error", access_log=False, server_header=False, lifespan="off"
+        access.guarding(app(lake, access)),
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
     )
     server = uvicorn.Server(config)
     if arguments.with_parent:
@@ -70,11 +75,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument(
-        "--proxied", action="store_true", help="a notebook server stands before this one, under a name of its own"
+        "--proxied",
+        action="store_true",
+        help="a notebook server stands before this one, under a name of its own",
     )
     parser.add_argument("--with-parent", action="store_true", help="end when standard input does")
     parser.add_argument(
-        "--settings", action="store_true", help="read a line of JSON from standard input first: creds, link_roots, ..."
+        "--settings",
+        action="store_true",
+        help="read a line of JSON from standard input first: creds, link_roots, ...",
     )
     return parser
 

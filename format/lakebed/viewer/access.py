@@ -63,7 +63,9 @@ class Access:
 
     def opened(self, nonce: str, mac: str) -> bool:
         """Whether an address that works once may be used; the token is needed to make one."""
-        mine = hmac.new(self.token.encode(), f"open {nonce}".encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+        mine = hmac.new(
+            self.token.encode(), f"open {nonce}".encode("utf-8", "replace"), hashlib.sha256
+        ).hexdigest()
         if nonce in self._used or not hmac.compare_digest(mac.encode("utf-8", "replace"), mine.encode()):
             return False
         self._used.add(nonce)

@@ -23,8 +23,9 @@ from lakebed.versions.tree_file import TREE_KEY
 
 _MOST_OPEN = 16
 _KEYWORDS = (
-    "SELECT FROM WHERE GROUP BY HAVING UNGROUP SPLIT EXPAND ORDER ASC DESC LIMIT OFFSET SAMPLE ARRANGE UNION INTERSECT "
-    "EXCEPT AS AND OR NOT IN BETWEEN LIKE ILIKE IS NULL CASE WHEN THEN ELSE END CAST DISTINCT ALL ANY CONTAINS TRUE FALSE"
+    "SELECT FROM WHERE GROUP BY HAVING UNGROUP SPLIT EXPAND ORDER ASC DESC LIMIT OFFSET SAMPLE ARRANGE UNION "
+    "INTERSECT EXCEPT AS AND OR NOT IN BETWEEN LIKE ILIKE IS NULL CASE WHEN THEN ELSE END CAST DISTINCT ALL ANY "
+    "CONTAINS TRUE FALSE"
 ).split()
 
 
@@ -94,7 +95,9 @@ class Lake:
         self.rows: dict[str, Sequence[int]] = {}
         self._mutex = threading.RLock()
         self._open: OrderedDict[tuple[int, str], Opened] = OrderedDict()
-        self._heads: dict[tuple[int, str], tuple[str, str]] = {}  # (dataset, at) -> identity of the tree, version
+        self._heads: dict[
+            tuple[int, str], tuple[str, str]
+        ] = {}  # (dataset, at) -> identity of the tree, version
         self._places: dict[tuple[str, str], int] = {}
         self._found: list[tuple[str, Location]] = []
         try:
@@ -140,7 +143,9 @@ class Lake:
         branch = found["branch"] if found["branch"] not in (None, "main") else None
         below = found["path"]
         path = self._place.path if below == "." else f"{self._place.path.rstrip('/')}/{below}"
-        place = parse(f"{self._place.scheme}://{path}" if self._place.scheme != "file" else path, creds=self._creds)
+        place = parse(
+            f"{self._place.scheme}://{path}" if self._place.scheme != "file" else path, creds=self._creds
+        )
         number = self._number(below if branch is None else f"{below}@{branch}", replace(place, ref=branch))
         is_near = found["error"] is None and self._place.scheme == "file"
         return {
