@@ -42,6 +42,7 @@ class Access:
         self._is_open = not _is_loopback(host)
         self._names = {"localhost", host.lower(), *([socket.gethostname().lower()] if self._is_open else [])}
         self._port = port
+        self._used: set[str] = set()
         self._proxied = proxied
         policy = _POLICY + ("'self'" if proxied else _NOTEBOOKS)
         self._headers = [
@@ -55,10 +56,20 @@ class Access:
             }.items()
         ]
 
-    def ticket(self, path: str, at: str) -> str:
-        """Return what opens one film or sound without the token: of its path, decoded, and the version."""
-        message = f"{path}?at={at}".encode("utf-8", "surrogatepass")
+    def ticket(self, path: str, at: str, q: str) -> str:
+        """Return what opens one film or sound without the token: of its path, decoded, version and query."""
+        message = f"{path}?at={at}&q={q}".encode("utf-8", "surrogatepass")
         return hmac.new(self.token.encode(), message, hashlib.sha256).hexdigest()
+
+    def opened(self, nonce: str, mac: str) -> bool:
+        """Whether an address that works once may be used; the token is needed to make one."""
+        mine = hmac.new(
+            self.token.encode(), f"open {nonce}".encode("utf-8", "replace"), hashlib.sha256
+        ).hexdigest()
+        if nonce in self._used or not hmac.compare_digest(mac.encode("utf-8", "replace"), mine.encode()):
+            return False
+        self._used.add(nonce)
+        return True
 
     def guarding(self, app: App) -> App:
         """Return an application that answers only those who may ask."""
@@ -102,12 +113,11 @@ class Access:
         given = headers.get(b"authorization", [])
         if len(given) == 1 and hmac.compare_digest(given[0], b"Bearer " + self.token.encode()):
             return None
-        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        tickets, versions = query.get("ticket", []), query.get("at", [""])
-        parts = scope["path"].split("/")
-        if parts[3:4] == ["media"] and scope["method"] in ("GET", "HEAD") and len(tickets) == len(versions) == 1:
-            mine = self.ticket(scope["path"], versions[0])
-            if hmac.compare_digest(tickets[0].encode(), mine.encode()):
+        query = parse_qs(scope["query_string"].decode("ascii", "replace"), keep_blank_values=True)
+        given_once = [query.get(name, [""]) for name in ("ticket", "at", "q")]
+        if scope["path"].split("/")[3:4] == ["media"] and all(len(values) == 1 for values in given_once):
+            (ticket,), (at,), (q,) = given_once
+            if hmac.compare_digest(ticket.encode(), self.ticket(scope["path"], at, q).encode()):
                 return None
         return 401, "the address of this page has no token, or that of another viewer: start it again"
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 import lakebed
 from lakebed.errors import LakebedError
-from lakebed.viewer.lake import Opened
 
 MOST_ROWS = 512
 _LETTERS = 4096
@@ -138,10 +137,11 @@ def _values(tensor: lakebed.Tensor, kind: str) -> list[Any]:
         values = [None if nulls is not None and nulls[at] else one for at, one in enumerate(values)]
     else:
         values = tensor.values()
-    return [_cell(value, kind) for value in values]
+    return [cell(value, kind) for value in values]
 
 
-def _cell(value: Any, kind: str) -> Any:
+def cell(value: Any, kind: str) -> Any:
+    """Return `Cell` of types.ts for one value."""
     if value is None:
         return None
     if kind == "scalar" and isinstance(value, np.ndarray):
@@ -150,11 +150,3 @@ def _cell(value: Any, kind: str) -> Any:
         value = value.reshape(-1)[0] if value.size == 1 else value
     shown, cut = plain(value)
     return {"v": shown, "cut": True} if cut else {"v": shown}
-
-
-def rows(
-    opened: Opened, metas: Sequence[dict[str, Any]], names: Sequence[str], ids: Sequence[int]
-) -> dict[str, list[Any]]:
-    """Return the cells of some rows, tensor by tensor."""
-    kinds = {one["name"]: one["kind"] for one in metas}
-    return {name: cells(opened.tensor(name), kinds[name], ids) for name in names}

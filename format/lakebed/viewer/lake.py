@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import base64
+import pickle
+import shutil
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import lakebed
 from lakebed import config
+from lakebed.dataclass import replace
 from lakebed.dataset.open import open_at
-from lakebed.errors import CheckoutError, DatasetHandlerError, LakebedError, NotFoundError
+from lakebed.errors import CheckoutError, DatasetHandlerError, LakebedError, LockedWarning, NotFoundError
 from lakebed.query.functions.registry import FUNCTIONS, SPECIAL
 from lakebed.storage.address import shown
-from lakebed.storage.url import Location, parse
+from lakebed.storage.url import Location, open_storage, parse
 from lakebed.versions.tree_file import TREE_KEY
 
 _MOST_OPEN = 16
 _KEYWORDS = (
-    "SELECT FROM WHERE GROUP BY HAVING UNGROUP SPLIT EXPAND ORDER ASC DESC LIMIT OFFSET SAMPLE ARRANGE UNION INTERSECT "
-    "EXCEPT AS AND OR NOT IN BETWEEN LIKE ILIKE IS NULL CASE WHEN THEN ELSE END CAST DISTINCT ALL ANY CONTAINS TRUE FALSE"
+    "SELECT FROM WHERE GROUP BY HAVING UNGROUP SPLIT EXPAND ORDER ASC DESC LIMIT OFFSET SAMPLE ARRANGE UNION "
+    "INTERSECT EXCEPT AS AND OR NOT IN BETWEEN LIKE ILIKE IS NULL CASE WHEN THEN ELSE END CAST DISTINCT ALL ANY "
+    "CONTAINS TRUE FALSE"
 ).split()
 
 
@@ -69,29 +74,34 @@ class Lake:
 
     Parameters
     ----------
-    creds
-        Credentials of the store.
     given
-        What the process that started this one shows: ``at``, ``rows``, and where links may lead.
+        Settings of the process that started this one: ``creds`` of the store, ``link_roots`` and ``link_hosts``, where
+        links may lead, ``temporary``, a folder to remove in the end.
+
+    Attributes
+    ----------
+    rows : dict
+        Rows that the process that started this one shows, by name.
     """
 
-    def __init__(
-        self, path: str, creds: Mapping[str, str] | None = None, given: Mapping[str, Any] | None = None
-    ) -> None:
-        given = given or {}
+    def __init__(self, path: str, given: Mapping[str, Any]) -> None:
         config.LINK_ROOTS = (*config.LINK_ROOTS, *given.get("link_roots", ()))
         config.LINK_HOSTS = (*config.LINK_HOSTS, *given.get("link_hosts", ()))
-        self._path, self._creds = path, dict(creds) if creds else None
+        # From the process that started this one, through a pipe.
+        creds = given.get("creds")
+        self._path, self._creds = path, None if creds is None else pickle.loads(base64.b64decode(creds))  # noqa: S301
+        self._temporary = given.get("temporary")
         self._place = parse(path, existing=True, creds=self._creds)
-        self.rows: Sequence[int] | None = given.get("rows")
-        self.at: str = given.get("at") or ""
+        self.rows: dict[str, Sequence[int]] = {}
         self._mutex = threading.RLock()
         self._open: OrderedDict[tuple[int, str], Opened] = OrderedDict()
-        self._heads: dict[tuple[int, str], tuple[str, str]] = {}  # (dataset, at) -> identity of the tree, version
+        self._heads: dict[
+            tuple[int, str], tuple[str, str]
+        ] = {}  # (dataset, at) -> identity of the tree, version
         self._places: dict[tuple[str, str], int] = {}
         self._found: list[tuple[str, Location]] = []
         try:
-            self._first = open_at(self._place, read_only=True)
+            open_at(self._place, read_only=True)
         except DatasetHandlerError:
             self.is_single = False
             self.listed()
@@ -106,6 +116,11 @@ class Lake:
             self._found.append((name, place))
         return self._places[key]
 
+    def close(self) -> None:
+        """Remove what is there for this process only."""
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
     def names(self) -> list[str]:
         """Return the names of the datasets, by number."""
         return [name for name, _ in self._found]
@@ -113,7 +128,8 @@ class Lake:
     def listed(self) -> dict[str, Any]:
         """Return what there is: `Lake` of types.ts."""
         with self._mutex:
-            datasets = [self._row(0)] if self.is_single else [self._entry(one) for one in self._walked()]
+            found = [] if self.is_single else lakebed.ls(self._path, creds=self._creds)
+            datasets = [self._row(0)] if self.is_single else list(map(self._entry, found))
         title = shown(self._path).rstrip("/").rpartition("/")[2]
         return {
             "title": title or shown(self._path),
@@ -123,42 +139,41 @@ class Lake:
             "language": {"keywords": _KEYWORDS, "functions": sorted({*FUNCTIONS, *SPECIAL})},
         }
 
-    def _walked(self) -> list[dict[str, Any]]:
-        return lakebed.ls(self._path, creds=self._creds)
-
     def _entry(self, found: Mapping[str, Any]) -> dict[str, Any]:
         branch = found["branch"] if found["branch"] not in (None, "main") else None
         below = found["path"]
         path = self._place.path if below == "." else f"{self._place.path.rstrip('/')}/{below}"
-        place = parse(f"{self._place.scheme}://{path}" if self._place.scheme != "file" else path, creds=self._creds)
-        number = self._number(below if branch is None else f"{below}@{branch}", _at(place, branch))
-        size = None
-        if found["error"] is None and self._place.scheme == "file":
-            size = self.open(number).ds.size_approx()
-        stream = found["stream"] or {}
+        place = parse(
+            f"{self._place.scheme}://{path}" if self._place.scheme != "file" else path, creds=self._creds
+        )
+        number = self._number(below if branch is None else f"{below}@{branch}", replace(place, ref=branch))
+        is_near = found["error"] is None and self._place.scheme == "file"
         return {
             "id": number,
             "name": self._found[number][0],
             "rows": found["rows"],
-            "bytes": size,
-            "changed": _seconds(found["time"]),
-            "mode": stream.get("mode"),
+            "bytes": self.open(number).ds.size_approx() if is_near else None,
+            "changed": self._changed(number),
+            "mode": (found["stream"] or {}).get("mode"),
             "error": found["error"],
         }
 
     def _row(self, number: int) -> dict[str, Any]:
         opened = self.open(number)
         stream = opened.ds.info.get("airbyte")
-        commits = opened.ds.commits
         return {
             "id": number,
             "name": opened.name,
             "rows": opened.ds.max_len,
             "bytes": opened.ds.size_approx(),
-            "changed": _seconds(commits[0]["time"]) if commits else None,
+            "changed": self._changed(number),
             "mode": stream.get("mode") if isinstance(stream, dict) else None,
             "error": None,
         }
+
+    def _changed(self, number: int) -> float | None:
+        found = open_storage(self.place(number)).stat(TREE_KEY)
+        return (found.modified or found.stored) / 1e9 or None if found is not None else None
 
     # -- opening -----------------------------------------------------------------------------------------------------
 
@@ -205,8 +220,6 @@ class Lake:
 
     def _tree(self, number: int) -> str:
         """Return the identity of the file that names all versions, which each publish replaces."""
-        from lakebed.storage.url import open_storage
-
         found = open_storage(self.place(number)).stat(TREE_KEY)
         if found is None:
             raise Gone(f"dataset {self._found[number][0]!r} was deleted, or moved")
@@ -226,6 +239,20 @@ class Lake:
             ds.checkout(at)
         return Opened(number, self._found[number][0], handle.session, ds)
 
+    def writable(self, opened: Opened) -> lakebed.Dataset:
+        """Open the dataset of a version, to save a view of it."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LockedWarning)
+            ds = lakebed.Dataset(open_at(replace(self.place(opened.number), ref=None)))
+        ds.checkout(opened.version if opened.is_lasting else opened.ds.branch)
+        return ds
+
+    def check(self, opened: Opened) -> None:
+        """Raise `Gone` if a version is no longer there, which explains why samples of it cannot be read."""
+        found = self.explained(opened, LakebedError())
+        if isinstance(found, Gone):
+            raise found
+
     def explained(self, opened: Opened, error: LakebedError) -> LakebedError:
         """Return why a version cannot be read: that it is gone, if it is."""
         with self._mutex:
@@ -238,17 +265,3 @@ class Lake:
             except LakebedError:
                 return error
         return error
-
-
-def _at(place: Location, ref: str | None) -> Location:
-    from lakebed.dataclass import replace
-
-    return replace(place, ref=ref)
-
-
-def _seconds(text: Any) -> float | None:
-    """Return a time that a list shows, in UTC, as seconds since 1970."""
-    try:
-        return datetime.strptime(str(text), "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        return None

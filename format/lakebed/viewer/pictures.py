@@ -15,10 +15,12 @@ import lakebed
 from lakebed.codecs import regions
 from lakebed.errors import FormatError, InvalidInputError, LimitError, NotFoundError
 from lakebed.viewer.lake import Opened
+from lakebed.viewer.schema import kind_of
 
 _MOST_PIXELS = 1 << 27
+_MOST_NUMBERS = 1 << 24
 _QUALITY = 85
-_LARGEST = 16_383  # sides of a picture that all browsers show
+LARGEST = 16_383  # sides of a picture that all browsers show
 
 Found = tuple[bytes, str]
 """A picture, and its type."""
@@ -47,7 +49,7 @@ class Wanted:
     box: tuple[int, int, int, int] | None = None
 
 
-def picture(opened: Opened, name: str, kind: str, row: int, wanted: Wanted) -> Found:
+def picture(opened: Opened, name: str, row: int, wanted: Wanted) -> Found:
     """Return a picture of one sample.
 
     Raises
@@ -60,6 +62,7 @@ def picture(opened: Opened, name: str, kind: str, row: int, wanted: Wanted) -> F
         If it has too many pixels.
     """
     tensor = opened.tensor(name)
+    kind = kind_of(tensor)
     if kind not in ("image", "video", "mask", "array"):
         raise InvalidInputError(f"tensor {name!r} has no pictures")
     if not 0 <= row < len(tensor):
@@ -68,12 +71,67 @@ def picture(opened: Opened, name: str, kind: str, row: int, wanted: Wanted) -> F
     shape = _shape(sample, name, row)
     if kind == "image" and wanted.width and wanted.box is None:
         sample = _layer(opened, name, row, wanted, sample, shape[1])
-    if tensor.meta.sample_compression == "jpeg" and not tensor.is_link and wanted.box is None and kind == "image":
+    if (
+        tensor.meta.sample_compression == "jpeg"
+        and not tensor.is_link
+        and wanted.box is None
+        and kind == "image"
+    ):
         found = _of_jpeg(sample, wanted)
         if found is not None:
             return found
     pixels = _pixels(sample, kind, tensor.base_htype, wanted)
     return _mask(pixels, tensor.base_htype, wanted) if kind == "mask" else _encoded(pixels, wanted)
+
+
+def computed(values: NDArray[Any], wanted: Wanted) -> Found:
+    """Return a picture of what a query computed."""
+    if values.ndim < 2 or not values.size:
+        raise NotFoundError(f"an array of shape {values.shape} is no picture")
+    if values.ndim == 4:
+        values = values[min(wanted.frame, len(values) - 1)]
+    return _encoded(values[_part(list(values.shape), wanted)], wanted)
+
+
+def numbers(
+    opened: Opened, name: str, row: int, frame: int, box: tuple[int, int, int, int] | None
+) -> NDArray[Any]:
+    """Return the numbers of one sample, or of a part of it.
+
+    Raises
+    ------
+    InvalidInputError
+        If it holds none.
+    LimitError
+        If they are too many.
+    """
+    tensor = opened.tensor(name)
+    if not 0 <= row < len(tensor):
+        raise NotFoundError(f"there is no row {row} in tensor {name!r}")
+    if kind_of(tensor) in ("text", "json", "polygon", "unknown"):
+        raise InvalidInputError(f"tensor {name!r} holds no numbers")
+    sample = tensor[row, frame] if tensor.is_sequence else tensor[row]
+    shape = [int(axis or 0) for axis in sample.shape]
+    if box is not None:
+        if len(shape) < 2:
+            raise InvalidInputError(f"the sample of tensor {name!r} in row {row} has no parts")
+        sample = sample[_part(shape, Wanted(box=box))]
+        shape[:2] = [int(axis or 0) for axis in sample.shape][:2]
+    if math.prod(shape) > _MOST_NUMBERS:
+        raise LimitError(
+            f"the sample of tensor {name!r} in row {row} has {math.prod(shape):,} numbers: ask for a part"
+        )
+    return np.asarray(sample.numpy())
+
+
+def little(values: NDArray[Any]) -> tuple[bytes, str]:
+    """Return numbers as bytes that a page can take as they are, and their dtype."""
+    if values.dtype.kind not in "biuf":
+        raise InvalidInputError(f"numbers of dtype {values.dtype} are not shown")
+    if values.dtype.kind == "f" and values.dtype.itemsize not in (4, 8):
+        values = values.astype(np.float32 if values.dtype.itemsize < 4 else np.float64)
+    found = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    return found.tobytes(), found.dtype.str
 
 
 def _shape(sample: lakebed.Tensor, name: str, row: int) -> list[int]:
@@ -133,7 +191,9 @@ def _shows_as_stored(data: bytes, height: int, width: int) -> bool:
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return False
     is_plain = not {"exif", "icc_profile", "adobe"} & {*file.info}
-    return is_plain and file.mode in ("L", "RGB") and file.size == (width, height) and max(file.size) < _LARGEST
+    return (
+        is_plain and file.mode in ("L", "RGB") and file.size == (width, height) and max(file.size) < LARGEST
+    )
 
 
 # -- pixels ----------------------------------------------------------------------------------------------------------
@@ -154,9 +214,13 @@ def _pixels(sample: lakebed.Tensor, kind: str, htype: str | None, wanted: Wanted
     if height * width > _MOST_PIXELS:
         step = math.ceil(math.sqrt(height * width / _MOST_PIXELS))
         if not wanted.width or step > width // wanted.width:
-            raise LimitError(f"the picture has {height} x {width} pixels: ask for a part of it, or a smaller one")
+            raise LimitError(
+                f"the picture has {height} x {width} pixels: ask for a part of it, or a smaller one"
+            )
     is_part = wanted.box is not None or step > 1
-    found = (sample[rows.start : rows.stop : step, columns.start : columns.stop : step] if is_part else sample).numpy()
+    found = (
+        sample[rows.start : rows.stop : step, columns.start : columns.stop : step] if is_part else sample
+    ).numpy()
     return np.asarray(found)
 
 
@@ -183,7 +247,7 @@ def _part(shape: list[int], wanted: Wanted) -> tuple[slice, slice]:
 
 def _fitted(height: int, width: int, wanted: int) -> tuple[int, int]:
     """Return height and width of a picture that is so wide at most, and none of whose sides is too long."""
-    scale = min(1.0, (wanted or width) / width, _LARGEST / height, _LARGEST / width)
+    scale = min(1.0, (wanted or width) / width, LARGEST / height, LARGEST / width)
     return max(1, round(height * scale)), max(1, round(width * scale))
 
 
@@ -229,11 +293,12 @@ def _mask(pixels: NDArray[Any], htype: str | None, wanted: Wanted) -> Found:
     else:
         flat = pixels[:, :, 0] if pixels.ndim == 3 else pixels
         labels = flat.astype(np.int64).astype(np.uint32)
-    height, width = _fitted(*labels.shape[:2], wanted.width)
-    if (height, width) != labels.shape:  # the nearest: labels have nothing between them
-        ys = (np.arange(height) + 0.5) * (labels.shape[0] / height)
-        xs = (np.arange(width) + 0.5) * (labels.shape[1] / width)
-        labels = labels[ys.astype(np.int64)[:, np.newaxis], xs.astype(np.int64)]
+    rows, columns = map(int, labels.shape)
+    height, width = _fitted(rows, columns, wanted.width)
+    if (height, width) != (rows, columns):  # the nearest: labels have nothing between them
+        ys = ((np.arange(height) + 0.5) * (rows / height)).astype(np.int64)
+        xs = ((np.arange(width) + 0.5) * (columns / width)).astype(np.int64)
+        labels = labels[ys[:, np.newaxis], xs]
     parts = np.ascontiguousarray(labels.astype("<u4")).view(np.uint8).reshape(height, width, 4)
     return _saved(Image.fromarray(np.ascontiguousarray(parts[:, :, :3])), "PNG")
 
