@@ -241,6 +241,26 @@ class StoredSamples:
             data, shape = self._stored(ordinal, inside)
             return (self.decoder.decompressed(data) if decompress else data), shape
 
+    def stored_part(self, row: int, start: int, stop: int) -> tuple[Buffer, int]:
+        """Return a part of the stored bytes of one sample that is not tiled, and how many bytes it has in all.
+
+        Of large chunks that are not compressed as a whole, no more than the part is read, and what checksums need.
+
+        Raises
+        ------
+        CorruptError
+            If the chunk or the sample is damaged; the error names tensor and row.
+        """
+        ordinal, inside = self._place(row)
+        with Locating(self, row):
+            chunk = self.by_range(ordinal, 1)
+            if chunk is None:
+                data = memoryview(self._stored(ordinal, inside)[0])
+                return data[start:stop], data.nbytes
+            place = self.source.place(self.state.table, ordinal, inside, chunk)
+            length = min(stop, place.nbytes) - start
+            return self.source.piece(chunk, place.start + start, length) if length > 0 else b"", place.nbytes
+
     def _stored(self, ordinal: int, inside: int) -> Stored:
         table = self.state.table
         if self.source.remote is not None:

@@ -1,0 +1,134 @@
+"""Who may ask: the token, tickets for films and sounds, names of this server, and headers that every answer has."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.responses import JSONResponse
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; "
+    "connect-src 'self'; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors "
+)
+_NOTEBOOKS = "'self' http://localhost:* http://127.0.0.1:* vscode-webview:"
+
+
+class Access:
+    """What a request must bring.
+
+    Parameters
+    ----------
+    token
+        Asked for by everything but the page itself.
+    host, port
+        Where the server listens.
+    proxied
+        A notebook server hands requests on, whose name is not known here.
+    """
+
+    def __init__(self, token: str, host: str, port: int, proxied: bool = False) -> None:
+        self.token = token
+        self._is_open = not _is_loopback(host)
+        self._names = {"localhost", host.lower(), *([socket.gethostname().lower()] if self._is_open else [])}
+        self._port = port
+        self._proxied = proxied
+        policy = _POLICY + ("'self'" if proxied else _NOTEBOOKS)
+        self._headers = [
+            (name.encode(), value.encode())
+            for name, value in {
+                "content-security-policy": policy,
+                "x-content-type-options": "nosniff",
+                "referrer-policy": "no-referrer",
+                "cross-origin-resource-policy": "same-origin",
+                "cross-origin-opener-policy": "same-origin",
+            }.items()
+        ]
+
+    def ticket(self, path: str, at: str, q: str) -> str:
+        """Return what opens one film or sound without the token: of its path, decoded, version and query."""
+        message = f"{path}?at={at}&q={q}".encode("utf-8", "surrogatepass")
+        return hmac.new(self.token.encode(), message, hashlib.sha256).hexdigest()
+
+    def guarding(self, app: App) -> App:
+        """Return an application that answers only those who may ask."""
+
+        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                return  # the connection is closed
+            refused = self._refused(scope)
+
+            async def sent(message: MutableMapping[str, Any]) -> None:
+                if message["type"] == "http.response.start":
+                    names = {name.lower() for name, _ in message["headers"]}
+                    kept = [] if b"cache-control" in names else [(b"cache-control", b"no-store")]
+                    message["headers"] = [*message["headers"], *kept, *self._headers]
+                await send(message)
+
+            if refused is None:
+                await app(scope, receive, sent)
+                return
+            status, told = refused
+            answer = JSONResponse({"error": {"kind": "denied", "message": told}}, status)
+            await answer(scope, receive, sent)
+
+        return guarded
+
+    def _refused(self, scope: Scope) -> tuple[int, str] | None:
+        """Return why a request is not answered; None if it is."""
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.lower(), []).append(value)
+        hosts = headers.get(b"host", [])
+        if len(hosts) != 1 or not (self._proxied or self._is_own(hosts[0])):
+            return 403, "the address in Host is not that of this viewer"
+        if not scope["path"].startswith("/v1"):
+            return None  # the page, in which there are no data
+        origins = headers.get(b"origin", [])
+        if origins and not self._proxied and origins != [b"http://" + hosts[0]]:
+            return 403, "another page asked"
+        if any(site not in (b"same-origin", b"none") for site in headers.get(b"sec-fetch-site", [])):
+            return 403, "another page asked"
+        given = headers.get(b"authorization", [])
+        if len(given) == 1 and hmac.compare_digest(given[0], b"Bearer " + self.token.encode()):
+            return None
+        query = parse_qs(scope["query_string"].decode("ascii", "replace"), keep_blank_values=True)
+        given_once = [query.get(name, [""]) for name in ("ticket", "at", "q")]
+        if scope["path"].split("/")[3:4] == ["media"] and all(len(values) == 1 for values in given_once):
+            (ticket,), (at,), (q,) = given_once
+            if hmac.compare_digest(ticket.encode(), self.ticket(scope["path"], at, q).encode()):
+                return None
+        return 401, "the address of this page has no token, or that of another viewer: start it again"
+
+    def _is_own(self, host: bytes) -> bool:
+        try:
+            parts = urlsplit(f"http://{host.decode('ascii')}")
+            name, port = parts.hostname or "", parts.port
+        except ValueError:
+            return False
+        if parts.path or parts.query or parts.username is not None or (port or 80) != self._port:
+            return False
+        return name in self._names or (_is_address(name) if self._is_open else _is_loopback(name))
+
+
+def _is_address(name: str) -> bool:
+    """Whether a name is a number: no name server can let that lead elsewhere."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(name: str) -> bool:
+    return name == "localhost" or (_is_address(name) and ipaddress.ip_address(name).is_loopback)

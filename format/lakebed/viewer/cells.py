@@ -1,0 +1,152 @@
+"""Values of rows: `Rows` of types.ts. A sample that cannot be read costs its cell only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import date, time, timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import lakebed
+from lakebed.errors import LakebedError
+
+MOST_ROWS = 512
+_LETTERS = 4096
+_ITEMS = 4096
+_DEPTH = 32
+_FEW = 64
+_EXACT = 1 << 53
+_APART = ("image", "video", "audio", "mask", "mesh", "unknown")
+"""Kinds of tensors of whose samples only the shape is told."""
+
+
+def plain(value: Any, items: int = _ITEMS) -> tuple[Any, bool]:
+    """Return a value as one of JSON, and whether it had to be cut for that.
+
+    Numbers that JSON lacks, or that a page would round, are texts.
+    """
+    left = [items]
+    cut = [False]
+    return _plain(value, left, cut, 0), cut[0]
+
+
+def _plain(value: Any, left: list[int], cut: list[bool], depth: int) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = _numbers(np.asarray(value), left, cut)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < _EXACT else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _word(value)
+    if isinstance(value, str):
+        cut[0] |= len(value) > _LETTERS
+        left[0] -= len(value) // _FEW
+        return value[:_LETTERS].encode("utf-8", "replace").decode()
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return str(value)
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    if not isinstance(value, dict | list | tuple):
+        return str(value)[:_LETTERS]
+    if depth >= _DEPTH:
+        cut[0] = True
+        return "..."
+    found: Any = {} if isinstance(value, dict) else []
+    for item in value.items() if isinstance(value, dict) else value:
+        left[0] -= 1
+        if left[0] < 0:
+            cut[0] = True
+            break
+        if isinstance(value, dict):
+            key, one = item
+            found[_plain(str(key), left, cut, depth)] = _plain(one, left, cut, depth + 1)
+        else:
+            found.append(_plain(item, left, cut, depth + 1))
+    return found
+
+
+def _word(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _numbers(array: NDArray[Any], left: list[int], cut: list[bool]) -> Any:
+    """Return an array as lists, of its first axis no more than is left; single precision by its own digits."""
+    row = max(1, math.prod(array.shape[1:]))
+    if array.ndim and array.size > left[0]:
+        cut[0] = True
+        array = array[: max(0, left[0] // row)]
+    left[0] -= max(0, array.size - array.shape[0]) if array.ndim else 0
+    if array.dtype.kind == "f" and array.dtype.itemsize < 8:
+        array = array.astype("U32").astype(np.float64)
+    return array.tolist()
+
+
+def cells(tensor: lakebed.Tensor, kind: str, rows: Sequence[int]) -> list[Any]:
+    """Return a cell for each row of a tensor, None beyond its end."""
+    known = [row for row in rows if 0 <= row < len(tensor)]
+    read = _shapes if _is_apart(tensor, kind) else _values
+    try:
+        found = dict(zip(known, read(tensor[known], kind), strict=True)) if known else {}
+    except (LakebedError, OverflowError, MemoryError):
+        found = {row: _single(read, tensor, kind, row) for row in known}
+    return [found.get(row) for row in rows]
+
+
+def _single(
+    read: Callable[[lakebed.Tensor, str], list[Any]], tensor: lakebed.Tensor, kind: str, row: int
+) -> Any:
+    try:
+        return read(tensor[[row]], kind)[0]
+    except (LakebedError, OverflowError, MemoryError) as error:
+        return {"error": str(error) or type(error).__name__}
+
+
+def _is_apart(tensor: lakebed.Tensor, kind: str) -> bool:
+    if kind in _APART:
+        return True
+    return kind == "array" and (tensor.is_sequence or math.prod(tensor.meta.max_shape) > _FEW)
+
+
+def _shapes(tensor: lakebed.Tensor, kind: str) -> list[Any]:
+    nulls = tensor.null_mask()
+    found: list[Any] = []
+    for at, shape in enumerate(tensor.shapes()):
+        if nulls is not None and nulls[at]:
+            found.append(None)
+        elif tensor.is_sequence:
+            items = np.asarray(shape).reshape(len(shape), -1)
+            largest = items.max(axis=0).tolist() if items.size else [0] * items.shape[1]
+            found.append({"s": largest, "frames": len(shape)} if len(shape) else None)
+        else:
+            extents = shape.tolist()
+            is_empty = kind != "array" and 0 in extents
+            found.append(None if is_empty else {"s": extents})
+    return found
+
+
+def _values(tensor: lakebed.Tensor, kind: str) -> list[Any]:
+    if tensor.info.get("logical_type") and kind == "scalar":
+        values: Any = tensor.data()["value"]
+        nulls = tensor.null_mask()
+        values = [None if nulls is not None and nulls[at] else one for at, one in enumerate(values)]
+    else:
+        values = tensor.values()
+    return [cell(value, kind) for value in values]
+
+
+def cell(value: Any, kind: str) -> Any:
+    """Return `Cell` of types.ts for one value."""
+    if value is None:
+        return None
+    if kind == "scalar" and isinstance(value, np.ndarray):
+        if not value.size:
+            return None
+        value = value.reshape(-1)[0] if value.size == 1 else value
+    shown, cut = plain(value)
+    return {"v": shown, "cut": True} if cut else {"v": shown}

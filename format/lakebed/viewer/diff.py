@@ -1,0 +1,98 @@
+"""The rows in which two versions differ: `Diff` of types.ts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import lakebed
+from lakebed.viewer.lake import Opened
+
+_MOST_ROWS = 10_000
+
+Numbers = NDArray[np.int64]
+
+_NONE: Numbers = np.empty(0, np.int64)
+
+
+def diff(a: Opened, b: Opened) -> dict[str, Any]:
+    """Return what version b has otherwise than version a.
+
+    Rows are the same where their ids are; in tensors without ids, as syncs write them, where their numbers are.
+    """
+    before = {tensor.key: (name, tensor) for name, tensor in a.tensors.items()}
+    after = {tensor.key: (name, tensor) for name, tensor in b.tensors.items()}
+    base = _common(a, b)
+    told, schema = [], []
+    for key, (name, tensor) in after.items():
+        if key not in before:
+            schema.append(f"tensor {name!r} was made")
+            found = np.arange(len(tensor)), _NONE, _NONE
+        else:
+            old_name, old = before[key]
+            if old_name != name:
+                schema.append(f"tensor {old_name!r} was renamed to {name!r}")
+            if old.htype != tensor.htype:
+                schema.append(f"tensor {name!r} was {old.htype} and is {tensor.htype}")
+            found = _changed(a, old, b, tensor, base)
+        if any(map(len, found)):
+            added, updated, removed = map(_listed, found)
+            told.append({"name": name, "added": added, "updated": updated, "removed": removed})
+    for key, (name, tensor) in before.items():
+        if key not in after:
+            schema.append(f"tensor {name!r} was removed")
+            told.append({"name": name, "added": _listed(_NONE), "updated": _listed(_NONE), "removed": _listed(np.arange(len(tensor)))})
+    old_groups, groups = set(a.ds.meta.groups), set(b.ds.meta.groups)
+    schema += [f"group {name!r} was made" for name in sorted(groups - old_groups)]
+    schema += [f"group {name!r} was removed" for name in sorted(old_groups - groups)]
+    return {"a": a.version, "b": b.version, "tensors": told, "schema": schema}
+
+
+def _listed(rows: Numbers) -> dict[str, Any]:
+    return {"count": len(rows), "rows": rows[:_MOST_ROWS].tolist()}
+
+
+def _common(a: Opened, b: Opened) -> str | None:
+    """Return the last version that both come from."""
+    mine = set(a.session.tree.ancestors(a.version))
+    return next((one for one in b.session.tree.ancestors(b.version) if one in mine), None)
+
+
+def _changed(
+    a: Opened, old: lakebed.Tensor, b: Opened, new: lakebed.Tensor, base: str | None
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Return the rows of b that were added, those of b that were replaced, and those of a that were removed."""
+    touched_old, touched_new = _touched(a, old, base), _touched(b, new, base)
+    if not len(touched_old) and not len(touched_new) and len(old) == len(new):
+        return _NONE, _NONE, _NONE
+    old_ids, new_ids = _ids(a, old), _ids(b, new)
+    if old_ids is None or new_ids is None:
+        both = min(len(old), len(new))
+        touched = np.union1d(touched_old, touched_new)
+        return np.arange(both, len(new)), touched[touched < both], np.arange(both, len(old))
+    added = ~np.isin(new_ids, old_ids)
+    removed = ~np.isin(old_ids, new_ids)
+    touched_ids = np.union1d(old_ids[touched_old], new_ids[touched_new])
+    updated = np.isin(new_ids, touched_ids) & ~added
+    return np.flatnonzero(added), np.flatnonzero(updated), np.flatnonzero(removed)
+
+
+def _touched(opened: Opened, tensor: lakebed.Tensor, base: str | None) -> Numbers:
+    """Return the rows of a tensor that were added or replaced since a version."""
+    if base == opened.version:
+        return _NONE
+    if base is None:
+        return np.arange(len(tensor))
+    found = tensor.modified_samples(base, return_indexes=True)
+    return np.asarray(found[1], np.int64)
+
+
+def _ids(opened: Opened, tensor: lakebed.Tensor) -> NDArray[Any] | None:
+    group, slash, name = tensor.key.rpartition("/")
+    ids = f"{group}{slash}_{name}_id"
+    if ids not in opened.ds.meta.hidden_tensors or tensor.is_sequence:
+        return None
+    found = np.asarray(opened.ds[ids].numpy()).reshape(-1)
+    return found if len(found) == len(tensor) else None

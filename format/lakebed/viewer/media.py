@@ -1,0 +1,148 @@
+"""Films and sounds: the stored file by ranges, of which no more is read than is asked for; what a sound looks like."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.codecs.registry import sniff
+from lakebed.errors import FormatError, InvalidInputError, LimitError, NotFoundError
+from lakebed.viewer.lake import Opened
+
+_TYPES = {
+    "mp4": "video/mp4",
+    "mkv": "video/x-matroska",
+    "avi": "video/x-msvideo",
+    "mp3": "audio/mpeg",
+    "flac": "audio/flac",
+    "wav": "audio/wav",
+}
+_PART = 1 << 20
+_SPANS = 2000
+_MOST_NUMBERS = 1 << 27
+_WINDOW = 512
+_BANDS = 128
+_COLUMNS = 1000
+
+
+class File:
+    """The stored file of a film or a sound.
+
+    Attributes
+    ----------
+    size : int
+        Bytes that it has.
+    type : str
+        What a browser is told that it is.
+    """
+
+    def __init__(self, opened: Opened, name: str, row: int) -> None:
+        tensor = opened.tensor(name)
+        if tensor.base_htype not in ("video", "audio") or tensor.is_sequence:
+            raise InvalidInputError(f"tensor {name!r} holds no films or sounds")
+        if not 0 <= row < len(tensor):
+            raise NotFoundError(f"there is no row {row} in tensor {name!r}")
+        self._row = row
+        self._reader = opened.session.reader(tensor.key, name)
+        self._linked: Any = None
+        if tensor.is_link:
+            links = self._reader.links
+            self._linked = links.open(row, links.path(row) or "")
+        head = self.read(0, 512)
+        compression = tensor.meta.sample_compression if not tensor.is_link else sniff(head, None)
+        if compression not in _TYPES:
+            raise InvalidInputError(f"browsers play no files of tensor {name!r}: ask for pictures of its frames")
+        self.type = _TYPES[compression]
+        if not self.size:
+            raise NotFoundError(f"the sample of tensor {name!r} in row {row} is empty")
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return a part of it."""
+        if self._linked is not None:
+            self.size = len(self._linked)
+            return bytes(self._linked[start : min(stop, self.size)])
+        part, self.size = self._reader.stored_part(self._row, start, stop)
+        return bytes(part)
+
+
+def ranged(header: str | None, size: int) -> tuple[int, int] | None:
+    """Return the part that a Range header asks for, no more than a piece; None for the whole.
+
+    Raises
+    ------
+    IndexError
+        If it is none of this file.
+    """
+    if header is None:
+        return None
+    found = re.fullmatch(r"\s*bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", header)
+    if found is None or not (found[1] or found[2]):
+        if header.strip().startswith("bytes") and "," not in header:
+            raise IndexError(header)
+        return None  # several parts, or other units: the whole is as good
+    if not found[1]:
+        start, stop = max(0, size - int(found[2])), size
+    else:
+        start, stop = int(found[1]), min(size, int(found[2]) + 1) if found[2] else size
+    if start >= size or stop <= start:
+        raise IndexError(header)
+    return start, min(stop, start + _PART)
+
+
+def pieces(file: File) -> Any:
+    """Yield it in pieces."""
+    for start in range(0, file.size, _PART):
+        yield file.read(start, start + _PART)
+
+
+def sound(opened: Opened, name: str, row: int) -> dict[str, Any]:
+    """Return `Sound` of types.ts."""
+    tensor = opened.tensor(name)
+    if tensor.base_htype != "audio" or tensor.is_sequence:
+        raise InvalidInputError(f"tensor {name!r} holds no sounds")
+    if not 0 <= row < len(tensor):
+        raise NotFoundError(f"there is no row {row} in tensor {name!r}")
+    sample = tensor[row]
+    shape = [int(axis or 0) for axis in sample.shape]
+    if int(np.prod(shape)) > _MOST_NUMBERS:
+        raise LimitError("this sound is too long for a picture of it")
+    values = np.nan_to_num(np.asarray(sample.numpy(), np.float32)).reshape(shape[0], -1)
+    facts = sample.sample_info
+    rate = int(facts.get("sample_rate") or 0) if isinstance(facts, dict) else 0
+    if rate <= 0:
+        raise FormatError(f"it is not on record how fast the sound of tensor {name!r} in row {row} is")
+    mono = values.mean(axis=1) if values.size else np.zeros(0, np.float32)
+    loudest = float(np.abs(mono).max(initial=0.0))
+    mono = mono / next((full for full in (1.0, 1 << 7, 1 << 15, 1 << 23, 1 << 31) if loudest <= full), loudest)
+    return {
+        "rate": rate,
+        "channels": values.shape[1],
+        "seconds": len(mono) / rate,
+        "peaks": _peaks(mono),
+        "spectrogram": _spectrogram(mono),
+    }
+
+
+def _peaks(mono: NDArray[np.float32]) -> list[list[float]]:
+    if not len(mono):
+        return []
+    starts = np.unique(np.linspace(0, len(mono), min(_SPANS, len(mono)), endpoint=False).astype(np.int64))
+    low, high = np.minimum.reduceat(mono, starts), np.maximum.reduceat(mono, starts)
+    return np.clip(np.stack([low, high], axis=1), -1, 1).astype(np.float64).round(4).tolist()  # type: ignore[no-any-return]
+
+
+def _spectrogram(mono: NDArray[np.float32]) -> dict[str, Any] | None:
+    """Return loudness by time and pitch, of windows that lie side by side, or apart where there are many."""
+    if len(mono) < _WINDOW:
+        return None
+    count = min(_COLUMNS, len(mono) // (_WINDOW // 2))
+    starts = np.linspace(0, len(mono) - _WINDOW, count).astype(np.int64)
+    windows = mono[starts[:, np.newaxis] + np.arange(_WINDOW)] * np.hanning(_WINDOW)
+    power = np.abs(np.fft.rfft(windows, axis=1))[:, : 2 * _BANDS].reshape(count, _BANDS, 2).max(axis=2)
+    loud = 20 * np.log10(np.maximum(power / (_WINDOW / 4), 1e-5))  # -100 to 0 dB
+    pixels = np.clip((loud + 100) * 2.55, 0, 255).astype(np.uint8).T
+    return {"width": count, "height": _BANDS, "data": base64.b64encode(np.ascontiguousarray(pixels)).decode()}
