@@ -1,5 +1,6 @@
 /** The keys of the page: one table, which the help panel shows. */
 
+import { toggle } from "./choosing";
 import type { Session } from "./session.svelte";
 import type { ViewState } from "./state";
 
@@ -7,7 +8,6 @@ import type { ViewState } from "./state";
 export interface Page {
   session: Session;
   focusQuery(): void;
-  focusRows(): void;
   resize(factor: number): void;
   copyLink(): void;
   switchTheme(): void;
@@ -20,7 +20,7 @@ export interface Key {
   shown: string;
   words: string;
   /** What it does; keys without are heard where they mean something: by the rows, the player, the query. */
-  act?: (page: Page, key: string) => void;
+  act?: (page: Page, key: string) => unknown;
 }
 
 const panel = (name: ViewState["panel"]) => ({ session }: Page) => {
@@ -36,12 +36,12 @@ const step = (by: 1 | -1) => ({ session }: Page) => {
 
 export const KEYS: Key[] = [
   { keys: [], shown: "← → ↑ ↓", words: "move over the rows; shift chooses them" },
-  { keys: [], shown: "Home End PgUp PgDn", words: "move to an end, or by screens" },
+  { keys: [], shown: "Home PgUp …", words: "move to an end, or by screens" },
   { keys: [], shown: "Enter", words: "open the row; in the query box: ask" },
   { keys: ["Escape"], shown: "Esc", words: "close what is open; cancel a query", act: back },
   { keys: ["]", "j"], shown: "]", words: "next row", act: step(1) },
   { keys: ["[", "k"], shown: "[", words: "previous row", act: step(-1) },
-  { keys: [], shown: "x", words: "choose the row" },
+  { keys: ["x"], shown: "x", words: "choose the row", act: choose },
   { keys: [], shown: "space", words: "play or pause" },
   { keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"], shown: "1 – 9", words: "show or hide an overlay", act: overlay },
   { keys: ["+", "="], shown: "+", words: "larger pictures", act: (page) => page.resize(1.15) },
@@ -62,18 +62,26 @@ export function overlays(session: Session): string[] {
   return session.columns.filter((one) => one.over !== null && one.over === session.primary?.name).map((one) => one.name);
 }
 
-function overlay({ session }: Page, key: string): void {
+/** What an action returns that leaves a key to others. */
+const PASSED = Symbol("passed");
+
+function overlay({ session }: Page, key: string): typeof PASSED | void {
+  if (session.state.row !== null) return PASSED; // an open row has overlays of its own
   const name = overlays(session)[Number(key) - 1];
   if (name === undefined) return;
   const { hidden } = session.state;
   session.change({ hidden: hidden.includes(name) ? hidden.filter((one) => one !== name) : [...hidden, name] });
 }
 
-function back(page: Page): void {
-  const { session } = page;
+function choose({ session }: Page): void {
+  const row = session.state.row === null ? null : session.rowNow(session.state.row);
+  if (row) toggle(session, row.id);
+}
+
+function back({ session }: Page): void {
   const { state } = session;
   if (session.busy) session.cancel();
-  else if (state.row !== null) session.change({ row: null }).then(() => page.focusRows());
+  else if (state.row !== null) session.change({ row: null });
   else if (state.diff) session.change({ diff: null });
   else if (state.panel) session.change({ panel: "" });
   else if (state.selected.length) session.change({ selected: [] });
@@ -91,7 +99,6 @@ export function listener(page: Page): (event: KeyboardEvent) => void {
     const found = KEYS.find((one) => one.keys.includes(pair)) ?? KEYS.find((one) => one.keys.includes(event.key));
     [first, at] = [event.key, event.timeStamp];
     if (!found?.act) return;
-    event.preventDefault();
-    found.act(page, event.key);
+    if (found.act(page, event.key) !== PASSED) event.preventDefault();
   };
 }
