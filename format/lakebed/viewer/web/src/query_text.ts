@@ -97,11 +97,17 @@ export function asQuery(text: string): string {
   const trimmed = text.trim();
   const [first, second] = words(trimmed);
   if (!first) return "";
+  if (isKept(trimmed)) return trimmed;
   const isName = first.kind === "name";
   if (isName && ["select", "with", "explain"].includes(first.text)) return trimmed;
   if (first.text === "(" && second?.kind === "name" && second.text === "select") return trimmed;
   if (isName && (first.text === "where" || (CLAUSES.includes(first.text) && isClause(first, second)))) return `select * ${trimmed}`;
   return `select * where ${trimmed}`;
+}
+
+/** Whether a text is no query but names rows that the server has: a saved view's, or those that it was started with. */
+export function isKept(text: string): boolean {
+  return /^(view|rows):/.test(text);
 }
 
 /** A column may be called `group` or `sample` in a condition only in double quotes, but `limit` is followed by a number. */
@@ -131,7 +137,7 @@ function isGrouped(text: string): boolean {
 
 /** The query whose rows also meet a condition. */
 export function withCondition(text: string, condition: string): string {
-  if (!text.trim()) return `select * where ${condition}`;
+  if (!text.trim() || isKept(text)) return `select * where ${condition}`;
   const query = asQuery(text);
   if (isCompound(query) || isGrouped(query)) return `select * from (${query}) where ${condition}`;
   const where = clause(query, "where");
@@ -148,7 +154,7 @@ export function withCondition(text: string, condition: string): string {
 
 /** The query in another order; null takes the order away. */
 export function withOrder(text: string, name: string, direction: "asc" | "desc" | null): string {
-  const query = text.trim() ? asQuery(text) : "select *";
+  const query = text.trim() && !isKept(text) ? asQuery(text) : "select *";
   const order = clause(query, "order");
   const by = direction ? `order by ${named(name)}${direction === "desc" ? " desc" : ""}` : "";
   const after = ["arrange", "limit", "offset", "sample"].map((one) => clause(query, one)?.from ?? query.length);

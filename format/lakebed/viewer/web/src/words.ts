@@ -89,3 +89,10 @@ export function shown(cell: Cell | undefined, column: TensorMeta): Shown {
 function line(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value).slice(0, 400);
 }
+
+/** What a column holds, in few words: its htype, and the type of its numbers. */
+export function typeOf(column: TensorMeta): string {
+  const htype = column.htype === "generic" ? "" : column.htype;
+  const dtype = column.logical ?? (["text", "json", "label"].includes(column.kind) ? "" : column.dtype);
+  return [htype, dtype].filter(Boolean).join(" ");
+}
