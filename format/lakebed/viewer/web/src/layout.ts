@@ -49,13 +49,14 @@ export function justified(aspects: number[], width: number, target: number, gap:
     sum += aspect;
   }
   const boxes: Box[] = [];
+  const highest = Math.round(total * target < width * 0.75 ? target : target * 1.8); // a few stand beside each other
   let top = 0;
   for (const line of lines) {
     if (!line) continue; // a wide picture took the place of two lines
-    const height = Math.round(Math.min(target * 1.35, (width - gap * (line.length - 1)) / line.reduce((a, b) => a + b, 0)));
+    const height = Math.min(highest, Math.round((width - gap * (line.length - 1)) / line.reduce((a, b) => a + b, 0)));
     let left = 0;
     line.forEach((aspect, at) => {
-      const room = at === line.length - 1 && height < Math.round(target * 1.35) ? width - left : Math.round(aspect * height);
+      const room = at === line.length - 1 && height < highest ? width - left : Math.round(aspect * height);
       boxes.push({ left, top, width: room, height: height + extra });
       left += room + gap;
     });
