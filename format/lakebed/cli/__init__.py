@@ -102,8 +102,9 @@ _COMMANDS = {
         "Copy a dataset of Deep Lake 2, 3 or 4 from SRC to DEST, with checksums, and verify the copy.",
     ),
     "verify": ("verify.verify", "Check URL, or only URL[@branch or @commit]: documents, chunks, checksums."),
-    "view": (
-        "view.view",
+    "view": ("view.view", "Look at PATH, a dataset or a folder of some, in the browser."),
+    "views": (
+        "views.views",
         "List the saved views of DATASET; --delete ID removes one, --materialize ID DEST makes a dataset of its rows.",
     ),
 }
@@ -111,7 +112,7 @@ _COMMANDS = {
 
 # Heading in the help -> its commands, in this order.
 _GROUPS = {
-    "Look": "ls info head query view du",
+    "Look": "view ls info head query views du",
     "Bring in and out": "import export cp upgrade materialize",
     "Versions": "log diff commit tag branch merge rename",
     "Keep": "pack unpack backup backups restore gc delete",

@@ -1,92 +1,41 @@
-"""``lakebed view``: list and delete saved views, and make datasets of their rows."""
+"""``lakebed view``: look at datasets in the browser."""
 
 from __future__ import annotations
 
-import sys
-from typing import Any
+import contextlib
+import webbrowser
 
 import click
 
-import lakebed
-from lakebed import clock
-from lakebed.cli import describe
-from lakebed.cli.opening import writable
-from lakebed.cli.output import json_option, say, say_json, say_lines, with_errors
+from lakebed.cli.output import say, with_errors
+from lakebed.dataset.viewing import Viewer
 
 
 @click.command()
-@click.argument("dataset")
-@click.option("-d", "--delete", metavar="ID", help="Delete this view; its rows stay in the dataset.")
+@click.argument("path", default=".")
 @click.option(
-    "--materialize",
-    nargs=2,
-    metavar="ID DEST",
-    help="Make a dataset at DEST of the rows of this view, in its order; after a kill, the same command goes on.",
+    "--port", type=click.IntRange(0, 65535), default=0, help="Listen on this port; 0 takes a free one."
 )
-@click.option("--overwrite", is_flag=True, help="Replace a dataset at DEST.")
-@json_option
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Listen on this address of the machine; on others than 127.0.0.1 the network sees what is shown.",
+)
+@click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
 @with_errors
-def view(
-    dataset: str, delete: str | None, materialize: tuple[str, str] | None, overwrite: bool, as_json: bool
-) -> None:
-    """List the saved views of DATASET; --delete ID removes one, --materialize ID DEST makes a dataset of its rows.
+def view(path: str, port: int, host: str, no_browser: bool) -> None:
+    """Look at PATH, a dataset or a folder of some, in the browser.
+
+    Nothing but saved views is written, and nothing leaves this machine. The address holds a token: whoever has it can
+    look, too, while the viewer runs. Ctrl-C ends it.
 
     For example: lakebed view photos
     """
-    if delete is not None and materialize:
-        raise click.UsageError("--delete and --materialize do not go together")
-    if overwrite and not materialize:
-        raise click.UsageError("--overwrite goes with --materialize")
-    if delete is not None:
-        ds = writable(dataset)
-        _entry(ds, delete).delete()
-        if as_json:
-            say_json({"deleted": delete})
-        else:
-            say(f"deleted view {delete}")
-        return
-    ds = lakebed.load(dataset, read_only=True)
-    if not materialize:
-        _list(ds, as_json=as_json)
-        return
-    name, dest = materialize
-    found = _entry(ds, name).load(verbose=False)
-    found.materialize(dest, overwrite=overwrite, progressbar=sys.stderr.isatty())
-    made = lakebed.load(dest, read_only=True)
-    if as_json:
-        say_json({"view": name, "path": dest, "rows": made.max_len, "tensors": len(made.tensors)})
-    else:
-        say(f"{dest}: {made.max_len} rows of view {name}, {len(made.tensors)} tensors")
-
-
-def _entry(ds: lakebed.Dataset, name: str) -> Any:
-    try:
-        return ds.get_view(name)
-    except KeyError as error:
-        there = ", ".join(entry.id for entry in ds.get_views()[:20])
-        raise click.ClickException(f"there is no view {name!r}; views: {there or 'none'}") from error
-
-
-def _list(ds: lakebed.Dataset, *, as_json: bool) -> None:
-    found = ds.get_views()
-    if as_json:
-        say_json([entry.info for entry in found])
-    elif not found:
-        say("no views yet", err=True)
-    else:
-        rows = [
-            [
-                entry.id,
-                entry.commit_id[:12],
-                _saved(entry),
-                "row numbers" if entry.virtual else "copied",
-                describe.cell(entry.message or entry.tql_query or entry.query or ""),
-            ]
-            for entry in found
-        ]
-        say_lines(describe.table(["view", "commit", "saved", "holds", "message"], rows))
-
-
-def _saved(entry: Any) -> str:
-    at = entry.get("created_at")
-    return f"{clock.utc(at)} UTC" if isinstance(at, int | float) else "-"
+    viewer = Viewer(path, "--port", str(port), "--host", host)
+    say(viewer.url)
+    say("Ctrl-C ends the viewer", err=True)
+    if not no_browser:
+        webbrowser.open(viewer.address_once({}))
+    with contextlib.suppress(KeyboardInterrupt):
+        viewer.wait()

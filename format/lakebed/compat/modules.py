@@ -144,7 +144,7 @@ _HINTS = {
     "deeplake.util.split": "ds.random_split and ds.save_split do it",
     "deeplake.util.storage": _STORAGE,
     "deeplake.util.version_control": "ds.commit, ds.checkout, ds.merge and ds.diff do it",
-    "deeplake.visualizer": "a notebook shows ds, ds.plot() draws samples",
+    "deeplake.visualizer": "ds.visualize() opens the viewer",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from lakebed import config
 from lakebed.dataset._base import DatasetBase
-from lakebed.errors import InvalidOperationError, RenameError
+from lakebed.errors import RenameError
 
 
 class CompatMethods(DatasetBase):
@@ -67,22 +67,28 @@ class CompatMethods(DatasetBase):
             f"{str(new_name)!r}, or lakebed.copy it there"
         )
 
-    def visualize(self, width: int | str | None = None, height: int | str | None = None) -> NoReturn:
-        """Refuse: there is no viewer yet.
+    def visualize(self, width: int | str | None = None, height: int | str | None = None) -> Any:
+        """Open the viewer, on this machine, at this dataset or the rows that are selected; ``lakebed view`` does, too.
+
+        It is a process of its own, which ends with this one and is used again by the next call. What was not published
+        is published first; a dataset in memory is copied to a temporary folder.
 
         Parameters
         ----------
-        width
-            Accepted for compatibility.
-        height
-            Accepted for compatibility.
+        width, height
+            Of the frame in a notebook: pixels, or a text such as ``"90%"``.
+
+        Returns
+        -------
+        In a notebook the frame, which shows itself; else the address, which was opened in the browser.
 
         Raises
         ------
+        ModuleNotInstalledException
+            If the packages of the extra ``view`` are missing.
         InvalidOperationError
-            Always.
+            If the viewer does not start.
         """
-        raise InvalidOperationError(
-            "this release has no viewer; ds.summary() shows the tensors, and ds.tensor[i].numpy() or "
-            ".pil() of a sample read with lakebed.read shows an image"
-        )
+        from lakebed.dataset.viewing import visualize
+
+        return visualize(self, {}, width, height)  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -375,19 +375,26 @@ class ReadMethods(TensorBase):
             return [names.name_of(code) for code in codes]
         return names.name_of(codes)
 
-    def play(self) -> NoReturn:
-        """Refuse: there is no player yet.
+    def play(self) -> Any:
+        """Play one film or sound in the viewer: ``ds.videos[0].play()``; see ``Dataset.visualize``.
+
+        Returns
+        -------
+        In a notebook the frame, which shows itself; else the address, which was opened in the browser.
 
         Raises
         ------
         InvalidOperationError
-            Always.
+            If the tensor holds neither, or not one sample is selected.
         """
         if self._state.meta.htype not in ("video", "audio"):
             raise InvalidOperationError("Only supported for video and audio tensors.")
-        raise InvalidOperationError(
-            "this release has no player; write .tobytes() of the sample to a file and open that"
-        )
+        if not self._index.is_single:
+            raise InvalidOperationError(f"play() is of one sample: {self._name}[0].play()")
+        from lakebed.dataset.dataset import Dataset
+        from lakebed.dataset.viewing import visualize
+
+        return visualize(Dataset(self._handle), {"primary": self._name, "row": int(self._rows()[0])})
 
 
 def _python_value(moment: Any, number: int | None) -> Any:

@@ -105,6 +105,11 @@ class FsspecStorage:
     def __repr__(self) -> str:
         return f"FsspecStorage({self.url!r})"
 
+    @property
+    def creds(self) -> Given | None:
+        """What was given to let us in."""
+        return self._creds
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._scheme, self._place, self._creds)
 

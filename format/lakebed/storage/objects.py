@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lakebed.storage.base import BucketStorage, Data, Storage
-    from lakebed.storage.credentials import Creds
+    from lakebed.storage.credentials import Creds, Given
     from lakebed.storage.traffic import Traffic
 
 _log = logging.getLogger(__name__)
@@ -120,6 +120,11 @@ class ObjectStorage:
     def authenticated_by(self) -> str:
         """Who let us in: never a secret."""
         return self._requests.client().access.name
+
+    @property
+    def creds(self) -> Given | None:
+        """What was given to let us in."""
+        return self._requests.creds
 
     @property
     def traffic(self) -> Traffic:

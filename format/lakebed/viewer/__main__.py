@@ -14,7 +14,10 @@ from typing import Any
 from lakebed.errors import LakebedError, ModuleNotInstalledException
 from lakebed.viewer.lake import Lake
 
-MISSING = "The viewer needs Starlette and uvicorn: pip install starlette uvicorn, or, in a checkout, pip install '.[view]'"
+_MISSING = (
+    "The viewer needs Starlette and uvicorn: pip install starlette uvicorn, or, in a checkout, "
+    "pip install '.[view]'"
+)
 
 _ENDING_SECONDS = 3.0
 
@@ -28,7 +31,7 @@ def main() -> None:
         from lakebed.viewer.access import Access
         from lakebed.viewer.app import app
     except ModuleNotFoundError as error:
-        _end(ModuleNotInstalledException(f"{MISSING} ({error})"))
+        _end(ModuleNotInstalledException(f"{_MISSING} ({error})"))
     given: dict[str, Any] = json.loads(sys.stdin.buffer.readline()) if arguments.settings else {}
     try:
         lake = Lake(arguments.path, given)
@@ -45,17 +48,25 @@ def main() -> None:
     port = listening.getsockname()[1]
     access = Access(secrets.token_urlsafe(16), arguments.host, port, arguments.proxied)
     config = uvicorn.Config(
-        access.guarding(app(lake, access)), log_level="error", access_log=False, server_header=False, lifespan="off"
+        access.guarding(app(lake, access)),
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
     )
     server = uvicorn.Server(config)
     if arguments.with_parent:
-        threading.Thread(target=_end_with_parent, args=(server,), daemon=True).start()
+        threading.Thread(target=_follow_parent, args=(server, lake), daemon=True).start()
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
-    state = f"&v1={json.dumps(given['state'])}" if "state" in given else ""
-    url = f"http://{host}:{port}/#token={access.token}{state}"
+    if host in ("0.0.0.0", "[::]"):  # noqa: S104 - which stand for all addresses of this machine
+        host = socket.gethostname()
+    url = f"http://{host}:{port}/#token={access.token}"
     sys.stdout.write(json.dumps({"url": url, "port": port, "token": access.token}) + "\n")
     sys.stdout.flush()
-    server.run(sockets=[listening])
+    try:
+        server.run(sockets=[listening])
+    finally:
+        lake.close()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -64,26 +75,33 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument(
-        "--proxied", action="store_true", help="a notebook server stands before this one, under a name of its own"
+        "--proxied",
+        action="store_true",
+        help="a notebook server stands before this one, under a name of its own",
     )
     parser.add_argument("--with-parent", action="store_true", help="end when standard input does")
     parser.add_argument(
-        "--settings", action="store_true", help="read a line of JSON from standard input: creds, rows, state, link roots"
+        "--settings",
+        action="store_true",
+        help="read a line of JSON from standard input first: creds, link_roots, ...",
     )
     return parser
 
 
 def _end(error: Exception) -> Any:
-    sys.stdout.write(json.dumps({"error": str(error)}) + "\n")
+    is_missing = isinstance(error, ModuleNotInstalledException)
+    sys.stdout.write(json.dumps({"error": str(error), "is_missing": is_missing}) + "\n")
     sys.exit(1)
 
 
-def _end_with_parent(server: Any) -> None:
-    """Wait until the other end of standard input is closed, as the operating system does when its process dies."""
-    while sys.stdin.buffer.read(1 << 16):
-        pass
+def _follow_parent(server: Any, lake: Lake) -> None:
+    """Take in rows that are to be shown until standard input is closed, as it is when the process there dies."""
+    for line in sys.stdin.buffer:
+        told = json.loads(line)
+        lake.rows[told["name"]] = range(*told["range"]) if told["range"] else told["rows"]
     server.should_exit = True
     threading.Event().wait(_ENDING_SECONDS)
+    lake.close()
     os._exit(0)  # something is still being read
 
 

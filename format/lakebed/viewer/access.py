@@ -42,6 +42,7 @@ class Access:
         self._is_open = not _is_loopback(host)
         self._names = {"localhost", host.lower(), *([socket.gethostname().lower()] if self._is_open else [])}
         self._port = port
+        self._used: set[str] = set()
         self._proxied = proxied
         policy = _POLICY + ("'self'" if proxied else _NOTEBOOKS)
         self._headers = [
@@ -59,6 +60,16 @@ class Access:
         """Return what opens one film or sound without the token: of its path, decoded, version and query."""
         message = f"{path}?at={at}&q={q}".encode("utf-8", "surrogatepass")
         return hmac.new(self.token.encode(), message, hashlib.sha256).hexdigest()
+
+    def opened(self, nonce: str, mac: str) -> bool:
+        """Whether an address that works once may be used; the token is needed to make one."""
+        mine = hmac.new(
+            self.token.encode(), f"open {nonce}".encode("utf-8", "replace"), hashlib.sha256
+        ).hexdigest()
+        if nonce in self._used or not hmac.compare_digest(mac.encode("utf-8", "replace"), mine.encode()):
+            return False
+        self._used.add(nonce)
+        return True
 
     def guarding(self, app: App) -> App:
         """Return an application that answers only those who may ask."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
@@ -56,7 +57,13 @@ _KINDS: tuple[tuple[type[Exception], str, int], ...] = (
     (IndexError, "missing", 404),
     (MemoryError, "limit", 413),
 )
-_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".png": "image/png"}
+_TYPES = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
 
 Work = Callable[[], Response]
 
@@ -96,7 +103,12 @@ class Server:
         return opened, name, row
 
     async def answered(
-        self, request: Request, work: Callable[[Opened], Response], *, is_long: bool = False, is_kept: bool = False
+        self,
+        request: Request,
+        work: Callable[[Opened], Response],
+        *,
+        is_long: bool = False,
+        is_kept: bool = False,
     ) -> Response:
         """Answer about a version; what may be kept is, where the version never changes."""
 
@@ -177,10 +189,12 @@ class Server:
             _box(request),
         )
 
-        def work(opened: Opened) -> Response:
+        def work(_: Opened) -> Response:
             found = self.sample(request)
-            content, type_ = pictures.computed(found, wanted) if isinstance(found, np.ndarray) else pictures.picture(
-                *found, wanted
+            content, type_ = (
+                pictures.computed(found, wanted)
+                if isinstance(found, np.ndarray)
+                else pictures.picture(*found, wanted)
             )
             return Response(content, media_type=type_)
 
@@ -190,7 +204,7 @@ class Server:
         """Answer the numbers of a sample."""
         frame, box = _number(request, "frame", 0, 1 << 31), _box(request)
 
-        def work(opened: Opened) -> Response:
+        def work(_: Opened) -> Response:
             found = self.sample(request)
             values = found if isinstance(found, np.ndarray) else pictures.numbers(*found, frame, box)
             content, dtype = pictures.little(values)
@@ -202,7 +216,7 @@ class Server:
     async def media(self, request: Request) -> Response:
         """Answer a stored file, or a part of it."""
 
-        def work(opened: Opened) -> Response:
+        def work(_: Opened) -> Response:
             found = self.sample(request)
             if isinstance(found, np.ndarray):
                 raise InvalidInputError("what a query computes is no film or sound")
@@ -232,7 +246,7 @@ class Server:
     async def sound(self, request: Request) -> Response:
         """Answer `Sound`."""
 
-        def work(opened: Opened) -> Response:
+        def work(_: Opened) -> Response:
             found = self.sample(request)
             if isinstance(found, np.ndarray):
                 raise InvalidInputError("what a query computes is no sound")
@@ -249,7 +263,9 @@ class Server:
                 return _json(statistics.of_tensor(opened.tensor(name), name, None))
             answer = self.answers.kept(opened.number, id_)
             if name in answer.sources:
-                return _json(statistics.of_tensor(answer.opened.tensor(answer.sources[name]), name, answer.rows))
+                return _json(
+                    statistics.of_tensor(answer.opened.tensor(answer.sources[name]), name, answer.rows)
+                )
             return _json(statistics.of_computed(answer, name))
 
         return await self.answered(request, work, is_long=True, is_kept=True)
@@ -278,13 +294,27 @@ class Server:
 
         return await self.worked(request, work, is_long=True)
 
+    async def once(self, request: Request) -> Response:
+        """Lead to the page, with the token in the fragment, from an address that works once."""
+        if not self._access.opened(request.path_params["nonce"], request.path_params["mac"]):
+            raise HTTPException(404)
+        shown = request.query_params.get("v1")
+        state = "" if shown is None else f"&v1={quote(shown)}"
+        return Response(status_code=303, headers={"location": f"../../#token={self._access.token}{state}"})
+
     async def page(self, request: Request) -> Response:
         """Return a file of the page."""
         name = request.path_params.get("file") or "index.html"
         path = _PAGE / name
-        if not path.is_file() or not path.resolve().is_relative_to(_PAGE.resolve()) or path.suffix not in _TYPES:
+        if (
+            not path.is_file()
+            or not path.resolve().is_relative_to(_PAGE.resolve())
+            or path.suffix not in _TYPES
+        ):
             if name == "index.html":
-                told = "the page of the viewer was not built: run `make viewer` in a checkout, which needs node"
+                told = (
+                    "the page of the viewer was not built: run `make viewer` in a checkout, which needs node"
+                )
                 return Response(told, 503, media_type="text/plain")
             raise HTTPException(404)
         lasting = "public, max-age=31536000, immutable" if name.startswith("assets/") else "no-cache"
@@ -361,7 +391,9 @@ def _failed(error: Exception, text: str = "") -> Response:
                     before = text.split("\n")[: error.line - 1]
                     told["position"] = sum(len(line) + 1 for line in before) + error.column - 1
             return JSONResponse({"error": told}, status)
-    return JSONResponse({"error": {"kind": "internal", "message": f"the viewer failed: {type(error).__name__}"}}, 500)
+    return JSONResponse(
+        {"error": {"kind": "internal", "message": f"the viewer failed: {type(error).__name__}"}}, 500
+    )
 
 
 def app(lake: Lake, access: Access) -> Any:
@@ -380,11 +412,13 @@ def app(lake: Lake, access: Access) -> Any:
 
         return Route(path, answered, methods=[method])
 
-    async def missing(request: Request, error: Exception) -> Response:
+    async def missing(_: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
-        return JSONResponse({"error": {"kind": "missing", "message": "there is nothing at this address"}}, status)
+        return JSONResponse(
+            {"error": {"kind": "missing", "message": "there is nothing at this address"}}, status
+        )
 
-    async def left(request: Request, error: Exception) -> Response:
+    async def left(_: Request, __: Exception) -> Response:
         return Response(status_code=499)
 
     one, sample = "/v1/{number:int}", "{tensor:path}/{row:int}"
@@ -401,6 +435,7 @@ def app(lake: Lake, access: Access) -> Any:
         route(f"{one}/stats/{{tensor:path}}", server.stats),
         route(f"{one}/diff", server.diff),
         route(f"{one}/views", server.views, "POST"),
+        route("/open/{nonce}/{mac}", server.once),
         route("/", server.page),
         route("/{file:path}", server.page),
     ]

@@ -43,7 +43,14 @@ def diff(a: Opened, b: Opened) -> dict[str, Any]:
     for key, (name, tensor) in before.items():
         if key not in after:
             schema.append(f"tensor {name!r} was removed")
-            told.append({"name": name, "added": _listed(_NONE), "updated": _listed(_NONE), "removed": _listed(np.arange(len(tensor)))})
+            told.append(
+                {
+                    "name": name,
+                    "added": _listed(_NONE),
+                    "updated": _listed(_NONE),
+                    "removed": _listed(np.arange(len(tensor))),
+                }
+            )
     old_groups, groups = set(a.ds.meta.groups), set(b.ds.meta.groups)
     schema += [f"group {name!r} was made" for name in sorted(groups - old_groups)]
     schema += [f"group {name!r} was removed" for name in sorted(old_groups - groups)]

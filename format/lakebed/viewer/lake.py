@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import pickle
+import shutil
 import threading
 import warnings
 from collections import OrderedDict
@@ -20,8 +23,9 @@ from lakebed.versions.tree_file import TREE_KEY
 
 _MOST_OPEN = 16
 _KEYWORDS = (
-    "SELECT FROM WHERE GROUP BY HAVING UNGROUP SPLIT EXPAND ORDER ASC DESC LIMIT OFFSET SAMPLE ARRANGE UNION INTERSECT "
-    "EXCEPT AS AND OR NOT IN BETWEEN LIKE ILIKE IS NULL CASE WHEN THEN ELSE END CAST DISTINCT ALL ANY CONTAINS TRUE FALSE"
+    "SELECT FROM WHERE GROUP BY HAVING UNGROUP SPLIT EXPAND ORDER ASC DESC LIMIT OFFSET SAMPLE ARRANGE UNION "
+    "INTERSECT EXCEPT AS AND OR NOT IN BETWEEN LIKE ILIKE IS NULL CASE WHEN THEN ELSE END CAST DISTINCT ALL ANY "
+    "CONTAINS TRUE FALSE"
 ).split()
 
 
@@ -71,19 +75,29 @@ class Lake:
     Parameters
     ----------
     given
-        Settings of the process that started this one: ``creds`` of the store, ``rows`` that it shows, and ``link_roots``
-        and ``link_hosts``, where links may lead.
+        Settings of the process that started this one: ``creds`` of the store, ``link_roots`` and ``link_hosts``, where
+        links may lead, ``temporary``, a folder to remove in the end.
+
+    Attributes
+    ----------
+    rows : dict
+        Rows that the process that started this one shows, by name.
     """
 
     def __init__(self, path: str, given: Mapping[str, Any]) -> None:
         config.LINK_ROOTS = (*config.LINK_ROOTS, *given.get("link_roots", ()))
         config.LINK_HOSTS = (*config.LINK_HOSTS, *given.get("link_hosts", ()))
-        self._path, self._creds = path, given.get("creds")
+        # From the process that started this one, through a pipe.
+        creds = given.get("creds")
+        self._path, self._creds = path, None if creds is None else pickle.loads(base64.b64decode(creds))  # noqa: S301
+        self._temporary = given.get("temporary")
         self._place = parse(path, existing=True, creds=self._creds)
-        self.rows: Sequence[int] | None = given.get("rows")
+        self.rows: dict[str, Sequence[int]] = {}
         self._mutex = threading.RLock()
         self._open: OrderedDict[tuple[int, str], Opened] = OrderedDict()
-        self._heads: dict[tuple[int, str], tuple[str, str]] = {}  # (dataset, at) -> identity of the tree, version
+        self._heads: dict[
+            tuple[int, str], tuple[str, str]
+        ] = {}  # (dataset, at) -> identity of the tree, version
         self._places: dict[tuple[str, str], int] = {}
         self._found: list[tuple[str, Location]] = []
         try:
@@ -101,6 +115,11 @@ class Lake:
             self._places[key] = len(self._found)
             self._found.append((name, place))
         return self._places[key]
+
+    def close(self) -> None:
+        """Remove what is there for this process only."""
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
     def names(self) -> list[str]:
         """Return the names of the datasets, by number."""
@@ -124,7 +143,9 @@ class Lake:
         branch = found["branch"] if found["branch"] not in (None, "main") else None
         below = found["path"]
         path = self._place.path if below == "." else f"{self._place.path.rstrip('/')}/{below}"
-        place = parse(f"{self._place.scheme}://{path}" if self._place.scheme != "file" else path, creds=self._creds)
+        place = parse(
+            f"{self._place.scheme}://{path}" if self._place.scheme != "file" else path, creds=self._creds
+        )
         number = self._number(below if branch is None else f"{below}@{branch}", replace(place, ref=branch))
         is_near = found["error"] is None and self._place.scheme == "file"
         return {

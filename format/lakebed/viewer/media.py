@@ -55,7 +55,9 @@ class File:
         head = self.read(0, 512)
         compression = tensor.meta.sample_compression if not tensor.is_link else sniff(head, None)
         if compression not in _TYPES:
-            raise InvalidInputError(f"browsers play no files of tensor {name!r}: ask for pictures of its frames")
+            raise InvalidInputError(
+                f"browsers play no files of tensor {name!r}: ask for pictures of its frames"
+            )
         self.type = _TYPES[compression]
         if not self.size:
             raise NotFoundError(f"the sample of tensor {name!r} in row {row} is empty")
@@ -117,7 +119,9 @@ def sound(opened: Opened, name: str, row: int) -> dict[str, Any]:
         raise FormatError(f"it is not on record how fast the sound of tensor {name!r} in row {row} is")
     mono = values.mean(axis=1) if values.size else np.zeros(0, np.float32)
     loudest = float(np.abs(mono).max(initial=0.0))
-    mono = mono / next((full for full in (1.0, 1 << 7, 1 << 15, 1 << 23, 1 << 31) if loudest <= full), loudest)
+    mono = mono / next(
+        (full for full in (1.0, 1 << 7, 1 << 15, 1 << 23, 1 << 31) if loudest <= full), loudest
+    )
     return {
         "rate": rate,
         "channels": values.shape[1],
@@ -145,4 +149,4 @@ def _spectrogram(mono: NDArray[np.float32]) -> dict[str, Any] | None:
     power = np.abs(np.fft.rfft(windows, axis=1))[:, : 2 * _BANDS].reshape(count, _BANDS, 2).max(axis=2)
     loud = 20 * np.log10(np.maximum(power / (_WINDOW / 4), 1e-5))  # -100 to 0 dB
     pixels = np.clip((loud + 100) * 2.55, 0, 255).astype(np.uint8).T
-    return {"width": count, "height": _BANDS, "data": base64.b64encode(np.ascontiguousarray(pixels)).decode()}
+    return {"width": count, "height": _BANDS, "data": base64.b64encode(pixels.tobytes()).decode()}

@@ -71,7 +71,12 @@ def picture(opened: Opened, name: str, row: int, wanted: Wanted) -> Found:
     shape = _shape(sample, name, row)
     if kind == "image" and wanted.width and wanted.box is None:
         sample = _layer(opened, name, row, wanted, sample, shape[1])
-    if tensor.meta.sample_compression == "jpeg" and not tensor.is_link and wanted.box is None and kind == "image":
+    if (
+        tensor.meta.sample_compression == "jpeg"
+        and not tensor.is_link
+        and wanted.box is None
+        and kind == "image"
+    ):
         found = _of_jpeg(sample, wanted)
         if found is not None:
             return found
@@ -113,7 +118,9 @@ def numbers(
         sample = sample[_part(shape, Wanted(box=box))]
         shape[:2] = [int(axis or 0) for axis in sample.shape][:2]
     if math.prod(shape) > _MOST_NUMBERS:
-        raise LimitError(f"the sample of tensor {name!r} in row {row} has {math.prod(shape):,} numbers: ask for a part")
+        raise LimitError(
+            f"the sample of tensor {name!r} in row {row} has {math.prod(shape):,} numbers: ask for a part"
+        )
     return np.asarray(sample.numpy())
 
 
@@ -184,7 +191,9 @@ def _shows_as_stored(data: bytes, height: int, width: int) -> bool:
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return False
     is_plain = not {"exif", "icc_profile", "adobe"} & {*file.info}
-    return is_plain and file.mode in ("L", "RGB") and file.size == (width, height) and max(file.size) < LARGEST
+    return (
+        is_plain and file.mode in ("L", "RGB") and file.size == (width, height) and max(file.size) < LARGEST
+    )
 
 
 # -- pixels ----------------------------------------------------------------------------------------------------------
@@ -205,9 +214,13 @@ def _pixels(sample: lakebed.Tensor, kind: str, htype: str | None, wanted: Wanted
     if height * width > _MOST_PIXELS:
         step = math.ceil(math.sqrt(height * width / _MOST_PIXELS))
         if not wanted.width or step > width // wanted.width:
-            raise LimitError(f"the picture has {height} x {width} pixels: ask for a part of it, or a smaller one")
+            raise LimitError(
+                f"the picture has {height} x {width} pixels: ask for a part of it, or a smaller one"
+            )
     is_part = wanted.box is not None or step > 1
-    found = (sample[rows.start : rows.stop : step, columns.start : columns.stop : step] if is_part else sample).numpy()
+    found = (
+        sample[rows.start : rows.stop : step, columns.start : columns.stop : step] if is_part else sample
+    ).numpy()
     return np.asarray(found)
 
 
@@ -280,11 +293,12 @@ def _mask(pixels: NDArray[Any], htype: str | None, wanted: Wanted) -> Found:
     else:
         flat = pixels[:, :, 0] if pixels.ndim == 3 else pixels
         labels = flat.astype(np.int64).astype(np.uint32)
-    height, width = _fitted(*labels.shape[:2], wanted.width)
-    if (height, width) != labels.shape:  # the nearest: labels have nothing between them
-        ys = (np.arange(height) + 0.5) * (labels.shape[0] / height)
-        xs = (np.arange(width) + 0.5) * (labels.shape[1] / width)
-        labels = labels[ys.astype(np.int64)[:, np.newaxis], xs.astype(np.int64)]
+    rows, columns = map(int, labels.shape)
+    height, width = _fitted(rows, columns, wanted.width)
+    if (height, width) != (rows, columns):  # the nearest: labels have nothing between them
+        ys = ((np.arange(height) + 0.5) * (rows / height)).astype(np.int64)
+        xs = ((np.arange(width) + 0.5) * (columns / width)).astype(np.int64)
+        labels = labels[ys[:, np.newaxis], xs]
     parts = np.ascontiguousarray(labels.astype("<u4")).view(np.uint8).reshape(height, width, 4)
     return _saved(Image.fromarray(np.ascontiguousarray(parts[:, :, :3])), "PNG")
 

@@ -73,7 +73,7 @@ class Answers:
         self._kept: OrderedDict[str, Answer] = OrderedDict()
 
     def answer(self, opened: Opened, text: str) -> Answer:
-        """Answer a query; ``view:ID`` are the rows of a saved view, ``rows:`` those that the viewer was started with.
+        """Answer a query; ``view:ID`` are the rows of a saved view, ``rows:NAME`` those of the parent process.
 
         Raises
         ------
@@ -124,7 +124,9 @@ class Answers:
         if text is not None:
             answer = self.answer(opened, text)
             if answer.rows is None or answer.opened is not opened:
-                raise InvalidInputError("these are no rows of this version: they can not be saved as a view of it")
+                raise InvalidInputError(
+                    "these are no rows of this version: they can not be saved as a view of it"
+                )
             rows = answer.rows.tolist()
         ds = self._lake.writable(opened)
         found: Any = ds[list(rows)]
@@ -147,8 +149,11 @@ class Answers:
             is_here = entry.commit_id == opened.ds.commit_id and not opened.ds.has_head_changes
             owner = opened if is_here else there
             return owner, owner.ds[list(rows)]
-        if text == _GIVEN and self._lake.rows is not None:
-            return opened, opened.ds[list(self._lake.rows)]
+        if text.startswith(_GIVEN):
+            given = self._lake.rows.get(text.removeprefix(_GIVEN))
+            if given is None:
+                raise NotFoundError("these rows are no longer known: show them again")
+            return opened, opened.ds[list(given)]
         named = {address: self._source(address) for address in _sources(text)}
         limits: dict[str, Any] = {"timeout": _SECONDS, "max_memory": _MEMORY, "max_rows": _MOST_ROWS}
         others = {address: one.ds for address, one in named.items()}
@@ -204,16 +209,19 @@ def _told(opened: Opened, owner: Opened | None, found: Any, text: str) -> Answer
     else:
         names = list(found.names)
         origins = {name: _source_of(found.relation, name) for name in names}
-        sources = {name: source for name, source in origins.items() if source in metas}
+        sources = {name: source for name, source in origins.items() if source is not None and source in metas}
     columns = [
-        {**metas[sources[name]], "name": name} if name in sources else _computed(name, found) for name in names
+        {**metas[sources[name]], "name": name} if name in sources else _computed(name, found)
+        for name in names
     ]
     try:
         rows = None if owner is None else np.asarray(found.sample_indices, np.int64)
     except InvalidInputError:
         rows = None
     mine = {*opened.tensors}
-    is_plain = owner is opened and rows is not None and all(sources.get(n, "") == n for n in names if n in mine)
+    is_plain = (
+        owner is opened and rows is not None and all(sources.get(n, "") == n for n in names if n in mine)
+    )
     count = len(found) if rows is None else len(rows)
     groups, starts = _groups(found, text, names)
     told = {"rows": count, "columns": columns, "groups": groups, "dataset": opened.number}

@@ -23,9 +23,10 @@ _KINDS = {
     "keypoints_coco": "keypoints",
     "class_label": "label",
 }
+_SPLIT = "split"  # which part of a data set a row is of: no annotation
 _DRAWN = ("bbox", "mask", "polygon", "keypoints", "point", "label")
 _FIRST = (("image",), ("video",), ("mask",))
-_SCALARS = ([], [1], [0])
+_SCALARS: tuple[list[int], ...] = ([], [1], [0])
 _MOST_NAMES = 100_000
 _MOST_COMMITS = 10_000
 
@@ -97,7 +98,8 @@ def tensor_metas(opened: Opened) -> list[dict[str, Any]]:
 
 def _tensor(name: str, tensor: lakebed.Tensor, hidden: Iterable[str]) -> dict[str, Any]:
     info, meta, kind = dict(tensor.info), tensor.meta, kind_of(tensor)
-    coords = info.get("coords") if isinstance(info.get("coords"), Mapping) else {}
+    given = info.get("coords")
+    coords = given if isinstance(given, Mapping) else {}
     group, slash, base = name.rpartition("/")
     layer = f"{group}{slash}_{base}_downsampled_"
     layers = [one for one in hidden if one.startswith(layer) and one.removeprefix(layer).isdecimal()]
@@ -151,14 +153,13 @@ def _pairs(given: Any) -> list[list[int]]:
 
 def _place_over(tensors: list[dict[str, Any]]) -> None:
     """Find the images that annotations are drawn over: those of their own group, else the first."""
-    from lakebed.dataset.drawing import SPLIT
 
     def group(tensor: dict[str, Any]) -> str:
         return str(tensor["name"]).rpartition("/")[0]
 
     bases = [one for one in tensors if one["kind"] in ("image", "video")]
     for one in tensors:
-        if one["kind"] not in _DRAWN or one["name"] == SPLIT:
+        if one["kind"] not in _DRAWN or one["name"] == _SPLIT:
             continue
         fitting = [base for base in bases if _goes_with(one, base)]
         near = [base for base in fitting if group(base) == group(one)] or fitting

@@ -36,7 +36,13 @@ def of_tensor(tensor: lakebed.Tensor, name: str, rows: NDArray[np.int64] | None)
     mask = chosen.null_mask()
     found["nulls"] = 0 if mask is None else int(mask.sum()) * step
     if kind == "scalar" and not tensor.is_sequence:
-        _numbers(found, np.asarray(chosen.numpy(aslist=False, masked=True)), mask, name, tensor.info.get("logical_type"))
+        _numbers(
+            found,
+            np.asarray(chosen.numpy(aslist=False, masked=True)),
+            mask,
+            name,
+            tensor.info.get("logical_type"),
+        )
     elif kind == "label" and not tensor.is_sequence:
         values = [np.asarray(value).reshape(-1) for value in chosen.values() if value is not None]
         _labels(found, values, name, list(tensor.info.get("class_names") or ()))
@@ -87,14 +93,19 @@ def _numbers(
     found["distinct"] = len(distinct)
     word = logical(stored)
     if word is not None:
-        unit = str(stored).partition("[")[2].partition("]")[0].partition(",")[0] or ("d" if word == "date" else "s")
+        unit = str(stored).partition("[")[2].partition("]")[0].partition(",")[0] or (
+            "d" if word == "date" else "s"
+        )
         seconds = _IN_SECONDS.get(unit, 1.0)
         low, high = float(distinct[0]) * seconds, float(distinct[-1]) * seconds
         found |= {"min": low, "max": high}
         numbers = distinct.astype(np.float64) * seconds
     else:
         low, high = plain(distinct[0])[0], plain(distinct[-1])[0]
-        found |= {"min": int(low) if isinstance(low, bool) else low, "max": int(high) if isinstance(high, bool) else high}
+        found |= {
+            "min": int(low) if isinstance(low, bool) else low,
+            "max": int(high) if isinstance(high, bool) else high,
+        }
         numbers = distinct.astype(np.float64)
         found["mean"] = plain(float(np.average(numbers, weights=counts)))[0]
         if len(distinct) <= _MOST_BINS and values.dtype.kind in "biu":

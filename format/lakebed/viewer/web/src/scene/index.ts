@@ -66,8 +66,9 @@ export function scene(
     const beside = (count: number) => besideOf(tensor, count, tensors, words, values);
     if (tensor.kind === "mask") {
       if (!cell || !("s" in cell) || !cell.s.every((length) => length > 0)) continue;
-      const names = words.get(nearest(tensor, [...words.keys()]) ?? "");
-      const mine = mask(tensor, look, tensor.class_names.length || !names ? beside(-1) : beside(names.length));
+      const near = beside(tensor.htype.includes("binary_mask") ? (cell.s[2] ?? 1) : Number.NaN);
+      const mine = mask(tensor, look, near.objects ? { ...near, names: near.objects.map((one) => near.names[one] ?? "") } : near);
+      if (near.labels) used.add(near.labels);
       if (isOn) found.masks.push(mine);
       found.classes.push(...classesOf(mine, look));
       continue;
@@ -137,11 +138,16 @@ function nearest(tensor: TensorMeta, names: string[]): string | null {
   return names.find((one) => groupOf(one) === groupOf(tensor.name)) ?? names[0] ?? null;
 }
 
+/** Return names of tensors that may say whose each part of a tensor is, as imports of COCO write them. */
+function ownersOf(name: string): string[] {
+  return [`${name}_object`, `${name.replace(/_mask$/, "")}_object`];
+}
+
 function besideOf(
   tensor: TensorMeta, count: number, tensors: readonly TensorMeta[], words: Map<string, string[]>, values: Map<string, Json>,
 ): Beside {
-  const owners = numbersOf(values.get(`${tensor.name}_object`) ?? null);
-  const objects = owners?.length === count && owners.every((one) => one !== null) ? (owners as number[]) : null;
+  const owners = ownersOf(tensor.name).map((one) => numbersOf(values.get(one) ?? null)).find((one) => one?.length === count);
+  const objects = owners?.every((one) => one !== null) ? (owners as number[]) : null;
   const fits = (length: number) => (objects ? length > Math.max(-1, ...objects) : length === count);
   const labels = nearest(tensor, [...words].filter(([, texts]) => fits(texts.length)).map(([name]) => name));
   const scores = tensors
@@ -160,7 +166,7 @@ function besideOf(
 /** Return tensors beside the overlays whose numbers a scene needs and a cell does not tell: scores, and owners of parts. */
 export function missing(tensors: readonly TensorMeta[], cells: Cells, base: TensorMeta): string[] {
   const over = tensors.filter((one) => one.over === base.name);
-  const owners = new Set(over.map((one) => `${one.name}_object`));
+  const owners = new Set(over.flatMap((one) => ownersOf(one.name)));
   return tensors
     .filter((one) => owners.has(one.name) || (over.length > 0 && one.kind === "array" && SCORE.test(one.name)))
     .filter((one) => {

@@ -151,6 +151,13 @@ describe("masks", () => {
     const found = drawn([[tensor("m", "mask", { htype: "binary_mask" }), [100, 200, 2]], [tensor("l", "label", { class_names: ["a", "b"] }), [1, 0]]]);
     expect(found.masks[0]?.names).toEqual(["", "b", "a"]);
   });
+  it("whose layers are not one for each label have the names of their owners, or none", () => {
+    const masks = tensor("g/rle_mask", "mask", { htype: "binary_mask" });
+    const words: [TensorMeta, Json] = [tensor("g/labels", "label", { class_names: ["a", "b"] }), [0, 1, 1]];
+    expect(drawn([[masks, [100, 200, 2]], words]).masks[0]?.names).toEqual([]);
+    const owners = tensor("g/rle_object", "array", { over: null });
+    expect(drawn([[masks, [100, 200, 2]], words, [owners, [2, 0]]]).masks[0]?.names).toEqual(["", "b", "a"]);
+  });
   it("leave the ground and what is off clear", () => {
     const colours = table({ tensor: "m", names: [], off: [2], colours: [], colour: "#ff8000" }, 4);
     expect([...colours]).toEqual([0, 0, 0, 0, 255, 128, 0, 255, 0, 0, 0, 0, 255, 128, 0, 255]);

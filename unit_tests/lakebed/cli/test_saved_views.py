@@ -1,4 +1,4 @@
-"""`lakebed view`: saved views are listed, deleted, and made datasets."""
+"""`lakebed views`: saved views are listed, deleted, and made datasets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakebed.cli import main
 
 
 def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, ["view", *map(str, arguments)])
+    return CliRunner().invoke(main, ["views", *map(str, arguments)])
 
 
 @pytest.fixture

@@ -1,0 +1,170 @@
+"""The viewer of datasets: ``python -m lakebed.viewer``, a process that ends with the one that started it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import pickle
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from lakebed import config
+from lakebed.errors import InvalidOperationError, ModuleNotInstalledException
+from lakebed.storage.base import innermost
+from lakebed.storage.secret import for_own_process
+
+if TYPE_CHECKING:
+    from lakebed.dataset.dataset import Dataset
+    from lakebed.storage.credentials import Given
+
+_HEIGHT = 800
+_running: dict[tuple[int, str], Viewer] = {}
+
+
+class Viewer:
+    """A viewer that runs until this process ends, however it does: its standard input is a pipe from here.
+
+    Parameters
+    ----------
+    path
+        A dataset, or a folder of some.
+    arguments
+        Further ones of ``python -m lakebed.viewer``.
+    creds
+        Credentials of the store; they go through the pipe.
+    temporary
+        A folder that the viewer removes when it ends.
+
+    Raises
+    ------
+    ModuleNotInstalledException
+        If the packages of the extra ``view`` are missing.
+    InvalidOperationError
+        If it does not start; the message says why.
+    """
+
+    def __init__(
+        self, path: str, *arguments: str, creds: Given | None = None, temporary: str | None = None
+    ) -> None:
+        command = [sys.executable, "-m", "lakebed.viewer", path, "--with-parent", "--settings", *arguments]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
+        settings: dict[str, Any] = {"link_roots": config.LINK_ROOTS, "link_hosts": config.LINK_HOSTS}
+        if creds is not None:
+            with for_own_process():
+                settings["creds"] = base64.b64encode(pickle.dumps(creds)).decode()
+        self.tell(settings | ({} if temporary is None else {"temporary": temporary}))
+        line = self._process.stdout.readline() if self._process.stdout is not None else b""
+        told: dict[str, Any] = json.loads(line) if line else {"error": "the viewer ended before it listened"}
+        if "error" in told:
+            kind = ModuleNotInstalledException if told.get("is_missing") else InvalidOperationError
+            raise kind(told["error"])
+        self.url = str(told["url"])
+        self.port = int(told["port"])
+        self._token: str = told["token"]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def tell(self, what: Mapping[str, Any]) -> None:
+        """Send it a line of JSON: settings first, then rows that it is to show under a name."""
+        if self._process.stdin is not None:
+            self._process.stdin.write(json.dumps(what).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def address(self, state: Mapping[str, Any]) -> str:
+        """Return the address of a state of the page, with the token."""
+        return f"{self.url}&v1={quote(json.dumps(state))}" if state else self.url
+
+    def address_once(self, state: Mapping[str, Any]) -> str:
+        """Return an address that works once: those of programs that are started can be seen by others."""
+        nonce = secrets.token_urlsafe(16)
+        mac = hmac.new(self._token.encode(), f"open {nonce}".encode(), hashlib.sha256).hexdigest()
+        shown = f"?v1={quote(json.dumps(state))}" if state else ""
+        return f"{self.url.partition('#')[0]}open/{nonce}/{mac}{shown}"
+
+    def wait(self) -> int:
+        """Wait until it ends; return its exit status."""
+        return self._process.wait()
+
+
+def visualize(
+    ds: Dataset, state: Mapping[str, Any], width: int | str | None = None, height: int | str | None = None
+) -> Any:
+    """Show a dataset, or the rows that are selected; see ``Dataset.visualize``."""
+    session = ds._handle.session  # noqa: SLF001
+    if not session.read_only:
+        session.flush()
+    version = session.snapshot.version_id
+    at = (session.branch if session.branch != "main" else "") if session.is_head else version
+    shown = {"dataset": 0, "at": at, **state}
+    notebook = _notebook()
+    prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX") if notebook else None
+    viewer = _viewer(ds, version, () if prefix is None else ("--proxied",))
+    if ds.is_view and "row" not in state:
+        rows = ds.sample_indices
+        given = [rows.start, rows.stop, rows.step] if isinstance(rows, range) else None
+        content = json.dumps([version, given or list(rows)])
+        name = hashlib.sha256(content.encode()).hexdigest()[:16]
+        viewer.tell({"name": name, "range": given, "rows": None if given else list(rows)})
+        shown["query"] = f"rows:{name}"
+    address = viewer.address(shown)
+    if notebook is not None:
+        source = address if prefix is None else f"{prefix}proxy/{viewer.port}/#{address.partition('#')[2]}"
+        return notebook.IFrame(source, width or "100%", height or _HEIGHT)
+    import webbrowser
+
+    webbrowser.open(viewer.address_once(shown))
+    return address
+
+
+def _notebook() -> Any:
+    """Return IPython's module of what notebooks display, in a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if getattr(shell, "kernel", None) is None:
+        return None
+    from IPython import display
+
+    return display
+
+
+def _viewer(ds: Dataset, version: str, arguments: tuple[str, ...]) -> Viewer:
+    """Return the viewer of a dataset's place, started if none is running."""
+    handle = ds._handle  # noqa: SLF001
+    storage = handle.session.storage
+    is_here = storage.url.startswith("mem://")
+    key = os.getpid(), f"{storage.url} {version if is_here else ''} {arguments}"
+    found = _running.get(key)
+    if found is None or not found.is_running:
+        if is_here:
+            found = _of_memory(storage, arguments)
+        else:
+            creds: Given | None = getattr(innermost(storage), "creds", None)
+            found = Viewer(handle.path, *arguments, creds=creds)
+        _running[key] = found
+    return found
+
+
+def _of_memory(storage: Any, arguments: tuple[str, ...]) -> Viewer:
+    """Copy what only this process can read into a folder, which goes away with the viewer."""
+    from lakebed.copying.deepcopy import deepcopy
+    from lakebed.storage.url import open_storage, parse
+
+    folder = tempfile.mkdtemp(prefix="lakebed-view-")
+    try:
+        place = f"{folder}/{storage.url.removeprefix('mem://').rpartition('/')[2] or 'memory'}"
+        deepcopy(storage, open_storage(parse(place)), None, progressbar=False)
+        return Viewer(place, *arguments, temporary=folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
