@@ -72,8 +72,7 @@ describe("Flow", () => {
     const anchor = { section: 128, offset: 5 };
     const before = rows.inSight(anchor, 0, 100).boxes;
     known = true;
-    rows.forget(0);
-    rows.forget(64);
+    rows.forget(0, 128);
     expect(rows.inSight(anchor, 0, 100).boxes).toEqual(before);
   });
 
