@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import logging
 import os
 import re
 from collections.abc import Awaitable, Callable
@@ -39,6 +40,7 @@ from lakebed.viewer import cells, diff, media, pictures, queries, schema, statis
 from lakebed.viewer.access import Access
 from lakebed.viewer.lake import Gone, Lake, Opened
 
+_log = logging.getLogger(__name__)
 _PAGE = Path(__file__).parent / "web" / "dist"
 _MOST_BODY = 1 << 24
 _LONGEST_NAME = 200
@@ -116,7 +118,7 @@ class Server:
             opened = self.opened(request)
             try:
                 return self._kept(request, opened, work) if is_kept else work(opened)
-            except (FormatError, StorageError) as error:
+            except (DatasetHandlerError, FormatError, StorageError) as error:
                 raise self.lake.explained(opened, error) from error
 
         return await self.worked(request, done, is_long=is_long)
@@ -391,9 +393,8 @@ def _failed(error: Exception, text: str = "") -> Response:
                     before = text.split("\n")[: error.line - 1]
                     told["position"] = sum(len(line) + 1 for line in before) + error.column - 1
             return JSONResponse({"error": told}, status)
-    return JSONResponse(
-        {"error": {"kind": "internal", "message": f"the viewer failed: {type(error).__name__}"}}, 500
-    )
+    _log.error("a request failed", exc_info=error)
+    return JSONResponse({"error": {"kind": "internal", "message": f"the viewer failed: {type(error).__name__}"}}, 500)
 
 
 def app(lake: Lake, access: Access) -> Any:
