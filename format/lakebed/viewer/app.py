@@ -167,7 +167,7 @@ class Server:
     async def query(self, request: Request) -> Response:
         """Answer `Answer`."""
         body = await _body(request)
-        at, text = body.get("at") or "", body.get("text")
+        at, text = body.get("at", ""), body.get("text")
         if not isinstance(text, str) or not isinstance(at, str):
             raise InvalidInputError("a query is {at, text}, both texts")
         number = request.path_params["number"]
@@ -282,7 +282,7 @@ class Server:
     async def views(self, request: Request) -> Response:
         """Save a view."""
         body = await _body(request)
-        number, at, name = request.path_params["number"], body.get("at") or "", body.get("name")
+        number, at, name = request.path_params["number"], body.get("at", ""), body.get("name")
         text, rows = body.get("text"), body.get("rows")
         if not isinstance(at, str) or not isinstance(name, str) or not name or len(name) > _LONGEST_NAME:
             raise InvalidInputError("a view is {at, name, text or rows}, at and name texts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import wave
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from unit_tests.lakebed.viewer.contract import Types
 from unit_tests.lakebed.viewer.served import Served
 
 SIZE = 3_000_044
+NAME = "far/a sound"
 
 
 def tone(seconds: float, rate: int = 8000) -> bytes:
@@ -39,9 +41,9 @@ def long() -> bytes:
 def sounds(tmp_path_factory: pytest.TempPathFactory, long: bytes) -> Iterator[Served]:
     path = tmp_path_factory.mktemp("media") / "sounds"
     ds = lakebed.empty(path)
-    ds.create_tensor("a,b\\c", htype="audio", sample_compression="wav")
+    ds.create_tensor(NAME, htype="audio", sample_compression="wav")
     for content in (tone(0.1), long, tone(0.2)):
-        ds["a,b\\c"].append(lakebed.read(content))
+        ds[NAME].append(lakebed.read(content))
     ds.close()
     server = Served(path)
     yield server
@@ -50,20 +52,20 @@ def sounds(tmp_path_factory: pytest.TempPathFactory, long: bytes) -> Iterator[Se
 
 def test_ranges_of_a_file(sounds: Served, long: bytes) -> None:
     """206 with the bytes that are asked for, no more than a piece; 416 for what is none of them; else all of it."""
-    whole = sounds.get(0, "media", "a,b\\c", 1)
+    whole = sounds.get(0, "media", NAME, 1)
     assert (whole.status, whole.headers["content-type"], whole.headers["accept-ranges"]) == (200, "audio/wav", "bytes")
     assert whole.body == long
     for asked, start, stop in (("0-9", 0, 10), ("5-5", 5, 6), ("-7", SIZE - 7, SIZE), (f"{SIZE - 3}-", SIZE - 3, SIZE)):
-        part = sounds.get(0, "media", "a,b\\c", 1, headers={"Range": f"bytes={asked}"})
+        part = sounds.get(0, "media", NAME, 1, headers={"Range": f"bytes={asked}"})
         assert (part.status, part.body) == (206, long[start:stop])
         assert part.headers["content-range"] == f"bytes {start}-{stop - 1}/{SIZE}"
-    part = sounds.get(0, "media", "a,b\\c", 1, headers={"Range": "bytes=1000-"})
+    part = sounds.get(0, "media", NAME, 1, headers={"Range": "bytes=1000-"})
     assert (part.status, part.body) == (206, long[1000 : 1000 + (1 << 20)])
     for asked in (f"{SIZE}-", "9-3", "-", "x-y", "-0", f"{10**17}-"):
-        none = sounds.get(0, "media", "a,b\\c", 1, headers={"Range": f"bytes={asked}"})
+        none = sounds.get(0, "media", NAME, 1, headers={"Range": f"bytes={asked}"})
         assert (none.status, none.headers["content-range"]) == (416, f"bytes */{SIZE}")
         assert none.kind == "range"
-    several = sounds.get(0, "media", "a,b\\c", 1, headers={"Range": "bytes=0-1,5-6"})
+    several = sounds.get(0, "media", NAME, 1, headers={"Range": "bytes=0-1,5-6"})
     assert (several.status, len(several.body)) == (200, SIZE)
 
 
@@ -80,20 +82,20 @@ def test_a_part_of_a_file_reads_no_more(tmp_path: Path) -> None:
     reader.source.piece = lambda *args: (read.append(args[2]), piece(*args))[1]
     part, size = reader.stored_part(0, 20_000_000, 20_001_000)
     assert (bytes(part), size) == (content[20_000_000:20_001_000], len(content))
-    assert read == [1000]
+    assert sum(read) < 10_000
     assert bytes(reader.stored_part(0, len(content) + 5, len(content) + 9)[0]) == b""
 
 
 def test_a_ticket_opens_one_sample(sounds: Served) -> None:
     """Without the token; and nothing else than that."""
-    told = sounds.get(0, "media", "a,b\\c", 1, "ticket")
+    told = sounds.get(0, "media", NAME, 1, "ticket")
     ticket = told.json["ticket"]
-    path = "/v1/0/media/a%2Cb%5Cc/1"
+    path = "/v1/0/media/far%2Fa%20sound/1"
     part = sounds.raw(f"{path}?ticket={ticket}", headers={"Range": "bytes=0-3"})
     assert (part.status, part.body) == (206, b"RIFF")
     for other in (
-        f"/v1/0/media/a%2Cb%5Cc/2?ticket={ticket}", f"{path}?ticket={ticket}&at=main", f"{path}?ticket={ticket[:-1]}",
-        f"{path}/ticket?ticket={ticket}", f"/v1/0/sound/a%2Cb%5Cc/1?ticket={ticket}", f"/v1/lake?ticket={ticket}",
+        f"/v1/0/media/far%2Fa%20sound/2?ticket={ticket}", f"{path}?ticket={ticket}&at=main", f"{path}?ticket={ticket[:-1]}",
+        f"{path}/ticket?ticket={ticket}", f"/v1/0/sound/far%2Fa%20sound/1?ticket={ticket}", f"/v1/lake?ticket={ticket}",
         f"{path}?ticket={ticket}&ticket={ticket}", path,
     ):  # fmt: skip
         assert sounds.raw(other).status == 401
@@ -101,23 +103,22 @@ def test_a_ticket_opens_one_sample(sounds: Served) -> None:
 
 def test_what_a_sound_looks_like(sounds: Served) -> None:
     """Peaks reach as far as the sound does, and the spectrogram is bright at its pitch."""
-    found = sounds.get(0, "sound", "a,b\\c", 2).json
+    found = sounds.get(0, "sound", NAME, 2).json
     assert Types().faults(found, "Sound") == []
     assert (found["rate"], found["channels"], found["seconds"]) == (8000, 1, 0.2)
     peaks = np.array(found["peaks"])
     assert peaks.max() == pytest.approx(16000 / 32768, abs=0.01)
     picture = found["spectrogram"]
-    import base64
-
     pixels = np.frombuffer(base64.b64decode(picture["data"]), np.uint8).reshape(picture["height"], picture["width"])
     assert pixels.mean(axis=1).argmax() == pytest.approx(32, abs=1)  # 1,000 of 4,000 Hz
 
 
 def test_names_with_commas(sounds: Served) -> None:
-    """A comma in a name is written with a backslash before it."""
-    rows = sounds.get(0, "rows", tensors="a\\,b\\\\c").json
-    assert list(rows["cells"]) == ["a,b\\c"]
-    assert sounds.get(0, "rows", tensors="a,b").status == 404
+    """A comma in the name of a column is written with a backslash before it."""
+    answer = sounds.post(0, "query", text='SELECT ROW_NUMBER() AS "a,b"').json
+    rows = sounds.get(0, "rows", q=answer["q"], tensors="a\\,b").json
+    assert rows["cells"] == {"a,b": [{"v": 0}, {"v": 1}, {"v": 2}]}
+    assert sounds.get(0, "rows", q=answer["q"], tensors="a,b").status == 404
 
 
 @pytest.mark.parametrize("header", ["items=0-1", "bytes=0-1,3-4", "bytes", "", None])
