@@ -394,7 +394,9 @@ def _failed(error: Exception, text: str = "") -> Response:
                     told["position"] = sum(len(line) + 1 for line in before) + error.column - 1
             return JSONResponse({"error": told}, status)
     _log.error("a request failed", exc_info=error)
-    return JSONResponse({"error": {"kind": "internal", "message": f"the viewer failed: {type(error).__name__}"}}, 500)
+    return JSONResponse(
+        {"error": {"kind": "internal", "message": f"the viewer failed: {type(error).__name__}"}}, 500
+    )
 
 
 def app(lake: Lake, access: Access) -> Any:

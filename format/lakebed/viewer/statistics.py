@@ -123,7 +123,9 @@ def _numbers(
             reach = (reach[0], reach[0] + bins * width)
         if reach[0] == reach[1]:
             reach = (reach[0] - 0.5, reach[1] + 0.5)
-        if np.all(np.diff(np.linspace(*reach, bins + 1)) > 0):  # between numbers that are too large are no edges
+        if np.all(
+            np.diff(np.linspace(*reach, bins + 1)) > 0
+        ):  # between numbers that are too large are no edges
             heights, edges = np.histogram(numbers, bins=bins, range=reach, weights=counts)
             found["histogram"] = {"edges": edges.tolist(), "counts": heights.astype(np.int64).tolist()}
 

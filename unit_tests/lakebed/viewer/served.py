@@ -61,7 +61,9 @@ class Served:
         """Ask for an address below /v1/ with the token."""
         path = "/v1/" + "/".join(quote(str(part), safe="") for part in parts)
         asked = urlencode({name: value for name, value in query.items() if value is not None})
-        return self.raw(f"{path}?{asked}" if asked else path, headers={**self.authorization, **(headers or {})})
+        return self.raw(
+            f"{path}?{asked}" if asked else path, headers={**self.authorization, **(headers or {})}
+        )
 
     def post(self, *parts: Any, **body: Any) -> Told:
         """Send JSON with the token."""

@@ -39,7 +39,13 @@ def test_the_check_of_the_contract_finds_what_is_wrong() -> None:
     """Another key, a missing one, one of another kind."""
     sound = {"rate": 1, "channels": 1, "seconds": 1.0, "peaks": [[0, 1]], "spectrogram": None}
     assert TYPES.faults(sound, "Sound") == []
-    for wrong in ({"rate": "1"}, {"more": 1}, {"peaks": [[0]]}, {"spectrogram": {"width": 1}}, {"channels": True}):
+    for wrong in (
+        {"rate": "1"},
+        {"more": 1},
+        {"peaks": [[0]]},
+        {"spectrogram": {"width": 1}},
+        {"channels": True},
+    ):
         assert TYPES.faults({**sound, **wrong}, "Sound")
     assert TYPES.faults({name: value for name, value in sound.items() if name != "rate"}, "Sound")
     assert TYPES.faults("film", "Kind")
@@ -75,9 +81,11 @@ def test_every_htype(served: Served, lake: Path) -> None:
 
 
 def test_rows_hold_what_is_stored(served: Served) -> None:
-    """Numbers that JSON has not, or that a page would round, are texts; nulls are null; parts come in the order asked."""
+    """Numbers that JSON has not, or that a page would round, are texts; nulls are null; tensors come as asked for."""
     number = served.number("birds")
-    rows = checked(served.get(number, "rows", start=2, count=3, tensors="span,big,about,note,kind,boxes"), "Rows")
+    rows = checked(
+        served.get(number, "rows", start=2, count=3, tensors="span,big,about,note,kind,boxes"), "Rows"
+    )
     assert rows["ids"] == [2, 3, 4]
     assert list(rows["cells"]) == ["span", "big", "about", "note", "kind", "boxes"]
     cells = rows["cells"]
@@ -106,7 +114,9 @@ def test_the_schema(served: Served) -> None:
     assert sorted(meta["branches"]) == ["main", "side"]
     assert [one["message"] for one in meta["commits"]] == ["one less", "birds"]
     assert [one["name"] for one in meta["tags"]] == ["first"]
-    assert [(one["id"], one["name"], one["text"]) for one in meta["views"]] == [("two", "two of them", "view:two")]
+    assert [(one["id"], one["name"], one["text"]) for one in meta["views"]] == [
+        ("two", "two of them", "view:two")
+    ]
 
 
 # -- pictures ------------------------------------------------------------------------------------------------------
@@ -120,7 +130,11 @@ def test_pictures_are_those_of_pillow(served: Served) -> None:
     for width in (64, 128, 256):
         found = pixels(served.get(number, "image", "photo", 3, w=width))
         assert found.shape == (width * 3 // 4, width, 3)
-        expected = Image.open(io.BytesIO(stored)).convert("L").resize((width, width * 3 // 4), Image.Resampling.BILINEAR)
+        expected = (
+            Image.open(io.BytesIO(stored))
+            .convert("L")
+            .resize((width, width * 3 // 4), Image.Resampling.BILINEAR)
+        )
         grey = np.asarray(Image.fromarray(found).convert("L")).astype(int)
         assert np.abs(grey - np.asarray(expected)).mean() < 2
     whole = np.asarray(Image.open(io.BytesIO(stored)))
@@ -189,9 +203,21 @@ def test_a_window_of_values(tmp_path: Path) -> None:
 def test_queries(served: Served) -> None:
     """Rows in their order, groups, computed columns, and pictures by the place in the answer."""
     number = served.number("birds")
-    answer = checked(served.post(number, "query", text="SELECT photo, big - 1 AS less, kind WHERE span > 1 ARRANGE BY note"), "Answer")
+    answer = checked(
+        served.post(
+            number, "query", text="SELECT photo, big - 1 AS less, kind WHERE span > 1 ARRANGE BY note"
+        ),
+        "Answer",
+    )
     assert answer["groups"] is None  # by what is no column of the answer
-    answer = checked(served.post(number, "query", text="SELECT note, span * 2 AS twice, photo[0:10] AS top WHERE span > 1 ARRANGE BY note"), "Answer")
+    answer = checked(
+        served.post(
+            number,
+            "query",
+            text="SELECT note, span * 2 AS twice, photo[0:10] AS top WHERE span > 1 ARRANGE BY note",
+        ),
+        "Answer",
+    )
     assert [one["label"] for one in answer["groups"]] == ["note 0", "note 1", "note 2", "note 3"]
     rows = checked(served.get(number, "rows", q=answer["q"]), "Rows")
     assert rows["ids"] == [8, 5, 9, 6, 10, 7, 11]
@@ -240,7 +266,12 @@ def test_saved_views(served: Served, tmp_path: Path) -> None:
     assert views["wide"] == "SELECT * WHERE span > 2"
     answer = server.post(0, "query", text=views["rows"]).json
     assert server.get(0, "rows", q=answer["q"], tensors="note").json["ids"] == [3, 1]
-    for wrong in ({"name": ""}, {"name": "x", "rows": [-1]}, {"name": "x", "rows": "a"}, {"name": "x", "text": 3}):
+    for wrong in (
+        {"name": ""},
+        {"name": "x", "rows": [-1]},
+        {"name": "x", "rows": "a"},
+        {"name": "x", "text": 3},
+    ):
         assert server.post(0, "views", **wrong).status == 400
     server.close()
     saved = lakebed.load(tmp_path / "ds", read_only=True).get_view(made.json["id"]).load(verbose=False)
@@ -258,17 +289,25 @@ def test_statistics(served: Served) -> None:
     kinds = checked(served.get(number, "stats", "kind"), "Stats")["top"]
     assert [(one["label"], one["count"]) for one in kinds] == [("wren", 6), ("kite", 6), ("it's", 6)]
     for one in kinds:  # each condition chooses the rows that were counted
-        assert served.post(number, "query", text=f"SELECT * WHERE {one['condition']}").json["rows"] == one["count"]
+        assert (
+            served.post(number, "query", text=f"SELECT * WHERE {one['condition']}").json["rows"]
+            == one["count"]
+        )
     notes = checked(served.get(number, "stats", "note"), "Stats")["top"]
     assert served.post(number, "query", text=f"SELECT * WHERE {notes[0]['condition']}").json["rows"] == 3
-    assert checked(served.get(number, "stats", "photo"), "Stats")["shapes"] == [{"shape": [240, 320, 3], "count": ROWS}]
+    assert checked(served.get(number, "stats", "photo"), "Stats")["shapes"] == [
+        {"shape": [240, 320, 3], "count": ROWS}
+    ]
 
 
 def test_differences(served: Served) -> None:
     """Rows are found by their ids: one that was removed before them moves none."""
     number = served.number("birds")
     found = checked(served.get(number, "diff", a="main", b="side"), "Diff")
-    changes = {one["name"]: (one["added"]["count"], one["updated"]["rows"], one["removed"]["rows"]) for one in found["tensors"]}
+    changes = {
+        one["name"]: (one["added"]["count"], one["updated"]["rows"], one["removed"]["rows"])
+        for one in found["tensors"]
+    }
     assert changes.pop("note") == (0, [1], [4])
     assert all(one == (0, [], [4]) for one in changes.values())
     back = served.get(number, "diff", a="side", b="main").json

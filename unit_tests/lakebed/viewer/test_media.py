@@ -53,9 +53,18 @@ def sounds(tmp_path_factory: pytest.TempPathFactory, long: bytes) -> Iterator[Se
 def test_ranges_of_a_file(sounds: Served, long: bytes) -> None:
     """206 with the bytes that are asked for, no more than a piece; 416 for what is none of them; else all of it."""
     whole = sounds.get(0, "media", NAME, 1)
-    assert (whole.status, whole.headers["content-type"], whole.headers["accept-ranges"]) == (200, "audio/wav", "bytes")
+    assert (whole.status, whole.headers["content-type"], whole.headers["accept-ranges"]) == (
+        200,
+        "audio/wav",
+        "bytes",
+    )
     assert whole.body == long
-    for asked, start, stop in (("0-9", 0, 10), ("5-5", 5, 6), ("-7", SIZE - 7, SIZE), (f"{SIZE - 3}-", SIZE - 3, SIZE)):
+    for asked, start, stop in (
+        ("0-9", 0, 10),
+        ("5-5", 5, 6),
+        ("-7", SIZE - 7, SIZE),
+        (f"{SIZE - 3}-", SIZE - 3, SIZE),
+    ):
         part = sounds.get(0, "media", NAME, 1, headers={"Range": f"bytes={asked}"})
         assert (part.status, part.body) == (206, long[start:stop])
         assert part.headers["content-range"] == f"bytes {start}-{stop - 1}/{SIZE}"
@@ -94,7 +103,9 @@ def test_a_ticket_opens_one_sample(sounds: Served) -> None:
     part = sounds.raw(f"{path}?ticket={ticket}", headers={"Range": "bytes=0-3"})
     assert (part.status, part.body) == (206, b"RIFF")
     for other in (
-        f"/v1/0/media/far%2Fa%20sound/2?ticket={ticket}", f"{path}?ticket={ticket}&at=main", f"{path}?ticket={ticket[:-1]}",
+        f"/v1/0/media/far%2Fa%20sound/2?ticket={ticket}",
+        f"{path}?ticket={ticket}&at=main",
+        f"{path}?ticket={ticket[:-1]}",
         f"{path}/ticket?ticket={ticket}", f"/v1/0/sound/far%2Fa%20sound/1?ticket={ticket}", f"/v1/lake?ticket={ticket}",
         f"{path}?ticket={ticket}&ticket={ticket}", path,
     ):  # fmt: skip
@@ -109,7 +120,9 @@ def test_what_a_sound_looks_like(sounds: Served) -> None:
     peaks = np.array(found["peaks"])
     assert peaks.max() == pytest.approx(16000 / 32768, abs=0.01)
     picture = found["spectrogram"]
-    pixels = np.frombuffer(base64.b64decode(picture["data"]), np.uint8).reshape(picture["height"], picture["width"])
+    pixels = np.frombuffer(base64.b64decode(picture["data"]), np.uint8).reshape(
+        picture["height"], picture["width"]
+    )
     assert pixels.mean(axis=1).argmax() == pytest.approx(32, abs=1)  # 1,000 of 4,000 Hz
 
 

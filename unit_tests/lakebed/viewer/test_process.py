@@ -52,9 +52,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(viewing, "_running", {})
     yield found
     for viewer in viewing._running.values():
-        viewer._process.stdin.close()
-        assert viewer._process.wait(20) == 0
-        viewer._process.stdout.close()
+        viewer.close()
+        assert viewer.wait() == 0
 
 
 def state_of(address: str) -> dict[str, Any]:
@@ -96,11 +95,14 @@ def test_the_command(tmp_path: Path) -> None:
     assert told == "Ctrl-C ends the viewer\n"
 
 
-@pytest.mark.parametrize("path", ["nothing", "s3://"])
+@pytest.mark.parametrize("path", ["{}/nothing", "s3://"])
 def test_a_place_without_datasets(path: str, tmp_path: Path) -> None:
     """The library says why, in one line."""
     done = subprocess.run(
-        [sys.executable, "-m", "lakebed.viewer", path], capture_output=True, text=True, cwd=tmp_path, check=False
+        [sys.executable, "-m", "lakebed.viewer", path.format(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 1
     assert list(json.loads(done.stdout)) == ["error", "is_missing"]
@@ -109,7 +111,9 @@ def test_a_place_without_datasets(path: str, tmp_path: Path) -> None:
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The error says what to install."""
-    (tmp_path / "uvicorn.py").write_text("raise ModuleNotFoundError(\"No module named 'uvicorn'\", name='uvicorn')")
+    (tmp_path / "uvicorn.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'uvicorn'\", name='uvicorn')"
+    )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     lakebed.empty(tmp_path / "ds").close()
     with pytest.raises(ModuleNotInstalledException, match=r"pip install starlette uvicorn.*'\.\[view\]'"):
@@ -160,7 +164,11 @@ def test_visualize(tmp_path: Path, opened: list[str]) -> None:
     assert state_of(address) == {"dataset": 0, "at": ""}
     (viewer,) = viewing._running.values()
     assert asked(viewer, "0/meta")["rows"] == 10
-    for selected, rows in ((ds[[7, 2]], [7, 2]), (ds[2:8:3], [2, 5]), (ds.query("SELECT * WHERE x > 7"), [8, 9])):
+    for selected, rows in (
+        (ds[[7, 2]], [7, 2]),
+        (ds[2:8:3], [2, 5]),
+        (ds.query("SELECT * WHERE x > 7"), [8, 9]),
+    ):
         state = state_of(selected.visualize())
         answer = asked(viewer, "0/query", {"text": state["query"]})
         assert asked(viewer, f"0/rows?q={answer['q']}")["ids"] == rows
@@ -200,7 +208,9 @@ def test_play(tmp_path: Path, opened: list[str]) -> None:
 
 
 @pytest.mark.parametrize("prefix", [None, "/user/ada/"])
-def test_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[str], prefix: str | None) -> None:
+def test_in_a_notebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[str], prefix: str | None
+) -> None:
     """A frame is shown, through the notebook's own server where there is one before it."""
 
     class Frame:
@@ -224,7 +234,11 @@ def test_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: 
         assert frame.source.startswith(f"/user/ada/proxy/{viewer.port}/#token=")
         request = urllib.request.Request(
             f"http://127.0.0.1:{viewer.port}/v1/lake",
-            headers={"Authorization": f"Bearer {viewer._token}", "Host": "hub.example", "Origin": "https://hub.example"},
+            headers={
+                "Authorization": f"Bearer {viewer._token}",
+                "Host": "hub.example",
+                "Origin": "https://hub.example",
+            },
         )
         with urllib.request.urlopen(request) as answer:
             assert answer.status == 200

@@ -44,12 +44,30 @@ def harmless(told: Told) -> None:
 # -- who asks ------------------------------------------------------------------------------------------------------
 
 HOSTS = [
-    "evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{port}",
-    "127.0.0.1.evil.example:{port}", "evil.example#127.0.0.1:{port}", "user@127.0.0.1:{port}", "127.0.0.1:{port}/x",
-    "127.0.0.1:{port}?x", "[::ffff:8.8.8.8]:{port}", "0.0.0.0:{port}", "169.254.169.254:{port}", "8.8.8.8:{port}",
-    "", " ", "localhost:{port}:{port}", "localhost:x", "[::1:{port}", "LOCALHOST.:{port}", "xn--localhost-.example:{port}",
-    "2130706433:{port}", "0x7f.1:{port}",
-]  # fmt: skip
+    "evil.example",
+    "evil.example:{port}",
+    "127.0.0.1",
+    "127.0.0.1:1",
+    "localhost.evil.example:{port}",
+    "127.0.0.1.evil.example:{port}",
+    "evil.example#127.0.0.1:{port}",
+    "user@127.0.0.1:{port}",
+    "127.0.0.1:{port}/x",
+    "127.0.0.1:{port}?x",
+    "[::ffff:8.8.8.8]:{port}",
+    "0.0.0.0:{port}",
+    "169.254.169.254:{port}",
+    "8.8.8.8:{port}",
+    "",
+    " ",
+    "localhost:{port}:{port}",
+    "localhost:x",
+    "[::1:{port}",
+    "LOCALHOST.:{port}",
+    "xn--localhost-.example:{port}",
+    "2130706433:{port}",
+    "0x7f.1:{port}",
+]
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -63,22 +81,38 @@ def test_names_of_other_servers(served: Served, host: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "LocalHost:{port}", "[::1]:{port}"])
 def test_our_own_names(served: Served, host: str) -> None:
-    assert served.raw("/v1/lake", headers={**served.authorization, "Host": host.format(port=served.port)}).status == 200
+    assert (
+        served.raw("/v1/lake", headers={**served.authorization, "Host": host.format(port=served.port)}).status
+        == 200
+    )
 
 
 def test_two_names(served: Served) -> None:
     """One for us, and one for whoever looks at the other."""
-    request = f"GET /v1/lake HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nHost: evil.example\r\nAuthorization: Bearer {served.token}\r\nConnection: close\r\n\r\n"
+    hosts = f"Host: 127.0.0.1:{served.port}\r\nHost: evil.example\r\n"
+    request = (
+        f"GET /v1/lake HTTP/1.1\r\n{hosts}Authorization: Bearer {served.token}\r\nConnection: close\r\n\r\n"
+    )
     with socket.create_connection(("127.0.0.1", served.port)) as connection:
         connection.sendall(request.encode())
         assert connection.makefile("rb").readline().split()[1] in (b"400", b"403")
 
 
 ORIGINS = [
-    "http://evil.example", "https://127.0.0.1:{port}", "http://127.0.0.1", "http://127.0.0.1:1", "http://localhost:{port}",
-    "null", "", "http://127.0.0.1:{port}.evil.example", "http://127.0.0.1:{port}@evil.example", "file://",
-    "chrome-extension://abc", "http://127.0.0.1:{port}, http://evil.example", "HTTP://127.0.0.1:{port}",
-]  # fmt: skip
+    "http://evil.example",
+    "https://127.0.0.1:{port}",
+    "http://127.0.0.1",
+    "http://127.0.0.1:1",
+    "http://localhost:{port}",
+    "null",
+    "",
+    "http://127.0.0.1:{port}.evil.example",
+    "http://127.0.0.1:{port}@evil.example",
+    "file://",
+    "chrome-extension://abc",
+    "http://127.0.0.1:{port}, http://evil.example",
+    "HTTP://127.0.0.1:{port}",
+]
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
@@ -94,16 +128,29 @@ def test_other_pages(served: Served, origin: str, method: str) -> None:
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "none, cross-site", "x", ""])
 def test_other_sites(served: Served, site: str) -> None:
     assert served.raw("/v1/lake", headers={**served.authorization, "Sec-Fetch-Site": site}).status == 403
-    assert served.raw("/v1/lake", headers={**served.authorization, "Sec-Fetch-Site": "same-origin"}).status == 200
+    assert (
+        served.raw("/v1/lake", headers={**served.authorization, "Sec-Fetch-Site": "same-origin"}).status
+        == 200
+    )
 
 
 TOKENS = [
-    [], [("Authorization", "")], [("Authorization", "Bearer")], [("Authorization", "Bearer ")], [("Authorization", "Bearer x")],
-    [("Authorization", "Basic {token}")], [("Authorization", "{token}")], [("Authorization", "bearer {token}")],
-    [("Authorization", "Bearer {token}x")], [("Authorization", "Bearer {upper}")],
-    [("Authorization", "Bearer {token}"), ("Authorization", "Bearer {token}")], [("Cookie", "token={token}")],
-    [("X-Token", "{token}")], [("Proxy-Authorization", "Bearer {token}")], [("Authorization", "Bearer \xff\xfe")],
-]  # fmt: skip
+    [],
+    [("Authorization", "")],
+    [("Authorization", "Bearer")],
+    [("Authorization", "Bearer ")],
+    [("Authorization", "Bearer x")],
+    [("Authorization", "Basic {token}")],
+    [("Authorization", "{token}")],
+    [("Authorization", "bearer {token}")],
+    [("Authorization", "Bearer {token}x")],
+    [("Authorization", "Bearer {upper}")],
+    [("Authorization", "Bearer {token}"), ("Authorization", "Bearer {token}")],
+    [("Cookie", "token={token}")],
+    [("X-Token", "{token}")],
+    [("Proxy-Authorization", "Bearer {token}")],
+    [("Authorization", "Bearer \xff\xfe")],
+]
 
 
 @pytest.mark.parametrize("at", range(len(TOKENS)))
@@ -111,7 +158,14 @@ def test_other_tokens(served: Served, at: int) -> None:
     """Everything but the page asks for it."""
     values = {"token": served.token, "upper": served.token.swapcase()}
     headers = [(name, value.format(**values)) for name, value in TOKENS[at]]
-    for target in ("/v1/lake", "/v1/0/meta", "/v1/0/image/photo/0", f"/v1/lake?token={served.token}", "/v1", "/v1/nothing"):
+    for target in (
+        "/v1/lake",
+        "/v1/0/meta",
+        "/v1/0/image/photo/0",
+        f"/v1/lake?token={served.token}",
+        "/v1",
+        "/v1/nothing",
+    ):
         told = served.raw(target, headers=headers)
         assert (told.status, told.kind) == (401, "denied")
 
@@ -127,11 +181,34 @@ def test_other_methods(served: Served, method: str) -> None:
 # -- what is asked for ---------------------------------------------------------------------------------------------
 
 DOTS = [
-    "../../../../etc/passwd", "..%2f..%2f..%2fetc%2fpasswd", "%2e%2e/%2e%2e/%2e%2e/etc/passwd", "..%252f..%252fetc%252fpasswd",
-    "..\\..\\etc\\passwd", "..%5c..%5cetc%5cpasswd", "/etc/passwd", "//etc/passwd", "%2fetc%2fpasswd", "file:///etc/passwd",
-    "....//....//etc/passwd", "%c0%ae%c0%ae/etc/passwd", "photo%00", "photo%00.png", "./photo", "photo/.", "_photo_id",
-    "%u002e%u002e/etc", "~root", "$HOME", "photo;x", "versions", "dataset_meta.json", "%ff%fe", "%F0%9F%90%A6", "'", "photo'--",
-]  # fmt: skip
+    "../../../../etc/passwd",
+    "..%2f..%2f..%2fetc%2fpasswd",
+    "%2e%2e/%2e%2e/%2e%2e/etc/passwd",
+    "..%252f..%252fetc%252fpasswd",
+    "..\\..\\etc\\passwd",
+    "..%5c..%5cetc%5cpasswd",
+    "/etc/passwd",
+    "//etc/passwd",
+    "%2fetc%2fpasswd",
+    "file:///etc/passwd",
+    "....//....//etc/passwd",
+    "%c0%ae%c0%ae/etc/passwd",
+    "photo%00",
+    "photo%00.png",
+    "./photo",
+    "photo/.",
+    "_photo_id",
+    "%u002e%u002e/etc",
+    "~root",
+    "$HOME",
+    "photo;x",
+    "versions",
+    "dataset_meta.json",
+    "%ff%fe",
+    "%F0%9F%90%A6",
+    "'",
+    "photo'--",
+]
 
 
 @pytest.mark.parametrize("name", DOTS)
@@ -180,9 +257,22 @@ def test_numbers_that_are_too_large(served: Served) -> None:
 
 
 BODIES = [
-    b"", b"{", b"[]", b"null", b"1", b'"x"', b"\xff\xfe", b"[" * 100_000, b'{"a":' * 50_000, b'{"text": 1}', b'{"text": null}',
-    b'{"text": ["SELECT *"]}', b'{"text": "SELECT *", "at": {}}', b'{"text": "SELECT *", "at": ["main"]}', b"{}",
-]  # fmt: skip
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b"1",
+    b'"x"',
+    b"\xff\xfe",
+    b"[" * 100_000,
+    b'{"a":' * 50_000,
+    b'{"text": 1}',
+    b'{"text": null}',
+    b'{"text": ["SELECT *"]}',
+    b'{"text": "SELECT *", "at": {}}',
+    b'{"text": "SELECT *", "at": ["main"]}',
+    b"{}",
+]
 
 
 @pytest.mark.parametrize("at", range(len(BODIES)))
@@ -194,18 +284,37 @@ def test_bodies_that_are_no_requests(served: Served, at: int) -> None:
 
 
 def test_a_body_without_an_end(served: Served) -> None:
-    told = served.raw(f"/v1/{served.number('birds')}/query", "POST", served.authorization, b'"' + b"x" * (17 << 20))
+    told = served.raw(
+        f"/v1/{served.number('birds')}/query", "POST", served.authorization, b'"' + b"x" * (17 << 20)
+    )
     assert (told.status, told.kind) == (413, "limit")
 
 
 QUERIES = [
-    'SELECT * FROM "/etc/passwd"', 'SELECT * FROM "../birds"', 'SELECT * FROM "s3://bucket/x"', 'SELECT * FROM "file:///etc"',
-    'SELECT * FROM "http://169.254.169.254/latest"', 'SELECT * FROM "mem://x"', "SELECT * FROM DIFF(\"/etc\", 'a', 'b')",
-    'SELECT * WHERE span IN (SELECT x FROM "/etc")', 'WITH t AS (SELECT * FROM "/etc") SELECT * FROM t',
-    'SELECT * UNION SELECT * FROM "/etc"', 'SELECT * FROM golden JOIN "/etc" ON 1 = 1', "__import__('os').system('id')",
-    "SELECT __import__('os')", "SELECT " + "(" * 5000 + "1" + ")" * 5000, "SELECT " + "-" * 3000 + "1", "SELECT * WHERE " + "NOT " * 5000,
-    "x" * 70_000, "view:../../etc", "view:", "rows:x", "\x00", "SELECT * LIMIT -1", "SELECT * WHERE MATCHES(note, '(a+)+$')",
-]  # fmt: skip
+    'SELECT * FROM "/etc/passwd"',
+    'SELECT * FROM "../birds"',
+    'SELECT * FROM "s3://bucket/x"',
+    'SELECT * FROM "file:///etc"',
+    'SELECT * FROM "http://169.254.169.254/latest"',
+    'SELECT * FROM "mem://x"',
+    "SELECT * FROM DIFF(\"/etc\", 'a', 'b')",
+    'SELECT * WHERE span IN (SELECT x FROM "/etc")',
+    'WITH t AS (SELECT * FROM "/etc") SELECT * FROM t',
+    'SELECT * UNION SELECT * FROM "/etc"',
+    'SELECT * FROM golden JOIN "/etc" ON 1 = 1',
+    "__import__('os').system('id')",
+    "SELECT __import__('os')",
+    "SELECT " + "(" * 5000 + "1" + ")" * 5000,
+    "SELECT " + "-" * 3000 + "1",
+    "SELECT * WHERE " + "NOT " * 5000,
+    "x" * 70_000,
+    "view:../../etc",
+    "view:",
+    "rows:x",
+    "\x00",
+    "SELECT * LIMIT -1",
+    "SELECT * WHERE MATCHES(note, '(a+)+$')",
+]
 
 
 @pytest.mark.parametrize("at", range(len(QUERIES)))
@@ -238,7 +347,12 @@ def bomb(width: int, height: int) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", header) + part(b"IDAT", zlib.compress(bytes(1000))) + part(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + part(b"IHDR", header)
+        + part(b"IDAT", zlib.compress(bytes(1000)))
+        + part(b"IEND", b"")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +397,12 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_texts_of_a_dataset_are_data(hostile: Served) -> None:
     """They come in JSON only, never as a type that a browser would run."""
-    for told in (hostile.get(0, "meta"), hostile.get(0, "rows"), hostile.get(0, "stats", "kind"), hostile.get("lake")):
+    for told in (
+        hostile.get(0, "meta"),
+        hostile.get(0, "rows"),
+        hostile.get(0, "stats", "kind"),
+        hostile.get("lake"),
+    ):
         harmless(told)
         assert told.status == 200
         assert told.headers["content-type"] == "application/json"
@@ -307,14 +426,25 @@ def test_a_picture_that_promises_too_much(hostile: Served) -> None:
         assert told.status in (413, 422)
 
 
-@pytest.mark.parametrize("path", ["s3://key:verysecret@bucket/lake", "https://user:verysecret@127.0.0.1:9/lake?sig=verysecret"])
+@pytest.mark.parametrize(
+    "path", ["s3://key:verysecret@bucket/lake", "https://user:verysecret@127.0.0.1:9/lake?sig=verysecret"]
+)
 def test_credentials_of_an_address_are_told_to_nobody(path: str) -> None:
     """Neither by the page nor by the error of one that cannot be opened."""
     done = subprocess.run(
         [sys.executable, "-m", "lakebed.viewer", path, "--with-parent"],
-        input="", capture_output=True, text=True, timeout=120,
-        env={**os.environ, "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"},
-    )  # fmt: skip
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={
+            **os.environ,
+            "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+            "AWS_ACCESS_KEY_ID": "x",
+            "AWS_SECRET_ACCESS_KEY": "y",
+        },
+    )
     assert "verysecret" not in done.stdout + done.stderr
     assert "error" in json.loads(done.stdout)
 
