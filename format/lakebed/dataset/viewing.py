@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import base64
 import hashlib
 import hmac
@@ -65,6 +66,7 @@ class Viewer:
         line = self._process.stdout.readline() if self._process.stdout is not None else b""
         told: dict[str, Any] = json.loads(line) if line else {"error": "the viewer ended before it listened"}
         if "error" in told:
+            self.close()
             kind = ModuleNotInstalledException if told.get("is_missing") else InvalidOperationError
             raise kind(told["error"])
         self.url = str(told["url"])
@@ -96,6 +98,10 @@ class Viewer:
     def wait(self) -> int:
         """Wait until it ends; return its exit status."""
         return self._process.wait()
+
+    def close(self) -> None:
+        """End it, and wait for that."""
+        self._process.communicate()
 
 
 def visualize(
@@ -151,8 +157,16 @@ def _viewer(ds: Dataset, version: str, arguments: tuple[str, ...]) -> Viewer:
         else:
             creds: Given | None = getattr(innermost(storage), "creds", None)
             found = Viewer(handle.path, *arguments, creds=creds)
+        if not _running:
+            atexit.register(_close_all)
         _running[key] = found
     return found
+
+
+def _close_all() -> None:
+    for (process, _), viewer in _running.items():
+        if process == os.getpid():
+            viewer.close()
 
 
 def _of_memory(storage: Any, arguments: tuple[str, ...]) -> Viewer:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import secrets
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from lakebed.errors import LakebedError, ModuleNotInstalledException
@@ -32,7 +34,8 @@ def main() -> None:
         from lakebed.viewer.app import app
     except ModuleNotFoundError as error:
         _end(ModuleNotInstalledException(f"{_MISSING} ({error})"))
-    given: dict[str, Any] = json.loads(sys.stdin.buffer.readline()) if arguments.settings else {}
+    lines = _lines()
+    given: dict[str, Any] = json.loads(next(lines)) if arguments.settings else {}
     try:
         lake = Lake(arguments.path, given)
     except (LakebedError, OSError) as error:
@@ -56,17 +59,15 @@ def main() -> None:
     )
     server = uvicorn.Server(config)
     if arguments.with_parent:
-        threading.Thread(target=_follow_parent, args=(server, lake), daemon=True).start()
+        threading.Thread(target=_follow_parent, args=(server, lake, lines), daemon=True).start()
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
     if host in ("0.0.0.0", "[::]"):  # noqa: S104 - which stand for all addresses of this machine
         host = socket.gethostname()
     url = f"http://{host}:{port}/#token={access.token}"
     sys.stdout.write(json.dumps({"url": url, "port": port, "token": access.token}) + "\n")
     sys.stdout.flush()
-    try:
+    with contextlib.suppress(KeyboardInterrupt), contextlib.closing(lake):
         server.run(sockets=[listening])
-    finally:
-        lake.close()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -94,9 +95,17 @@ def _end(error: Exception) -> Any:
     sys.exit(1)
 
 
-def _follow_parent(server: Any, lake: Lake) -> None:
+def _lines() -> Iterator[bytes]:
+    """Yield the lines of standard input; a thread that waits in Python's own buffer would not let the process end."""
+    rest = b""
+    while part := os.read(0, 1 << 16):
+        *lines, rest = (rest + part).split(b"\n")
+        yield from lines
+
+
+def _follow_parent(server: Any, lake: Lake, lines: Iterator[bytes]) -> None:
     """Take in rows that are to be shown until standard input is closed, as it is when the process there dies."""
-    for line in sys.stdin.buffer:
+    for line in lines:
         told = json.loads(line)
         lake.rows[told["name"]] = range(*told["range"]) if told["range"] else told["rows"]
     server.should_exit = True

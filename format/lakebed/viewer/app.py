@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import logging
 import os
 import re
 from collections.abc import Awaitable, Callable
@@ -39,6 +40,7 @@ from lakebed.viewer import cells, diff, media, pictures, queries, schema, statis
 from lakebed.viewer.access import Access
 from lakebed.viewer.lake import Gone, Lake, Opened
 
+_log = logging.getLogger(__name__)
 _PAGE = Path(__file__).parent / "web" / "dist"
 _MOST_BODY = 1 << 24
 _LONGEST_NAME = 200
@@ -116,7 +118,7 @@ class Server:
             opened = self.opened(request)
             try:
                 return self._kept(request, opened, work) if is_kept else work(opened)
-            except (FormatError, StorageError) as error:
+            except (DatasetHandlerError, FormatError, StorageError) as error:
                 raise self.lake.explained(opened, error) from error
 
         return await self.worked(request, done, is_long=is_long)
@@ -165,7 +167,7 @@ class Server:
     async def query(self, request: Request) -> Response:
         """Answer `Answer`."""
         body = await _body(request)
-        at, text = body.get("at") or "", body.get("text")
+        at, text = body.get("at", ""), body.get("text")
         if not isinstance(text, str) or not isinstance(at, str):
             raise InvalidInputError("a query is {at, text}, both texts")
         number = request.path_params["number"]
@@ -280,7 +282,7 @@ class Server:
     async def views(self, request: Request) -> Response:
         """Save a view."""
         body = await _body(request)
-        number, at, name = request.path_params["number"], body.get("at") or "", body.get("name")
+        number, at, name = request.path_params["number"], body.get("at", ""), body.get("name")
         text, rows = body.get("text"), body.get("rows")
         if not isinstance(at, str) or not isinstance(name, str) or not name or len(name) > _LONGEST_NAME:
             raise InvalidInputError("a view is {at, name, text or rows}, at and name texts")
@@ -391,6 +393,7 @@ def _failed(error: Exception, text: str = "") -> Response:
                     before = text.split("\n")[: error.line - 1]
                     told["position"] = sum(len(line) + 1 for line in before) + error.column - 1
             return JSONResponse({"error": told}, status)
+    _log.error("a request failed", exc_info=error)
     return JSONResponse(
         {"error": {"kind": "internal", "message": f"the viewer failed: {type(error).__name__}"}}, 500
     )

@@ -120,9 +120,8 @@ def _shapes(tensor: lakebed.Tensor, kind: str) -> list[Any]:
         if nulls is not None and nulls[at]:
             found.append(None)
         elif tensor.is_sequence:
-            items = np.asarray(shape).reshape(len(shape), -1)
-            largest = items.max(axis=0).tolist() if items.size else [0] * items.shape[1]
-            found.append({"s": largest, "frames": len(shape)} if len(shape) else None)
+            items = np.asarray(shape)
+            found.append({"s": items.max(axis=0).tolist(), "frames": len(items)} if items.size else None)
         else:
             extents = shape.tolist()
             is_empty = kind != "array" and 0 in extents
@@ -131,6 +130,8 @@ def _shapes(tensor: lakebed.Tensor, kind: str) -> list[Any]:
 
 
 def _values(tensor: lakebed.Tensor, kind: str) -> list[Any]:
+    if tensor.holds_nothing:
+        return [None] * len(tensor)
     if tensor.info.get("logical_type") and kind == "scalar":
         values: Any = tensor.data()["value"]
         nulls = tensor.null_mask()

@@ -212,11 +212,11 @@ class Lake:
             found = self._opened(number, place, at, exact)
             if exact is None:
                 self._heads[number, at] = tree, found.version
-            kept = self._open.setdefault((number, found.version), found)
-            self._open.move_to_end((number, found.version))
+            self._open.pop((number, found.version), None)  # which knew less of the other versions
+            self._open[number, found.version] = found
             while len(self._open) > _MOST_OPEN:
                 self._open.popitem(last=False)
-            return kept
+            return found
 
     def _tree(self, number: int) -> str:
         """Return the identity of the file that names all versions, which each publish replaces."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.registry import sniff
-from lakebed.errors import FormatError, InvalidInputError, LimitError, NotFoundError
+from lakebed.errors import InvalidInputError, LimitError, NotFoundError
 from lakebed.viewer.lake import Opened
 
 _TYPES = {
@@ -116,7 +116,7 @@ def sound(opened: Opened, name: str, row: int) -> dict[str, Any]:
     facts = sample.sample_info
     rate = int(facts.get("sample_rate") or 0) if isinstance(facts, dict) else 0
     if rate <= 0:
-        raise FormatError(f"it is not on record how fast the sound of tensor {name!r} in row {row} is")
+        raise InvalidInputError(f"it is not on record how fast the sound of tensor {name!r} in row {row} is")
     mono = values.mean(axis=1) if values.size else np.zeros(0, np.float32)
     loudest = float(np.abs(mono).max(initial=0.0))
     mono = mono / next(

@@ -33,6 +33,8 @@ def of_tensor(tensor: lakebed.Tensor, name: str, rows: NDArray[np.int64] | None)
     step = max(1, -(-total // most))
     chosen = tensor[::step] if rows is None else tensor[rows[::step].tolist()]
     found = _blank(name, total, step > 1)
+    if tensor.holds_nothing:
+        return found | {"nulls": total}
     mask = chosen.null_mask()
     found["nulls"] = 0 if mask is None else int(mask.sum()) * step
     if kind == "scalar" and not tensor.is_sequence:
@@ -119,8 +121,13 @@ def _numbers(
             width = np.ceil((spread + 1) / _MOST_BINS)
             bins = int(np.ceil((spread + 1) / width))
             reach = (reach[0], reach[0] + bins * width)
-        heights, edges = np.histogram(numbers, bins=bins, range=reach, weights=counts)
-        found["histogram"] = {"edges": edges.tolist(), "counts": heights.astype(np.int64).tolist()}
+        if reach[0] == reach[1]:
+            reach = (reach[0] - 0.5, reach[1] + 0.5)
+        if np.all(
+            np.diff(np.linspace(*reach, bins + 1)) > 0
+        ):  # between numbers that are too large are no edges
+            heights, edges = np.histogram(numbers, bins=bins, range=reach, weights=counts)
+            found["histogram"] = {"edges": edges.tolist(), "counts": heights.astype(np.int64).tolist()}
 
 
 def _labels(found: dict[str, Any], values: Sequence[NDArray[Any]], name: str, names: Sequence[Any]) -> None:
