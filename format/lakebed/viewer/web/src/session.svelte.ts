@@ -14,7 +14,7 @@ export interface Row {
   cells: { [tensor: string]: Cell };
 }
 
-const BLOCK = 64; // rows that are asked for at once
+export const BLOCK = 64; // rows that are asked for at once
 const ROWS_BYTES = 32 << 20;
 const PICTURE_BYTES = 192 << 20;
 const ARRAY_BYTES = 64 << 20;
@@ -41,7 +41,7 @@ export class Session {
   );
   /** Where rows are read: the version that was opened, which stays the same while a writer goes on. */
   readonly place: Place | null = $derived(
-    this.meta && this.state.dataset !== null
+    this.meta && this.meta.id === this.state.dataset
       ? { dataset: this.state.dataset, at: `id:${this.meta.version}`, q: this.answer?.q ?? null }
       : null,
   );
@@ -79,11 +79,27 @@ export class Session {
     await this.show(next);
   }
 
+  /** Ask again for what is shown, after it went wrong or was written anew. */
+  async again(): Promise<void> {
+    await this.show(this.state, true);
+  }
+
+  /** Stop a query, or a version, that is on its way; what was shown before stays. */
+  cancel(): void {
+    if (!this.busy) return;
+    this.opening.abort();
+    this.failure = { of: "query", error: new ProviderError("Cancelled", "cancelled: these are the rows from before") };
+  }
+
+  /** The row at a position, if it is there already. */
+  rowNow(position: number): Row | null {
+    return this.blocks.peek(this.blockKey(position))?.[position % BLOCK] ?? null;
+  }
+
   /** The row at a position, asked for if it is not there; null while it is on its way. */
   row(position: number, signal?: AbortSignal): Row | null {
-    const key = this.blockKey(position);
-    const block = this.blocks.peek(key);
-    if (block) return block[position % BLOCK] ?? null;
+    const found = this.rowNow(position);
+    if (found) return found;
     this.rowLater(position, signal).then(
       () => (this.arrivals += 1),
       (error: unknown) => {
@@ -143,9 +159,9 @@ export class Session {
     return `${this.place?.dataset} ${this.place?.at} ${this.place?.q} ${position - (position % BLOCK)}`;
   }
 
-  private async show(next: ViewState): Promise<void> {
+  private async show(next: ViewState, isAnew = false): Promise<void> {
     const before = this.state;
-    const isOther = !this.meta || next.dataset !== before.dataset || next.at !== before.at;
+    const isOther = isAnew || !this.meta || next.dataset !== before.dataset || next.at !== before.at;
     const isAsked = isOther || next.query !== before.query || (next.query !== "" && !this.answer && !this.failure);
     this.state = next;
     if (this.lake && !isAsked) return;
@@ -154,7 +170,7 @@ export class Session {
     this.busy = true;
     this.failure = null;
     try {
-      this.lake ??= await this.provider.lake(opening.signal);
+      if (!this.lake || isAnew) this.lake = await this.provider.lake(opening.signal);
       if (next.dataset === null && this.lake.single) this.state.dataset = 0;
       const dataset = this.state.dataset;
       if (dataset === null) {

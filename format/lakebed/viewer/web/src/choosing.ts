@@ -1,0 +1,46 @@
+/** Choosing rows: one by one, a range, and what moves the cursor. */
+
+import { BLOCK, type Session } from "./session.svelte";
+
+/** Choose a row, or leave it out. */
+export function toggle(session: Session, id: number): void {
+  if (id < 0) return; // a group of a query is no row
+  const { selected } = session.state;
+  session.change({ selected: selected.includes(id) ? selected.filter((one) => one !== id) : [...selected, id] });
+}
+
+/** Choose all rows between two positions. */
+export async function chooseRange(session: Session, from: number, to: number): Promise<void> {
+  const [first, last] = [Math.min(from, to), Math.min(Math.max(from, to), Math.min(from, to) + 9_999)];
+  const blocks: Promise<unknown>[] = [];
+  for (let at = first - (first % BLOCK); at <= last; at += BLOCK) blocks.push(session.rowLater(at));
+  await Promise.all(blocks);
+  const chosen = new Set(session.state.selected);
+  for (let at = first; at <= last; at += 1) {
+    const id = session.rowNow(at)?.id ?? -1;
+    if (id >= 0) chosen.add(id);
+  }
+  await session.change({ selected: [...chosen] });
+}
+
+/** What a key does to a cursor over rows; null where it is none of these. */
+export function moved(
+  key: string,
+  at: number,
+  length: number,
+  screen: number,
+  beside: (at: number, direction: 1 | -1) => number,
+): number | null {
+  const within = (position: number) => Math.max(0, Math.min(length - 1, position));
+  switch (key) {
+    case "ArrowRight": return within(at + 1);
+    case "ArrowLeft": return within(at - 1);
+    case "ArrowDown": return beside(at, 1);
+    case "ArrowUp": return beside(at, -1);
+    case "PageDown": return within(at + screen);
+    case "PageUp": return within(at - screen);
+    case "Home": return 0;
+    case "End": return length - 1;
+    default: return null;
+  }
+}

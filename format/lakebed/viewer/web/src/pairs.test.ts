@@ -1,0 +1,25 @@
+import { describe, expect, it } from "vitest";
+import { rowBefore, spanCondition } from "./pairs";
+
+describe("rowBefore", () => {
+  const listed = (...rows: number[]) => ({ count: rows.length, rows });
+  const diff = { name: "x", updated: listed(), added: listed(2, 6), removed: listed(3, 0) };
+
+  it("follows a row over rows that were added and removed", () => {
+    // before: 0 1 2 3 4 5 6, after: 1 2 + 4 5 6 +
+    expect([0, 1, 3, 4, 5].map((row) => rowBefore(row, diff))).toEqual([1, 2, 4, 5, 6]);
+  });
+
+  it("does not guess where the lists were cut", () => {
+    expect(rowBefore(1, { ...diff, added: { count: 10_001, rows: [] } })).toBeNull();
+  });
+});
+
+describe("spanCondition", () => {
+  it("writes numbers and dates", () => {
+    expect(spanCondition("x", 0.5, 1, false, null)).toBe("x >= 0.5 and x < 1");
+    expect(spanCondition("x", 0, 86_400, true, "date")).toBe("x >= '1970-01-01' and x <= '1970-01-02'");
+    expect(spanCondition("x", 0, 1.5, false, "timestamp")).toBe("x >= '1970-01-01 00:00:00.000' and x < '1970-01-01 00:00:01.500'");
+    expect(spanCondition("x", 0, 1, false, "time")).toBeNull();
+  });
+});

@@ -1,0 +1,192 @@
+/** A row as it is drawn: a pure function of what the tensors are, the row's values and what is shown of them. */
+
+import type { Size } from "../camera";
+import { colourOf, numbered } from "../colours";
+import type { Cell, Json, Kind, TensorMeta } from "../types";
+import { boxes } from "./boxes";
+import { mask } from "./masks";
+import { keypoints, points } from "./points";
+import { polygons } from "./polygons";
+import { MOST_OBJECTS, type Beside, type Family, type Look, type Mark, type Mask, type Scene } from "./types";
+
+export * from "./types";
+
+const FAMILIES: Partial<Record<Kind, Family>> = { bbox: boxes, polygon: polygons, point: points, keypoints };
+const DRAWN: readonly Kind[] = ["mask", "bbox", "polygon", "point", "keypoints", "label"];
+const SCORE = /(^|[/_.-])(confidences?|scores?|probs?|probability|probabilities)$/i;
+
+export type Cells = { readonly [tensor: string]: Cell };
+
+/** Return the axis of a shape that counts frames or slices; null where it is one picture, or items have their own. */
+function framesAxis(tensor: TensorMeta, cell: Extract<Cell, { s: number[] }>): number | null {
+  const { s: shape } = cell;
+  if (cell.frames !== undefined) return shape.length === 4 ? 0 : null;
+  if (tensor.kind === "video" || shape.length === 4) return 0;
+  if (shape.length !== 3 || tensor.kind === "mask") return null;
+  if (tensor.htype === "nifti") return 2;
+  return tensor.htype === "dicom" && (shape[2] as number) > 4 ? 0 : null;
+}
+
+/** Return the size of a picture that a cell tells of, or null where it has none. */
+export function sizeOf(tensor: TensorMeta, cell: Cell | undefined): Size | null {
+  if (!cell || !("s" in cell)) return null;
+  const axis = framesAxis(tensor, cell);
+  const [height, width] = cell.s.filter((_, at) => at !== axis);
+  return height && width ? { width, height } : null;
+}
+
+/** Return how many frames or slices a cell has, 1 for a single picture. */
+export function framesOf(tensor: TensorMeta, cell: Cell | undefined): number {
+  if (!cell || !("s" in cell)) return 1;
+  const axis = framesAxis(tensor, cell);
+  return cell.frames ?? (axis === null ? 1 : (cell.s[axis] ?? 1));
+}
+
+/** Return what is drawn of a row over the picture of one tensor; `size` is that of the picture where no cell has it. */
+export function scene(
+  tensors: readonly TensorMeta[], cells: Cells, look: Look, base: TensorMeta, frame = 0, size: Size | null = null,
+): Scene {
+  const of: Size = sizeOf(base, cells[base.name]) ?? size ?? { width: 1, height: 1 };
+  const found: Scene = {
+    base: base.kind === "mask" ? null : base.name, size: of, masks: [], items: [], chips: [], notes: [],
+    overlays: [], classes: [], hasScores: false,
+  };
+  const values = new Map(tensors.map((one) => [one.name, valueOf(one, cells[one.name], frame)]));
+  const over = tensors.filter((one) => DRAWN.includes(one.kind) && (one.over === base.name || one === base));
+  const words = wordsOf(tensors.filter((one) => one.kind === "label"), over, values);
+  const used = new Set<string>();
+  for (const tensor of over) {
+    const value = values.get(tensor.name) ?? null;
+    const cell = cells[tensor.name];
+    if (tensor.kind === "label") continue;
+    if (tensor !== base) found.overlays.push(tensor.name);
+    if (cell && "error" in cell) found.notes.push(`${tensor.name}: ${cell.error}`);
+    if (cell && "cut" in cell) found.notes.push(`${tensor.name}: only the first objects are shown`);
+    const isOn = !look.hidden.includes(tensor.name);
+    const beside = (count: number) => besideOf(tensor, count, tensors, words, values);
+    if (tensor.kind === "mask") {
+      if (!cell || !("s" in cell) || !cell.s.every((length) => length > 0)) continue;
+      const near = beside(tensor.htype.includes("binary_mask") ? (cell.s[2] ?? 1) : Number.NaN);
+      const mine = mask(tensor, look, near.objects ? { ...near, names: near.objects.map((one) => near.names[one] ?? "") } : near);
+      if (near.labels) used.add(near.labels);
+      if (isOn) found.masks.push(mine);
+      found.classes.push(...classesOf(mine, look));
+      continue;
+    }
+    const whole = Array.isArray(value) ? value.slice(0, MOST_OBJECTS) : value;
+    if (Array.isArray(value) && value.length > MOST_OBJECTS) {
+      found.notes.push(`${tensor.name}: the first 10,000 of ${value.length.toLocaleString("en")} objects are drawn`);
+    }
+    const mark = (index: number, near: Beside): Mark | null => {
+      const name = near.names[index] ?? "";
+      const score = near.scores[index] ?? null;
+      if (near.labels) used.add(near.labels);
+      if (score !== null) found.hasScores = true;
+      if (score !== null && score < look.confidence) return null;
+      if (name && [near.labels, tensor.name].some((by) => look.hiddenClasses.includes(`${by}:${name}`))) return null;
+      const colour = name ? colourOf(name, look.colours) : numbered(index);
+      return { tensor: tensor.name, index, name, score, colour };
+    };
+    const note = (text: string) => found.notes.push(text);
+    const items = FAMILIES[tensor.kind]?.({ tensor, value: whole, size: of, look, note, beside, mark }) ?? [];
+    if (isOn) found.items.push(...items);
+  }
+  for (const [name, texts] of words) {
+    const isOver = over.some((one) => one.name === name);
+    if (!isOver && !used.has(name)) continue;
+    if (isOver && !used.has(name)) {
+      found.overlays.push(name);
+      for (const text of new Set(texts)) {
+        if (look.hidden.includes(name) || look.hiddenClasses.includes(`${name}:${text}`)) continue;
+        found.chips.push({ tensor: name, name: text, colour: colourOf(text, look.colours) });
+      }
+    }
+    const counts = new Map<string, number>();
+    for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
+    for (const [text, count] of counts) {
+      const on = !look.hiddenClasses.includes(`${name}:${text}`);
+      found.classes.push({ tensor: name, name: text, colour: colourOf(text, look.colours), count, on });
+    }
+  }
+  return found;
+}
+
+/** Return a cell's value, of sequences the one of a frame. */
+export function valueOf(tensor: TensorMeta, cell: Cell | undefined, frame: number): Json {
+  if (!cell || !("v" in cell)) return null;
+  return tensor.sequence && Array.isArray(cell.v) ? (cell.v[frame] ?? null) : cell.v;
+}
+
+/** Return names of labels: those of `class_names`, else the numbers themselves. */
+export function wordsIn(tensor: TensorMeta, value: Json): string[] {
+  const flat = (Array.isArray(value) ? value.flat(3) : value === null ? [] : [value]) as Json[];
+  return flat.slice(0, MOST_OBJECTS).map((one) => tensor.class_names[one as number] ?? String(one));
+}
+
+function wordsOf(all: TensorMeta[], over: TensorMeta[], values: Map<string, Json>): Map<string, string[]> {
+  const groups = new Set(over.map((one) => groupOf(one.name)));
+  const near = all.filter((one) => over.includes(one) || groups.has(groupOf(one.name)));
+  return new Map(near.map((one) => [one.name, wordsIn(one, values.get(one.name) ?? null)]));
+}
+
+function groupOf(name: string): string {
+  return name.slice(0, Math.max(0, name.lastIndexOf("/")));
+}
+
+/** Return the first name of the tensor's own group, else the first. */
+function nearest(tensor: TensorMeta, names: string[]): string | null {
+  return names.find((one) => groupOf(one) === groupOf(tensor.name)) ?? names[0] ?? null;
+}
+
+/** Return names of tensors that may say whose each part of a tensor is, as imports of COCO write them. */
+function ownersOf(name: string): string[] {
+  return [`${name}_object`, `${name.replace(/_mask$/, "")}_object`];
+}
+
+function besideOf(
+  tensor: TensorMeta, count: number, tensors: readonly TensorMeta[], words: Map<string, string[]>, values: Map<string, Json>,
+): Beside {
+  const owners = ownersOf(tensor.name).map((one) => numbersOf(values.get(one) ?? null)).find((one) => one?.length === count);
+  const objects = owners?.every((one) => one !== null) ? (owners as number[]) : null;
+  const fits = (length: number) => (objects ? length > Math.max(-1, ...objects) : length === count);
+  const labels = nearest(tensor, [...words].filter(([, texts]) => fits(texts.length)).map(([name]) => name));
+  const scores = tensors
+    .filter((one) => SCORE.test(one.name) && one.name !== tensor.name && ["scalar", "array"].includes(one.kind))
+    .filter((one) => fits(numbersOf(values.get(one.name) ?? null)?.length ?? Number.NaN))
+    .map((one) => one.name);
+  const scored = nearest(tensor, scores);
+  return {
+    labels,
+    names: labels ? (words.get(labels) ?? []) : [],
+    scores: scored ? (numbersOf(values.get(scored) ?? null) ?? []) : [],
+    objects,
+  };
+}
+
+/** Return tensors beside the overlays whose numbers a scene needs and a cell does not tell: scores, and owners of parts. */
+export function missing(tensors: readonly TensorMeta[], cells: Cells, base: TensorMeta): string[] {
+  const over = tensors.filter((one) => one.over === base.name);
+  const owners = new Set(over.flatMap((one) => ownersOf(one.name)));
+  return tensors
+    .filter((one) => owners.has(one.name) || (over.length > 0 && one.kind === "array" && SCORE.test(one.name)))
+    .filter((one) => {
+      const cell = cells[one.name];
+      return cell && "s" in cell && cell.s.reduce((a, b) => a * b, 1) <= MOST_OBJECTS;
+    })
+    .map((one) => one.name);
+}
+
+function numbersOf(value: Json): (number | null)[] | null {
+  const flat = (Array.isArray(value) ? value.flat(2) : [value]) as Json[];
+  if (!flat.every((one) => typeof one === "number" || one === null)) return null;
+  return flat.map((one) => (Number.isFinite(one) ? (one as number) : null));
+}
+
+const MOST_CLASSES = 256;
+
+function classesOf(of: Mask, look: Look): Scene["classes"] {
+  const named = of.names.map((name, label) => ({ name, label })).filter(({ name, label }) => label && name);
+  return named.slice(0, MOST_CLASSES).map(({ name, label }) => ({
+    tensor: of.tensor, name, colour: of.colours[label] as string, count: 0, on: !look.hiddenClasses.includes(`${of.tensor}:${name}`),
+  }));
+}
