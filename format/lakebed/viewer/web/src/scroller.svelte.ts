@@ -111,7 +111,7 @@ export class Scroller {
     const first = flow.toPosition(this.anchor);
     for (const block of come) {
       this.asked.delete(block);
-      flow.forget(block);
+      flow.forget(block, BLOCK);
     }
     this.anchor = flow.within(flow.fromPosition(first), this.viewport);
     this.settle();
