@@ -91,4 +91,6 @@ class CompatMethods(DatasetBase):
         """
         from lakebed.dataset.viewing import visualize
 
-        return visualize(self, {}, width, height)  # type: ignore[arg-type]
+        index, whole = self._index, type(self)(self._handle)
+        rows = None if index.is_trivial else index.rows(whole.num_samples)  # type: ignore[attr-defined]
+        return visualize(self._handle, {}, rows, width, height)

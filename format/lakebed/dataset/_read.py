@@ -391,10 +391,9 @@ class ReadMethods(TensorBase):
             raise InvalidOperationError("Only supported for video and audio tensors.")
         if not self._index.is_single:
             raise InvalidOperationError(f"play() is of one sample: {self._name}[0].play()")
-        from lakebed.dataset.dataset import Dataset
         from lakebed.dataset.viewing import visualize
 
-        return visualize(Dataset(self._handle), {"primary": self._name, "row": int(self._rows()[0])})
+        return visualize(self._handle, {"primary": self._name, "row": int(self._rows()[0])})
 
 
 def _python_value(moment: Any, number: int | None) -> Any:

@@ -24,7 +24,8 @@ from lakebed.storage.base import innermost
 from lakebed.storage.secret import for_own_process
 
 if TYPE_CHECKING:
-    from lakebed.dataset.dataset import Dataset
+    from lakebed.reading.index import Rows
+    from lakebed.session.handle import Handle
     from lakebed.storage.credentials import Given
 
 _HEIGHT = 800
@@ -105,10 +106,24 @@ class Viewer:
 
 
 def visualize(
-    ds: Dataset, state: Mapping[str, Any], width: int | str | None = None, height: int | str | None = None
+    handle: Handle,
+    state: Mapping[str, Any],
+    rows: Rows | None = None,
+    width: int | str | None = None,
+    height: int | str | None = None,
 ) -> Any:
-    """Show a dataset, or the rows that are selected; see ``Dataset.visualize``."""
-    session = ds._handle.session  # noqa: SLF001
+    """Show a dataset, or some of its rows; see ``Dataset.visualize``.
+
+    Parameters
+    ----------
+    state
+        What of the page's state is not as it is at first.
+    rows
+        None shows all.
+    width, height
+        Of the frame in a notebook.
+    """
+    session = handle.session
     if not session.read_only:
         session.flush()
     version = session.snapshot.version_id
@@ -116,13 +131,12 @@ def visualize(
     shown = {"dataset": 0, "at": at, **state}
     notebook = _notebook()
     prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX") if notebook else None
-    viewer = _viewer(ds, version, () if prefix is None else ("--proxied",))
-    if ds.is_view and "row" not in state:
-        rows = ds.sample_indices
-        given = [rows.start, rows.stop, rows.step] if isinstance(rows, range) else None
-        content = json.dumps([version, given or list(rows)])
-        name = hashlib.sha256(content.encode()).hexdigest()[:16]
-        viewer.tell({"name": name, "range": given, "rows": None if given else list(rows)})
+    viewer = _viewer(handle, version, () if prefix is None else ("--proxied",))
+    if rows is not None:
+        span = [rows.start, rows.stop, rows.step] if isinstance(rows, range) else None
+        told = {"range": span, "rows": None if isinstance(rows, range) else rows.tolist()}
+        name = hashlib.sha256(json.dumps([version, told]).encode()).hexdigest()[:16]
+        viewer.tell({"name": name, **told})
         shown["query"] = f"rows:{name}"
     address = viewer.address(shown)
     if notebook is not None:
@@ -144,9 +158,8 @@ def _notebook() -> Any:
     return display
 
 
-def _viewer(ds: Dataset, version: str, arguments: tuple[str, ...]) -> Viewer:
+def _viewer(handle: Handle, version: str, arguments: tuple[str, ...]) -> Viewer:
     """Return the viewer of a dataset's place, started if none is running."""
-    handle = ds._handle  # noqa: SLF001
     storage = handle.session.storage
     is_here = storage.url.startswith("mem://")
     key = os.getpid(), f"{storage.url} {version if is_here else ''} {arguments}"

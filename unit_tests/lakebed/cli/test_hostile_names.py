@@ -30,7 +30,7 @@ from lakebed.versions.gc.report import Kept, Removed
 EVIL = "\x07\x08\x7f\x85\x9b31m\u200f\u202e\u2028\u2066\rx\x1b[31m\nforged"
 """Bell, backspace, DEL, NEL, CSI, marks and overrides of direction, separator of lines, CR, ESC, a line of its own."""
 
-NO_JSON = ("creds set", "creds remove", "creds rotate", "completion")
+NO_JSON = ("view", "creds set", "creds remove", "creds rotate", "completion")
 
 INVOCATIONS: dict[str, list[list[str]]] = {
     "ls": [["LAKE"], ["DS"], ["LAKE/nothing" + EVIL]],
@@ -62,7 +62,8 @@ INVOCATIONS: dict[str, list[list[str]]] = {
     "rename": [["DS", "n" + EVIL, "m" + EVIL], ["DS", "no" + EVIL, "m"], ["NO", "a", "b"]],
     "delete": [["DS", "-t", "n" + EVIL, "--yes"], ["DS", "-t", "no" + EVIL], ["DS"], ["DS", "--yes"], ["NO"]],
     "diff": [["DS"], ["DS", "b" + EVIL], ["DS", "main", "b" + EVIL], ["DS", "no" + EVIL]],
-    "view": [["DS"], ["DS", "-d", "no" + EVIL], ["DS", "--materialize", "v" + EVIL, "VIEW"], ["NO"]],
+    "view": [["NO"]],
+    "views": [["DS"], ["DS", "-d", "no" + EVIL], ["DS", "--materialize", "v" + EVIL, "VIEW"], ["NO"]],
     "verify": [["DS"], ["DS", "--deep"], ["BAD"], ["DS@no" + EVIL]],
     "repair": [["BAD"], ["BAD", "--apply"], ["DS@no" + EVIL]],
     "materialize": [["DS", "OUT"], ["DS", "OUT2", "--ignore-errors"], ["DS", "OUT3", "-t", "no" + EVIL]],

@@ -96,7 +96,8 @@ function coloured(bitmap: ImageBitmap, mask: Mask): OffscreenCanvas {
 
 /** Return red, green, blue and alpha of each label. */
 export function painted(map: Uint32Array, mask: Mask): Uint8ClampedArray<ArrayBuffer> {
-  const most = map.reduce((a, b) => (a > b ? a : b), 0);
+  let most = 0;
+  for (let at = 0; at < map.length; at += 1) if ((map[at] as number) > most) most = map[at] as number;
   const colours = new Uint32Array(table(mask, most + 1).buffer);
   const found = new Uint32Array(map.length);
   const count = colours.length;
