@@ -1,6 +1,7 @@
 /** What one page has open: the state that the address holds, and what the provider told of it. */
 
 import { Cache } from "./cache";
+import { told } from "./colours";
 import { ProviderError, type Numbers, type PictureOptions, type Place, type Provider } from "./provider";
 import { fromFragment, initial, toFragment, type ViewState } from "./state";
 import type { Answer, Cell, Lake, Meta, TensorMeta } from "./types";
@@ -45,6 +46,12 @@ export class Session {
       ? { dataset: this.state.dataset, at: `id:${this.meta.version}`, q: this.answer?.q ?? null }
       : null,
   );
+
+  /** Colours of classes that are not those of their names: chosen by hand, or taken by another class of the dataset. */
+  readonly colours: Record<string, string> = $derived({
+    ...told((this.meta?.tensors ?? []).flatMap((one) => one.class_names.filter(Boolean))),
+    ...this.state.colours,
+  });
 
   private readonly blocks = new Cache<Row[]>(ROWS_BYTES, (rows) => JSON.stringify(rows).length * 2);
   private readonly pictures = new Cache<ImageBitmap>(
