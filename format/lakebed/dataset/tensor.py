@@ -309,13 +309,13 @@ class TensorSample(OneValue, Tensor):
         """Return the text that is stored; of all others what 3.x prints, as f-strings do of arrays only."""
         return str(self._shown()) if self._reader.storing is Storing.TEXT else Tensor.__str__(self)
 
-    def _compare(self, apply: Callable[[Any, Any], Any], other: Any) -> Any:
+    def _compared(self, apply: Callable[[Any, Any], Any], other: Any) -> Any:
         if isinstance(other, Tensor) and apply in (operator.eq, operator.ne):
             # As in 3.x whether both select the same; of numbers and texts also whether they hold the same.
             same = self._is_same(other)
             if same or not isinstance(other, OneValue) or self._is_array() or other._is_array():  # noqa: SLF001
                 return same == (apply is operator.eq)
-        return super()._compare(apply, other)
+        return super()._compared(apply, other)
 
     def __getitem__(self, item: Any) -> Any:
         if isinstance(item, str) and isinstance(value := self._value(), dict):

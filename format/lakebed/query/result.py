@@ -243,16 +243,14 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         InvalidInputError
             If it is something else.
         """
-        if isinstance(condition, Compared):
-            condition = condition.asked()
-        if not isinstance(condition, str | Condition):
+        if isinstance(condition, str):
+            return self.query(f"SELECT * WHERE {condition}")
+        if not isinstance(condition, Condition | Compared):
             raise InvalidInputError(
                 "a result is filtered by an expression or a condition, result['n'] > 3, not by "
                 f"{type(condition).__name__}; functions are called with rows of datasets: result.materialize('mem://')"
             )
-        text, parameters = (
-            (condition, ()) if isinstance(condition, str) else condition.asked_of(self.relation)
-        )
+        text, parameters = condition.asked().asked_of(self.relation)
         return self.query(f"SELECT * WHERE {text}", parameters=parameters)
 
     def __getitems__(self, rows: Sequence[int]) -> list[dict[str, Any]]:

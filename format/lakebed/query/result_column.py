@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.dataclass import replace
 from lakebed.errors import (
     DynamicTensorNumpyError,
     InvalidInputError,
@@ -18,7 +20,7 @@ from lakebed.errors import (
 from lakebed.query.bound import Info
 from lakebed.query.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, rows
 from lakebed.query.relation import Relation
-from lakebed.verbs.condition import VALUES, WORDS, Compared, Condition, Name, Value, quoted
+from lakebed.verbs.condition import Compared, Condition, Name, Value, quoted
 from lakebed.verbs.values import ColumnVerbs
 
 if TYPE_CHECKING:
@@ -83,15 +85,11 @@ class ResultColumn(Compared, ColumnVerbs):
         for i in range(len(self)):
             yield self[i]
 
-    def _compared(self, method: str, other: object) -> Any:
+    def _compared(self, compare: Callable[[Any, Any], Any], other: object) -> Any:
         if self._single is not None:
-            return getattr(self.numpy(), method)(other)
-        if other is None and method in ("__eq__", "__ne__"):
-            return self._condition(f" IS {'NOT ' * (method == '__ne__')}NULL").known_as(method == "__ne__")
-        if not isinstance(other, (ResultColumn, *VALUES)):
-            return NotImplemented
-        given = other._condition() if isinstance(other, ResultColumn) else Value(other)  # noqa: SLF001
-        return self._condition(f" {WORDS[method]} ", given)
+            return compare(self.numpy(), other)
+        found = super()._compared(compare, other)
+        return replace(found, is_same=compare is operator.ne) if other is None else found
 
     def _condition(self, *parts: str | Value | Condition) -> Condition:
         return Condition((Name(self.name),), self.relation, self._holds).followed_by(*parts)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakebed.errors import InvalidInputError
+from lakebed.verbs.condition import Comparing
 
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 
@@ -29,15 +30,11 @@ def _sided(apply: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[...,
     )
 
 
-def _compared(apply: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, other: self._compare(apply, other)
-
-
 def _of_one(apply: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, *given: apply(self._known(), *given)
 
 
-class OneValue(ABC):
+class OneValue(Comparing, ABC):
     """What ``row["age"]`` is: used like the number, text, array or list that is stored; labels also by their names.
 
     A missing value compares as false, as in queries; computing with it is an error. With an array or a number of NumPy
@@ -89,7 +86,7 @@ class OneValue(ABC):
             value = value if isinstance(value, np.ndarray) else self.numpy()
         return value, other
 
-    def _compare(self, apply: Callable[[Any, Any], Any], other: Any) -> Any:
+    def _compared(self, apply: Callable[[Any, Any], Any], other: Any) -> Any:
         value = self._value()
         if other is None:
             return apply is operator.ne and value is not None
@@ -98,10 +95,6 @@ class OneValue(ABC):
         if value is None or other is None:
             return False
         return apply(*self._both(self._known(value), other))
-
-    __eq__, __ne__ = _compared(operator.eq), _compared(operator.ne)
-    __lt__, __le__ = _compared(operator.lt), _compared(operator.le)
-    __gt__, __ge__ = _compared(operator.gt), _compared(operator.ge)
 
     __add__, __radd__ = _sided(operator.add)
     __sub__, __rsub__ = _sided(operator.sub)
