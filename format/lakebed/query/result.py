@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from lakebed.errors import (
     TensorDoesNotExistError,
 )
 from lakebed.errors.root import instead
-from lakebed.printable import aligned, printable
+from lakebed.printable import aligned, printable, shortened
 from lakebed.query.columns import Column, Numbers, Objects, rows
 from lakebed.query.relation import Relation
 from lakebed.query.result_column import ResultColumn, picked, read_rows
@@ -32,34 +32,11 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _SHOWN = 10
-_WIDEST = 40
 _MOST_VALUES = 1000
-
-
-class Queried(Protocol):
-    """What a result was asked of, and is asked again by."""
-
-    opened: list[Any]
-
-    def again(
-        self,
-        result: Result,
-        text: str,
-        parameters: Sequence[Any] | Mapping[str, Any],
-        named: Mapping[str, Any],
-    ) -> Any:
-        """Answer a query of its rows."""
-
-    def stored(self, result: Result, dest: Any, *, overwrite: bool) -> Any:
-        """Store it as a dataset."""
 
 
 class ResultVerbs(RowVerbs, OutputVerbs):
     """Verbs of a result, which a column of their name hides."""
-
-    if TYPE_CHECKING:
-        queried: Queried
-        sample_indices: list[int]
 
     def plot(self, image: str | None = None, tensors: Sequence[str] | None = None, **options: int) -> Image:
         """Draw the rows of the dataset that these come from; see ``lakebed.show``.
@@ -87,10 +64,10 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
     single
         The one row that is meant; None for all.
     queried
-        What it was asked of.
+        What it was asked of, and is asked again by: `dataset.queries.Queried`, which is above this.
     """
 
-    def __init__(self, relation: Relation, text: str, queried: Queried, single: int | None = None) -> None:
+    def __init__(self, relation: Relation, text: str, queried: Any, single: int | None = None) -> None:
         self.relation = relation
         self.query_text = text
         self.queried = queried
@@ -431,7 +408,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
                 ]
             except LakebedError as error:
                 found = [f"{type(error).__name__}: {error}"]
-            lines.append([_short(value) for value in found])
+            lines.append([shortened(value) for value in found])
         return lines
 
     def shown_rows(self) -> Iterator[dict[str, Any]]:
@@ -445,11 +422,6 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
             columns = {name: self.column(name).shown(window) for name in self.names}
             for i in range(len(window)):
                 yield {name: column[i] for name, column in columns.items()}
-
-
-def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
 
 
 def _windows(result: Result) -> Iterator[range]:

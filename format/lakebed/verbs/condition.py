@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import operator as op
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -43,6 +43,11 @@ def quoted(name: str) -> str:
     if '"' in name or "\n" in name:
         raise InvalidInputError(f"queries cannot name {name!r}: rename it with ds.rename_tensor")
     return f'"{name}"'
+
+
+def listed(names: str | Iterable[str]) -> list[str]:
+    """Return one name, or several, as a list."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 @dataclass(frozen=True, eq=False)

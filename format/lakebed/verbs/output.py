@@ -16,24 +16,25 @@ from lakebed.errors import InvalidInputError
 Path = str | os.PathLike[str]
 
 
-class OutputVerbs:
-    """Hands out the rows of a dataset, a view or a result."""
+class Owner:
+    """What has verbs: a dataset, a view or a result. What they are short for is found there."""
 
     if TYPE_CHECKING:
 
         def __len__(self) -> int: ...
+        def __getitem__(self, item: Any) -> Any: ...
+        def __getattr__(self, name: str) -> Any: ...
 
-        batches: Any
-        query: Any
 
-        @property
-        def tensors(self) -> Mapping[str, Any]: ...
+class OutputVerbs(Owner):
+    """Hands out the rows of a dataset, a view or a result."""
 
     # -- values ------------------------------------------------------------------------------------------------------
 
     def to_list(self) -> list[dict[str, Any]]:
         """Read all rows as dictionaries, as ``ds.rows()`` gives them one by one."""
-        return list(_rows(self))
+        # Of a dataset ``rows`` may be a tensor; of a result the language's own rows have each group's key in a list.
+        return list(self._rows_of()) if _is_dataset(self) else self.to_arrow().to_pylist()
 
     def to_numpy(self) -> dict[str, NDArray[Any]]:
         """Read all rows as arrays: {column: array}, the first axis runs over the rows.
@@ -87,8 +88,8 @@ class OutputVerbs:
         For one that ``datasets.load_from_disk`` opens, write ``ds.export("huggingface", path)``.
         """
         if _is_dataset(self):
-            return self.copy(path, overwrite=overwrite, progressbar=False)  # type: ignore[attr-defined]
-        return self.materialize(path, overwrite=overwrite)  # type: ignore[attr-defined]
+            return self.copy(path, overwrite=overwrite, progressbar=False)
+        return self.materialize(path, overwrite=overwrite)
 
     def export(self, format: str, dest: Path, **options: Any) -> Any:  # noqa: A002 - the user's word
         """Write another format: ``lakebed.export_to(format, ds, dest, **options)``."""
@@ -98,8 +99,7 @@ class OutputVerbs:
 
     def batch(self, batch_size: int) -> Iterable[Mapping[str, Any]]:
         """Return batches of columns, as ``ds.batches(batch_size)``."""
-        found: Iterable[Mapping[str, Any]] = self.batches(batch_size)
-        return found
+        return self.batches(batch_size)  # type: ignore[no-any-return]
 
     def iter(self, batch_size: int) -> Iterator[Mapping[str, Any]]:
         """Iterate once over batches of columns, as ``ds.batches(batch_size)`` gives them."""
@@ -122,7 +122,7 @@ class OutputVerbs:
             return self
         if type == "torch" and _is_dataset(self):
             row = import_module("lakebed.loaders.adapters").adapter("torch_tensors").row_of_tensors
-            return self.torch_dataset(transform=row, map_style=True)  # type: ignore[attr-defined]
+            return self.torch_dataset(transform=row, map_style=True)
         raise InvalidInputError(
             f"there are no rows of the format {type!r} here: it is 'torch' (of a result: of "
             "result.materialize(dest)), 'numpy' or None; all rows are ds.to_pandas(), ds.to_arrow() or ds.to_polars()"
@@ -152,14 +152,6 @@ def _is_dataset(owner: Any) -> bool:
     return hasattr(type(owner), "torch_dataset")
 
 
-def _rows(owner: Any) -> Iterator[dict[str, Any]]:
-    # Of a dataset ``rows`` may be a tensor; of a result the language's own rows have each group's key in a list.
-    found: Iterator[dict[str, Any]] = (
-        owner._rows_of() if _is_dataset(owner) else iter(owner.to_arrow().to_pylist())  # noqa: SLF001
-    )
-    return found
-
-
 def _stored(owner: Any) -> Any:
     """Return a dataset of the rows: of a result, one in memory."""
     return owner if _is_dataset(owner) else owner.materialize("mem://")
@@ -182,7 +174,4 @@ def _array(column: Any) -> NDArray[Any]:
     if isinstance(column, np.ndarray):
         array: NDArray[Any] = column if np.ma.is_masked(column) else np.asarray(column)
         return array.reshape(-1) if array.shape[1:] == (1,) else array
-    values = np.empty(len(column), object)
-    for at, value in enumerate(column):
-        values[at] = value
-    return values
+    return np.fromiter(column, object, len(column))

@@ -10,17 +10,15 @@ from numpy.typing import NDArray
 
 from lakebed import random
 from lakebed.errors import InvalidInputError
-from lakebed.printable import aligned, printable
-from lakebed.verbs.condition import quoted
+from lakebed.htypes.arrow import is_text
+from lakebed.printable import aligned, printable, shortened
+from lakebed.verbs.condition import listed, quoted
+from lakebed.verbs.output import Owner
 from lakebed.verbs.together import Groups, codes, joined
-from lakebed.verbs.values import ColumnVerbs, reduced
+from lakebed.verbs.values import ColumnVerbs, is_file, reduced
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-_WIDEST = 30
-"""Characters of a value in a description."""
 
 
 class Split(NamedTuple):
@@ -41,18 +39,8 @@ class Split(NamedTuple):
         return list(self._asdict().items())
 
 
-class RowVerbs:
+class RowVerbs(Owner):
     """Looks at rows, and chooses some: what is chosen is a view, or a result where columns are computed."""
-
-    if TYPE_CHECKING:
-
-        def __len__(self) -> int: ...
-        def __getitem__(self, item: Any) -> Any: ...
-        def query(self, query_string: str, *, parameters: Any = ()) -> Any: ...
-        def filter(self, function: Any) -> Any: ...
-        def to_arrow(self, tensors: Sequence[str] | None = None) -> pa.Table: ...
-        @property
-        def tensors(self) -> Mapping[str, Any]: ...
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -90,6 +78,8 @@ class RowVerbs:
     def head(self, n: int = 5) -> Self:
         """Return the first rows; of a negative number, all but that many at the end."""
         return self[:n]  # type: ignore[no-any-return]
+
+    limit = head
 
     def tail(self, n: int = 5) -> Self:
         """Return the last rows; of a negative number, all but that many at the beginning."""
@@ -144,12 +134,11 @@ class RowVerbs:
         -------
         A view of the rows.
         """
-        given: Any = by
-        if callable(given) or hasattr(given, "to_arrow"):
+        if callable(by) or hasattr(by, "to_arrow"):
             raise InvalidInputError(
                 "rows are sorted by names of columns, ds.sort('age'); sorted(ds, key=...) is Python's"
             )
-        names = [by] if isinstance(by, str) else list(by)
+        names = listed(by)
         flags = [descending] * len(names) if isinstance(descending, bool) else list(descending)
         if len(flags) != len(names) or not names:
             raise InvalidInputError(f"descending has {len(flags)} values for {len(names)} columns")
@@ -167,10 +156,6 @@ class RowVerbs:
     def take(self, rows: int | Sequence[int]) -> Self:
         """Return the first rows, by their count; or some rows, by their numbers."""
         return self[:rows] if isinstance(rows, int) else RowVerbs.select(self, rows)
-
-    def limit(self, n: int) -> Self:
-        """Return the first rows."""
-        return self[:n]  # type: ignore[no-any-return]
 
     def skip(self, n: int) -> Self:
         """Return the rows without the first ones."""
@@ -218,9 +203,7 @@ class RowVerbs:
     def shard(self, num_shards: int, index: int) -> Self:
         """Return one of several parts, which lie one behind the other and differ by one row at most."""
         if not 0 <= index < num_shards:
-            raise InvalidInputError(
-                f"there is no part {index} of {num_shards}: they are 0 to {num_shards - 1}"
-            )
+            raise InvalidInputError(f"no part {index} of {num_shards}: they are 0 to {num_shards - 1}")
         return self[len(self) * index // num_shards : len(self) * (index + 1) // num_shards]  # type: ignore[no-any-return]
 
     def train_test_split(
@@ -258,14 +241,16 @@ class RowVerbs:
             If sizes leave no row for one of them, or do not go together.
         """
         count = len(self)
-        tests, trains = (_rows_of(size, count) for size in (test_size, train_size))
+        tests, trains = (
+            size if isinstance(size, int | None) else round(size * count) for size in (test_size, train_size)
+        )
         tests = (count - trains if trains is not None else -(-count // 4)) if tests is None else tests
         trains = count - tests if trains is None else trains
         if stratify and group:
             raise InvalidInputError("rows are split by stratify= or by group=, not by both")
         if tests < 1 or trains < 1 or tests + trains > count:
             raise InvalidInputError(
-                f"{trains:,} rows for training and {tests:,} for testing, of {count:,}: not possible"
+                f"{trains:,} rows for training, {tests:,} for testing, of {count:,}: not possible"
             )
         if (stratify or group) and not shuffle:
             raise InvalidInputError("stratify and group go by chance: leave shuffle=False out")
@@ -280,20 +265,18 @@ class RowVerbs:
             tests = int(ends[np.abs(ends - tests).argmin()])
             trains = min(trains, count - tests)
             if not trains:
-                raise InvalidInputError(
-                    f"all rows are of one {group}, or one has nearly all: no rows are left for training"
-                )
+                raise InvalidInputError(f"one {group} has nearly all rows: no rows are left for training")
         test, train = order[:tests], order[tests : tests + trains]
         return Split(self[train if shuffle else np.sort(train)], self[test if shuffle else np.sort(test)])
 
     def drop_duplicates(self, by: str | Sequence[str] | None = None) -> Self:
         """Leave out rows that equal an earlier one, in some columns or in all."""
-        names = list(self.tensors) if by is None else [by] if isinstance(by, str) else list(by)
+        names = list(self.tensors) if by is None else listed(by)
         return self[np.sort(np.unique(codes(self, names), return_index=True)[1])]  # type: ignore[no-any-return]
 
     def dropna(self, by: str | Sequence[str] | None = None) -> Self:
         """Leave out rows in which a value is missing, in some columns or in any."""
-        names = list(self.tensors) if by is None else [by] if isinstance(by, str) else list(by)
+        names = list(self.tensors) if by is None else listed(by)
         return self.query("SELECT * WHERE " + " AND ".join(f"{quoted(n)} IS NOT NULL" for n in names))  # type: ignore[no-any-return]
 
     # -- with others -------------------------------------------------------------------------------------------------
@@ -341,46 +324,33 @@ class Description(dict[str, dict[str, Any]]):
 
     def __repr__(self) -> str:
         facts = list(dict.fromkeys(fact for told in self.values() for fact in told))
-        lines = [
-            ["", *facts],
-            *([name, *(_short(told.get(f)) for f in facts)] for name, told in self.items()),
-        ]
-        return printable("\n".join(aligned(lines)), lines=True)
+        lines = [[name, *(_short(told.get(fact)) for fact in facts)] for name, told in self.items()]
+        return printable("\n".join(aligned([["", *facts], *lines])), lines=True)
 
 
 def _short(value: Any) -> str:
-    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
+    return shortened("" if value is None else f"{value:.6g}" if isinstance(value, float) else value)
 
 
 def _described(column: Any, kind: pa.DataType) -> dict[str, Any]:
     import pyarrow as pa
 
-    told = {
-        "htype": column.htype,
-        "dtype": str(column.dtype),
-        "rows": len(column),
-        "nulls": column.isna().sum(),
-    }
+    told = {"htype": column.htype, "dtype": str(column.dtype)}
+    told |= {"rows": len(column), "nulls": column.isna().sum()}
     if pa.types.is_dictionary(kind):
         counts = ColumnVerbs.value_counts(column)
         return {**told, "different": len(counts), "most": next(iter(counts), None)}
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if pa.types.is_nested(kind) or is_file(kind):
         return {**told, "shape": getattr(column, "shape", (None,))[1:]}
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     found = column.to_arrow()  # once for all facts: it may come from far away
-    return {**told, **{fact: reduced(found, fact) for fact in ("min", "max", "mean")[: 2 if is_text else 3]}}
+    return {
+        **told,
+        **{fact: reduced(found, fact) for fact in ("min", "max", "mean")[: 2 if is_text(kind) else 3]},
+    }
 
 
 def _chance(seed: int | None) -> np.random.Generator:
     return np.random.default_rng(random.get_seed() if seed is None else seed)
-
-
-def _rows_of(size: float | None, count: int) -> int | None:
-    """Return how many rows a size means: a share below 1, or their number."""
-    if size is None or isinstance(size, int):
-        return size
-    return round(size * count)
 
 
 def _evenly(labels: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lakebed.errors import InvalidInputError
+from lakebed.htypes.arrow import is_text
 from lakebed.verbs.condition import Condition, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import DTypeLike, NDArray
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    """Return the method that reduces all values of a column; with an axis, it does what NumPy does of the array."""
+
+    def reduction(column: Any, axis: Any = None, **given: Any) -> Any:
+        of_numpy = getattr(np, name)
+        if axis is not None or any(value is not None for value in given.values()):  # np.mean(tensor, axis=0)
+            return of_numpy(column.numpy(), axis=axis, **given)
+        # np.max(tensor) asks for this method, too. It means the array, as in 3.x: labels are numbers, scalars NumPy's.
+        is_numpy = "out" in given
+        values = column.to_arrow(labels="numbers" if is_numpy else "names")
+        found = _of_arrays(_arrays(column), name) if is_file(values.type) else reduced(values, name)
+        if is_numpy:
+            return of_numpy(column.numpy()) if found is None else np.asarray(found)[()]
+        return found.item() if isinstance(found, np.generic) else found
+
+    return reduction
 
 
 class ColumnVerbs:
@@ -30,8 +49,7 @@ class ColumnVerbs:
 
     def unique(self) -> list[Any]:
         """Return the different values, in the order in which they come first."""
-        found: list[Any] = _flat(self.to_arrow()).unique().drop_null().to_pylist()
-        return found
+        return _flat(self.to_arrow()).unique().drop_null().to_pylist()  # type: ignore[no-any-return]
 
     def nunique(self) -> int:
         """Count the different values."""
@@ -54,19 +72,18 @@ class ColumnVerbs:
     def tolist(self) -> Any:
         """Return the values as Python has them, None where one is missing."""
         found = self.to_arrow()
-        values = _arrays(self) if _is_file(found) else found.to_pylist()
+        if is_file(found.type):
+            values = [None if array is None else array.tolist() for array in _arrays(self)]
+        else:
+            values = found.to_pylist()
         return values[0] if self.is_single else values
 
     def to_numpy(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """Read as an array, of single numbers with the shape (rows,); missing numbers are NaN of floats."""
         column: Any = self
         wanted = column.dtype if dtype is None else np.dtype(dtype)
-        fill = (
-            {"fill": np.nan}
-            if wanted is not None and wanted.kind == "f" and hasattr(column, "null_mask")
-            else {}
-        )
-        found: NDArray[Any] = np.asarray(column.numpy(**fill), wanted if dtype is not None else None)
+        is_filled = wanted is not None and wanted.kind == "f" and hasattr(column, "null_mask")
+        found: NDArray[Any] = np.asarray(column.numpy(**({"fill": np.nan} if is_filled else {})), dtype)
         return found.reshape(-1) if found.shape[1:] == (1,) and not self.is_single else found
 
     def astype(self, dtype: DTypeLike) -> NDArray[Any]:
@@ -75,25 +92,8 @@ class ColumnVerbs:
 
     # -- of all values -----------------------------------------------------------------------------------------------
 
-    def min(self, axis: Any = None, **given: Any) -> Any:
-        """Return the smallest value; with an axis, as NumPy does of the array."""
-        return _reduced(self, "min", axis, given)
-
-    def max(self, axis: Any = None, **given: Any) -> Any:
-        """Return the largest value; with an axis, as NumPy does of the array."""
-        return _reduced(self, "max", axis, given)
-
-    def mean(self, axis: Any = None, **given: Any) -> Any:
-        """Return the mean; with an axis, as NumPy does of the array."""
-        return _reduced(self, "mean", axis, given)
-
-    def sum(self, axis: Any = None, **given: Any) -> Any:
-        """Return the sum; with an axis, as NumPy does of the array."""
-        return _reduced(self, "sum", axis, given)
-
-    def std(self, axis: Any = None, **given: Any) -> Any:
-        """Return the standard deviation; with an axis, as NumPy does of the array."""
-        return _reduced(self, "std", axis, given)
+    min, max, mean = _reduction("min"), _reduction("max"), _reduction("mean")
+    sum, std = _reduction("sum"), _reduction("std")
 
     # -- conditions --------------------------------------------------------------------------------------------------
 
@@ -129,30 +129,6 @@ class ColumnVerbs:
         return self._condition(" BETWEEN ", Value(low), " AND ", Value(high))
 
 
-def _reduced(column: Any, name: str, axis: Any, given: dict[str, Any]) -> Any:
-    """Reduce all values of a column; with an axis, as NumPy does of the array."""
-    if axis is not None or any(
-        value is not None for value in given.values()
-    ):  # as np.mean(tensor, axis=0) asks
-        return getattr(np, name)(column.numpy(), axis=axis, **given)
-    # np.max(tensor) asks for this method, too. It means the array, as in 3.x: labels are numbers, scalars NumPy's.
-    is_numpy = "out" in given
-    as_numbers = {"labels": "numbers"} if is_numpy and column.htype == "class_label" else {}
-    found = _of_all(column, column.to_arrow(**as_numbers), name)
-    if is_numpy:
-        return getattr(np, name)(column.numpy()) if found is None else np.asarray(found)[()]
-    return found.item() if isinstance(found, np.generic) else found
-
-
-def _of_all(column: Any, found: pa.ChunkedArray, name: str) -> Any:
-    """Reduce all values that are there; None if there are none and it is no sum."""
-    if _is_file(found):
-        return _of_arrays(
-            name, (np.asarray(value) for value in _arrays(column, as_lists=False) if value is not None)
-        )
-    return reduced(found, name)
-
-
 def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
     """Reduce all values of a column that was read: its min, max, mean, sum or std; None of no value."""
     import pyarrow as pa
@@ -163,7 +139,7 @@ def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
         return 0 if name == "sum" else None
     if pa.types.is_dictionary(flat.type):
         flat = flat.cast(flat.type.value_type)
-    if not (pa.types.is_string(flat.type) or pa.types.is_large_string(flat.type)):
+    if not is_text(flat.type):
         values = np.asarray(flat)
         try:
             if values.dtype.kind in "mM" and name == "mean":  # of which NumPy has none
@@ -180,44 +156,36 @@ def _flat(column: pa.ChunkedArray | pa.Array) -> Any:
     """Return the values of a column, those of all arrays in a row."""
     import pyarrow as pa
 
-    nested = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    while any(is_nested(column.type) for is_nested in nested):
-        column = (
-            column.flatten()
-            if isinstance(column, pa.Array)
-            else pa.chunked_array([chunk.flatten() for chunk in column.chunks], column.type.value_type)
-        )
+    while pa.types.is_nested(column.type) and not pa.types.is_struct(column.type):
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        column = pa.chunked_array([chunk.flatten() for chunk in chunks], column.type.value_type)
     return column
 
 
-def _is_file(column: Any) -> bool:
+def is_file(kind: pa.DataType) -> bool:
+    """Whether a column holds files."""
     import pyarrow as pa
 
-    return bool(pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type))
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def _arrays(column: Any, *, as_lists: bool = True) -> Any:
-    """Return the samples of a column of files, as lists of Python or one after the other as arrays."""
-    values = column.recorded_values() if hasattr(column, "recorded_values") else iter(column.values())
-    return [None if value is None else np.asarray(value).tolist() for value in values] if as_lists else values
+def _arrays(column: Any) -> Iterator[NDArray[Any] | None]:
+    """Read the samples of a column of files one after the other."""
+    values = column.recorded_values() if hasattr(column, "recorded_values") else column.values()
+    return (None if value is None else np.asarray(value) for value in values)
 
 
-def _of_arrays(name: str, arrays: Iterable[NDArray[Any]]) -> Any:
+def _of_arrays(arrays: Iterable[NDArray[Any] | None], name: str) -> Any:
     """Reduce arrays that are read one after the other."""
-    found = [
-        (
-            a.min(),
-            a.max(),
-            a.sum(dtype=np.float64 if a.dtype.kind == "f" else None).item(),
-            np.square(a, dtype=np.float64).sum(),
-            a.size,
-        )
-        for a in arrays
-        if a.size
-    ]
-    if not found:
+    facts = [_facts(array) for array in arrays if array is not None and array.size]
+    if not facts:
         return 0 if name == "sum" else None
-    low, high, total, squares, count = zip(*found, strict=True)
+    low, high, total, squares, count = zip(*facts, strict=True)
     mean = sum(total) / sum(count)
     spread = max(0.0, sum(squares) / sum(count) - mean**2) ** 0.5
     return {"min": min(low), "max": max(high), "sum": sum(total), "mean": mean, "std": spread}[name]
+
+
+def _facts(array: NDArray[Any]) -> tuple[Any, ...]:
+    total = array.sum(dtype=np.float64 if array.dtype.kind == "f" else None).item()
+    return array.min(), array.max(), total, np.square(array, dtype=np.float64).sum(), array.size

@@ -315,8 +315,8 @@ def test_groups_as_pandas_asks_for_them() -> None:
     for wrong, told in (
         (lambda: groups.mean(), "say of which columns"),
         (lambda: groups.agg("mean"), "agg takes {column: reduction}"),
-        (lambda: groups.agg({"age": np.mean}), "'age' is reduced by a name"),
-        (lambda: groups.agg({"age": ["min", max]}), "'age' is reduced by a name"),
+        (lambda: groups.agg({"age": np.mean}), "a function is called with each group"),
+        (lambda: groups.agg({"age": ["min", max]}), "is no reduction of a column, <built-in function max>"),
         (lambda: groups.agg({"born": "mean"}), "no mean of dates and times, 'born'"),
         (lambda: ds.groupby(ds["age"] > 30), "grouped by names of columns"),
         (lambda: ds.groupby(lambda row: row["age"]), "grouped by names of columns"),
