@@ -58,7 +58,8 @@ class CompareMethods(Compared, TensorBase):
         from lakebed.session.table import Table
 
         text, parameters = condition.asked_of(self._rows_asked)
-        table = Table(self._session, {name: name for name in condition.names}, self._index)
+        names: dict[str, str] = {part: part for part in condition.parts if isinstance(part, Name)}
+        table = Table(self._session, names, self._index)
         found = filtered(text, Sources.of(table), parameters=parameters).base_rows()
         rows = table.rows()
         numbers = np.arange(rows.start, rows.stop, rows.step) if isinstance(rows, range) else rows

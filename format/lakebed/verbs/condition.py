@@ -87,11 +87,6 @@ class Condition:
     holds: Callable[[Condition], NDArray[np.bool_]]
     is_same: bool | None = None
 
-    @property
-    def names(self) -> list[str]:
-        """Full names of the columns that it compares."""
-        return list(dict.fromkeys(part for part in self.parts if isinstance(part, Name)))
-
     def asked_of(self, source: object, names: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
         """Return the expression and the values of its ``?``, as the rows of a source are asked.
 
@@ -183,8 +178,7 @@ class Condition:
         return self.holds(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        found = self.numpy()
-        return found if dtype is None else found.astype(dtype)
+        return np.asarray(self.numpy(), dtype)
 
     def __len__(self) -> int:
         return len(self.numpy())

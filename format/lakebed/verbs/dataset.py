@@ -48,7 +48,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
             If a value does not fit.
         """
         self._check_changeable("add_column")
-        is_new = name not in self  # type: ignore[operator]
+        is_new = name not in self  # type: ignore[attr-defined]
         if not is_new and settings:
             raise InvalidInputError(
                 f"column {name!r} is there and has its settings: {', '.join(settings)} go to a new one"
@@ -60,9 +60,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         count = self.max_len if self.tensors else None
         if isinstance(values, VALUES) or values is None or isinstance(values, Mapping):
             if count is None:
-                raise InvalidInputError(
-                    f"one value for all rows, and there are no rows: ds[{name!r}] = [...] gives one each"
-                )
+                raise InvalidInputError(f"there are no rows for one value: ds[{name!r}] = [...] makes some")
             values = [values] * count
         elif not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
             values = np.asarray(values) if hasattr(values, "__array__") else list(values)
@@ -163,7 +161,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         shown = {names.get(name, name): name for name in self.tensors}
         if len(shown) < len(self.tensors):
             raise InvalidInputError("two columns would have one name: give one of them another")
-        return self._renamed(shown)
+        return self._renamed(shown)  # type: ignore[no-any-return]
 
     def rename_column(self, name: str, new_name: str) -> Self:
         """Return a view that shows a column by another name; ``ds.rename_tensor`` changes what is stored."""
@@ -174,9 +172,8 @@ def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, 
     """Return the settings of a tensor for values, and these: a column of Arrow or of a dataset where one says more."""
     if settings or hasattr(values, "recorded_values") or isinstance(values, np.ndarray | range):
         return settings, values
-    if hasattr(values, "to_arrow") or hasattr(
-        values, "to_frame"
-    ):  # a column of a result, of polars; of pandas
+    # A column of a result or of polars; of pandas.
+    if hasattr(values, "to_arrow") or hasattr(values, "to_frame"):
         import pyarrow as pa
 
         column = values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values, from_pandas=True)
@@ -191,7 +188,6 @@ def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, 
         return {"dtype": "float64"}, values
     if all(isinstance(value, (*VALUES, Mapping)) or hasattr(value, "dtype") for value in known):
         return settings, values
-    made = import_module("lakebed.importers.from_tables").from_dict(
-        {name: list(values)}
-    )  # which is above this
+    from_dict = import_module("lakebed.importers.from_tables").from_dict  # which is above this
+    made = from_dict({name: list(values)})
     return settings, made[next(iter(made.tensors))]

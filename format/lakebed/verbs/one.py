@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, KeysView, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +68,7 @@ class OneValue(Comparing, ABC):
         value = self._value() if value is ... else value
         if value is None:
             raise InvalidInputError(
-                f"{self!r} is missing, and there is nothing to compute with: ask .isna() before, or filter with "
-                "'... IS NOT NULL'"
+                f"{self!r} is missing: ask .isna() before, or filter with '... IS NOT NULL'"
             )
         return self.numpy() if isinstance(value, list) and self._is_array() else value
 
@@ -190,12 +189,8 @@ class Key(str):
         return str, (str(self),)
 
 
-def _keys(row: Any) -> KeysView[str]:
-    return dict.fromkeys(map(Key, row._names())).keys()
-
-
 _OF_ROWS: dict[str, Callable[..., Any]] = {
-    "keys": _keys,
+    "keys": lambda row: dict.fromkeys(map(Key, row._names())).keys(),
     "values": lambda row: row.to_dict().values(),
     "items": lambda row: row.to_dict().items(),
     "get": lambda row, name, default=None: row[name] if name in row else default,  # noqa: SIM401

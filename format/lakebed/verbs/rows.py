@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from lakebed import random
 from lakebed.errors import InvalidInputError
-from lakebed.htypes.arrow import is_text
 from lakebed.printable import aligned, printable, shortened
 from lakebed.verbs.condition import listed, quoted
 from lakebed.verbs.output import Owner
@@ -134,7 +133,8 @@ class RowVerbs(Owner):
         -------
         A view of the rows.
         """
-        if callable(by) or hasattr(by, "to_arrow"):
+        given: Any = by
+        if callable(given) or hasattr(given, "to_arrow"):
             raise InvalidInputError(
                 "rows are sorted by names of columns, ds.sort('age'); sorted(ds, key=...) is Python's"
             )
@@ -196,7 +196,7 @@ class RowVerbs(Owner):
         count = round(frac * len(self)) if frac is not None else 1 if n is None else n
         if (n is not None and frac is not None) or count < 0 or (count > len(self) and not replace):
             raise InvalidInputError(
-                f"sample draws n of the {len(self):,} rows, or a share of them, frac=, not {n}, {frac}"
+                f"sample draws n of the {len(self):,} rows, or a share, frac=, not {n}, {frac}"
             )
         return self[_chance(seed).choice(len(self), count, replace=replace)]  # type: ignore[no-any-return]
 
@@ -242,16 +242,14 @@ class RowVerbs(Owner):
         """
         count = len(self)
         tests, trains = (
-            size if isinstance(size, int | None) else round(size * count) for size in (test_size, train_size)
+            s if isinstance(s, int | None) else round(s * count) for s in (test_size, train_size)
         )
         tests = (count - trains if trains is not None else -(-count // 4)) if tests is None else tests
         trains = count - tests if trains is None else trains
         if stratify and group:
             raise InvalidInputError("rows are split by stratify= or by group=, not by both")
         if tests < 1 or trains < 1 or tests + trains > count:
-            raise InvalidInputError(
-                f"{trains:,} rows for training, {tests:,} for testing, of {count:,}: not possible"
-            )
+            raise InvalidInputError(f"{trains:,} to train on, {tests:,} to test, of {count:,}: not possible")
         if (stratify or group) and not shuffle:
             raise InvalidInputError("stratify and group go by chance: leave shuffle=False out")
         chance = _chance(seed)
@@ -281,30 +279,7 @@ class RowVerbs(Owner):
 
     # -- with others -------------------------------------------------------------------------------------------------
 
-    def join(
-        self, other: Any, on: str | Sequence[str] | Mapping[str, str] | None = None, how: str = "inner"
-    ) -> Any:
-        """Pair the rows with those of another dataset or result that have the same values.
-
-        Parameters
-        ----------
-        other
-            The other rows; where both have a column that is no key, theirs is called ``name_right``.
-        on
-            Columns of both, ``{mine: theirs}`` where they are called otherwise; None for all of the same name.
-        how
-            ``inner``, ``left``, ``right``, ``outer`` or ``cross``.
-
-        Returns
-        -------
-        A result.
-
-        Raises
-        ------
-        InvalidInputError
-            If there is no column in common, or no such way.
-        """
-        return joined(self, other, on, how)
+    join = joined
 
     def groupby(self, by: str | Sequence[str]) -> Groups:
         """Group the rows by the values of columns: ``ds.groupby("kind").agg({"age": "mean"})``."""
@@ -315,8 +290,7 @@ class RowVerbs(Owner):
 
 def _types(rows: Any) -> pa.Schema:
     """Return the columns' types in Arrow: those of a result, which are not known before, as of its first rows."""
-    found: pa.Schema = rows[: 100 if hasattr(rows, "relation") else 0].to_arrow().schema
-    return found
+    return rows[: 100 if hasattr(rows, "relation") else 0].to_arrow().schema
 
 
 class Description(dict[str, dict[str, Any]]):
@@ -335,6 +309,8 @@ def _short(value: Any) -> str:
 def _described(column: Any, kind: pa.DataType) -> dict[str, Any]:
     import pyarrow as pa
 
+    from lakebed.htypes.arrow import is_text
+
     told = {"htype": column.htype, "dtype": str(column.dtype)}
     told |= {"rows": len(column), "nulls": column.isna().sum()}
     if pa.types.is_dictionary(kind):
@@ -343,10 +319,8 @@ def _described(column: Any, kind: pa.DataType) -> dict[str, Any]:
     if pa.types.is_nested(kind) or is_file(kind):
         return {**told, "shape": getattr(column, "shape", (None,))[1:]}
     found = column.to_arrow()  # once for all facts: it may come from far away
-    return {
-        **told,
-        **{fact: reduced(found, fact) for fact in ("min", "max", "mean")[: 2 if is_text(kind) else 3]},
-    }
+    facts = ("min", "max") if is_text(kind) else ("min", "max", "mean")
+    return {**told, **{fact: reduced(found, fact) for fact in facts}}
 
 
 def _chance(seed: int | None) -> np.random.Generator:

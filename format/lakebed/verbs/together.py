@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import InvalidInputError
-from lakebed.htypes.arrow import is_text
 from lakebed.verbs.condition import listed, quoted
 
 if TYPE_CHECKING:
@@ -75,14 +74,35 @@ concatenate_datasets = concat
 """As Hugging Face calls it."""
 
 
-def joined(left: Any, right: Any, on: str | Sequence[str] | Mapping[str, str] | None, how: str) -> Any:
-    """Pair rows that have the same values; see ``RowVerbs.join``."""
-    if not hasattr(right, "tensors"):
+def joined(
+    left: Any, other: Any, on: str | Sequence[str] | Mapping[str, str] | None = None, how: str = "inner"
+) -> Any:
+    """Pair the rows with those of another dataset or result that have the same values.
+
+    Parameters
+    ----------
+    other
+        The other rows; where both have a column that is no key, theirs is called ``name_right``.
+    on
+        Columns of both, ``{mine: theirs}`` where they are called otherwise; None for all of the same name.
+    how
+        ``inner``, ``left``, ``right``, ``outer`` or ``cross``.
+
+    Returns
+    -------
+    A result.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no column in common, or no such way.
+    """
+    if not hasattr(other, "tensors"):
         raise InvalidInputError(
-            f"rows are joined with those of a dataset or a result, not of {type(right).__name__}: "
+            f"rows are joined with those of a dataset or a result, not of {type(other).__name__}: "
             "lakebed.from_pandas(frame) makes one of a frame"
         )
-    mine, its = left.tensors, right.tensors
+    mine, its = left.tensors, other.tensors
     if on is None:
         on = [name for name in mine if name in its]
     keys = dict(on) if isinstance(on, Mapping) else {name: name for name in listed(on)}
@@ -91,14 +111,14 @@ def joined(left: Any, right: Any, on: str | Sequence[str] | Mapping[str, str] | 
         raise InvalidInputError(f"join: {told}")
     ours = {name: f"l.{quoted(name)}" for name in mine}
     if how in ("right", "outer", "full"):
-        ours |= {key: f"COALESCE(l.{quoted(key)}, r.{quoted(other)})" for key, other in keys.items()}
+        ours |= {a: f"COALESCE(l.{quoted(a)}, r.{quoted(b)})" for a, b in keys.items()}
     columns = [f"{value} AS {quoted(name)}" for name, value in ours.items()]
     theirs = {name: f"{name}_right" if name in mine else name for name in its if name not in keys.values()}
     columns += [f"r.{quoted(name)} AS {quoted(shown)}" for name, shown in theirs.items()]
-    meets = " AND ".join(f"l.{quoted(key)} = r.{quoted(other)}" for key, other in keys.items())
+    meets = " AND ".join(f"l.{quoted(a)} = r.{quoted(b)}" for a, b in keys.items())
     source = f'"left" AS l {_JOINS[how]} "right" AS r' + f" ON {meets}" * (how != "cross")
     text = f"SELECT {', '.join(columns)} FROM {source}"  # noqa: S608 - of our own language
-    return left.query(text, named={"left": left, "right": right})
+    return left.query(text, named={"left": left, "right": other})
 
 
 class Groups:
@@ -119,7 +139,7 @@ class Groups:
         If something else than names is given.
     """
 
-    def __init__(self, rows: Any, by: str | Sequence[str], columns: Sequence[str] = ()) -> None:
+    def __init__(self, rows: Any, by: Any, columns: Sequence[str] = ()) -> None:
         self._rows, self._columns = rows, list(columns)
         self._by = listed(by) if isinstance(by, Iterable) else []
         if not self._by or not all(isinstance(name, str) for name in self._by):
@@ -151,15 +171,13 @@ class Groups:
             If there is no such reduction.
         """
         if not isinstance(columns, Mapping | None):
-            raise InvalidInputError(
-                f"agg takes {{column: reduction}}, such as {{'age': 'mean'}}, not {columns!r}"
-            )
+            raise InvalidInputError(f"agg takes {{column: reduction}}, as {{'age': 'mean'}}, not {columns!r}")
         wanted: dict[str, tuple[str, Any]] = {}
         for column, given in (columns or {}).items():
-            if isinstance(given, list | tuple):
-                wanted |= {f"{column}_{how}": (column, how) for how in given}
-            else:
+            if isinstance(given, str) or callable(given):
                 wanted[column] = column, given
+            else:
+                wanted |= {f"{column}_{how}": (column, how) for how in given}
         wanted |= {name: ("", given) if isinstance(given, str) else given for name, given in named.items()}
         parts = list(map(quoted, self._by))
         parts += [f"{self._reduction(name, *given)} AS {quoted(name)}" for name, given in wanted.items()]
@@ -174,18 +192,11 @@ class Groups:
                 "is called with each group by: for key, rows in ds.groupby(...)"
             )
         said = _REDUCTIONS[how].format(quoted(column) if column else "")
-        if column not in self._rows or how not in (
-            "first",
-            "last",
-            "mean",
-            "avg",
-            "median",
-            "sum",
-            "std",
-            "var",
-        ):
+        if column not in self._rows or how in ("min", "max", "count", "nunique", "list", "size"):
             return said
         import pyarrow as pa
+
+        from lakebed.htypes.arrow import is_text
 
         kind = self._rows[column][:100].to_arrow().type  # of a result the values tell
         if how in ("first", "last"):

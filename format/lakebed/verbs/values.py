@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakebed.errors import InvalidInputError
-from lakebed.htypes.arrow import is_text
 from lakebed.verbs.condition import Condition, Value
 
 if TYPE_CHECKING:
@@ -86,9 +85,7 @@ class ColumnVerbs:
         found: NDArray[Any] = np.asarray(column.numpy(**({"fill": np.nan} if is_filled else {})), dtype)
         return found.reshape(-1) if found.shape[1:] == (1,) and not self.is_single else found
 
-    def astype(self, dtype: DTypeLike) -> NDArray[Any]:
-        """Read as an array of a dtype; ``ds.cast_column`` changes what is stored."""
-        return ColumnVerbs.to_numpy(self, dtype)
+    astype = to_numpy  # ``ds.cast_column`` changes what is stored
 
     # -- of all values -----------------------------------------------------------------------------------------------
 
@@ -133,6 +130,8 @@ def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
     """Reduce all values of a column that was read: its min, max, mean, sum or std; None of no value."""
     import pyarrow as pa
     import pyarrow.compute as pc
+
+    from lakebed.htypes.arrow import is_text
 
     flat = _flat(found).drop_null()
     if not len(flat):
