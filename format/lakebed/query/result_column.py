@@ -20,14 +20,14 @@ from lakebed.errors import (
 from lakebed.query.bound import Info
 from lakebed.query.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, rows
 from lakebed.query.relation import Relation
-from lakebed.verbs.condition import Compared, Condition, Name, Value, quoted
+from lakebed.verbs.condition import Condition, Name, Value, quoted
 from lakebed.verbs.values import ColumnVerbs
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class ResultColumn(Compared, ColumnVerbs):
+class ResultColumn(ColumnVerbs):
     """One column of a result, or one value of it."""
 
     def __init__(self, relation: Relation, name: str, single: int | None = None) -> None:

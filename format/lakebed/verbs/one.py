@@ -8,7 +8,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -54,9 +54,6 @@ class OneValue(Comparing, ABC):
     @abstractmethod
     def _is_array(self) -> bool:
         """Whether it is an array, or a sequence of some: these are true, and print as the tensor, as in 3.x."""
-
-    if TYPE_CHECKING:
-        numpy: Any
 
     def _shown(self) -> Any:
         """Return what is stored, labels by their names."""

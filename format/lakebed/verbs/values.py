@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakebed.errors import InvalidInputError
-from lakebed.verbs.condition import Condition, Value
+from lakebed.verbs.condition import Compared, Condition, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,20 +33,12 @@ def _reduction(name: str) -> Callable[..., Any]:
     return reduction
 
 
-class ColumnVerbs:
-    """Values of a column: of labels their names, of arrays all numbers; missing ones are left out."""
-
-    if TYPE_CHECKING:
-
-        @property
-        def is_single(self) -> bool: ...
-        def numpy(self) -> Any: ...
-        def to_arrow(self, *, labels: Any = "names") -> Any: ...
-        def _condition(self, *parts: str | Value | Condition) -> Condition: ...
+class ColumnVerbs(Compared):
+    """Values of a tensor or a column of a result: of labels their names, of arrays all numbers; no missing ones."""
 
     # -- values ------------------------------------------------------------------------------------------------------
 
-    def unique(self) -> list[Any]:
+    def unique(self: Any) -> list[Any]:
         """Return the different values, in the order in which they come first."""
         return _flat(self.to_arrow()).unique().drop_null().to_pylist()  # type: ignore[no-any-return]
 
@@ -54,10 +46,9 @@ class ColumnVerbs:
         """Count the different values."""
         return len(ColumnVerbs.unique(self))
 
-    def value_counts(self) -> dict[Any, int]:
+    def value_counts(self: Any) -> dict[Any, int]:
         """Count each value: {value: rows}, the commonest first."""
-        column: Any = self
-        names = getattr(column.info, "class_names", None) if column.htype == "class_label" else None
+        names = getattr(self.info, "class_names", None) if self.htype == "class_label" else None
         if names:
             numbers = _flat(self.to_arrow(labels="numbers")).drop_null()
             counts = np.bincount(numbers.to_numpy())
@@ -68,7 +59,7 @@ class ColumnVerbs:
         order = np.argsort(-counts, kind="stable")
         return dict(zip(values.take(order).to_pylist(), counts[order].tolist(), strict=True))
 
-    def tolist(self) -> Any:
+    def tolist(self: Any) -> Any:
         """Return the values as Python has them, None where one is missing."""
         found = self.to_arrow()
         if is_file(found.type):
@@ -77,12 +68,11 @@ class ColumnVerbs:
             values = found.to_pylist()
         return values[0] if self.is_single else values
 
-    def to_numpy(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
+    def to_numpy(self: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """Read as an array, of single numbers with the shape (rows,); missing numbers are NaN of floats."""
-        column: Any = self
-        wanted = column.dtype if dtype is None else np.dtype(dtype)
-        is_filled = wanted is not None and wanted.kind == "f" and hasattr(column, "null_mask")
-        found: NDArray[Any] = np.asarray(column.numpy(**({"fill": np.nan} if is_filled else {})), dtype)
+        wanted = self.dtype if dtype is None else np.dtype(dtype)
+        is_filled = wanted is not None and wanted.kind == "f" and hasattr(self, "null_mask")
+        found: NDArray[Any] = np.asarray(self.numpy(**({"fill": np.nan} if is_filled else {})), dtype)
         return found.reshape(-1) if found.shape[1:] == (1,) and not self.is_single else found
 
     astype = to_numpy  # ``ds.cast_column`` changes what is stored
@@ -98,13 +88,11 @@ class ColumnVerbs:
         """Return the condition that the value is missing."""
         return self._condition(" IS NULL")
 
-    isnull = isna
-
     def notna(self) -> Condition:
         """Return the condition that there is a value."""
         return self._condition(" IS NOT NULL")
 
-    notnull = notna
+    isnull, notnull = isna, notna
 
     def isin(self, values: Iterable[Any]) -> Condition:
         """Return the condition that the value is one of some, None for a missing one; of labels names or numbers.
