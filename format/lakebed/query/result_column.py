@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import replace
 from lakebed.errors import (
     DynamicTensorNumpyError,
     InvalidInputError,
@@ -88,8 +86,7 @@ class ResultColumn(ColumnVerbs):
     def _compared(self, compare: Callable[[Any, Any], Any], other: object) -> Any:
         if self._single is not None:
             return compare(self.numpy(), other)
-        found = super()._compared(compare, other)
-        return replace(found, is_same=compare is operator.ne) if other is None else found
+        return super()._compared(compare, other)
 
     def _condition(self, *parts: str | Value | Condition) -> Condition:
         return Condition((Name(self.name),), self.relation, self._holds).followed_by(*parts)

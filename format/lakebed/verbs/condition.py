@@ -239,7 +239,8 @@ class Compared(Comparing):
     def _compared(self, compare: Callable[[Any, Any], Any], other: object) -> Any:
         """Return the condition that a comparison with a value, another column of the rows or None makes."""
         if other is None and compare in (op.eq, op.ne):
-            return self._condition(" IS NULL" if compare is op.eq else " IS NOT NULL")
+            asked = self._condition(" IS NULL" if compare is op.eq else " IS NOT NULL")
+            return replace(asked, is_same=compare is op.ne)
         if not isinstance(other, (Compared, *VALUES)):
             return NotImplemented
         given = other._condition() if isinstance(other, Compared) else Value(other)  # noqa: SLF001 - of this class

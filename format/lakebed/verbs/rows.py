@@ -196,7 +196,7 @@ class RowVerbs(Owner):
         count = round(frac * len(self)) if frac is not None else 1 if n is None else n
         if (n is not None and frac is not None) or count < 0 or (count > len(self) and not replace):
             raise InvalidInputError(
-                f"sample draws n of the {len(self):,} rows, or a share, frac=, not {n}, {frac}"
+                f"sample draws n of the {len(self):,} rows, or frac= of them, not {n}, {frac}"
             )
         return self[_chance(seed).choice(len(self), count, replace=replace)]  # type: ignore[no-any-return]
 

@@ -30,6 +30,8 @@ def _reduction(name: str) -> Callable[..., Any]:
             return of_numpy(column.numpy()) if found is None else np.asarray(found)[()]
         return found.item() if isinstance(found, np.generic) else found
 
+    reduction.__name__ = name
+    reduction.__doc__ = f"Return the {name} of all values; with an axis, as NumPy does of the array."
     return reduction
 
 

@@ -151,6 +151,14 @@ def test_conditions_on_results(ds: lakebed.Dataset) -> None:
     assert len(result[(result["twice"] > 10) & result["name"].isin(["n1", "n2"])]) == 1
     with pytest.raises(InvalidInputError, match="of other rows"):
         _ = ds[result["twice"] > 10]
+    missing = [row["age"] is None for row in ROWS]
+    assert (result["twice"] == None).tolist() == missing  # noqa: E711
+    assert (result["twice"] != None).tolist() == [not one for one in missing]  # noqa: E711
+    assert None not in [result["twice"], result["name"]]
+    with pytest.raises(
+        TypeError, match="'<' not supported between instances of 'ResultColumn' and 'NoneType'"
+    ):
+        _ = result["twice"] < None
 
 
 def test_a_view_says_by_what_it_was_chosen(ds: lakebed.Dataset) -> None:

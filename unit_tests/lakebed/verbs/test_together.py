@@ -329,3 +329,19 @@ def test_groups_as_pandas_asks_for_them() -> None:
         with pytest.raises(InvalidInputError) as error:
             wrong()
         assert told in str(error.value)
+
+
+def test_groups_of_lists_are_reduced_over_all_numbers() -> None:
+    ds = made([{"k": "a", "v": [1.0, 3.0]}, {"k": "a", "v": [5.0, 7.0]}, {"k": "b", "v": [0.5, 1.5]}])
+    for rows in (ds, ds.query("SELECT k, v")):
+        assert rows.groupby("k").agg({"v": ["mean", "sum"]}).to_dict() == {
+            "k": ["a", "b"],
+            "v_mean": [4.0, 1.0],
+            "v_sum": [16.0, 2.0],
+        }
+
+
+def test_a_column_that_both_sides_have_twice_is_not_lost() -> None:
+    left, right = made([{"k": "a", "x": 1, "x_right": 2}]), made([{"k": "a", "x": 3}])
+    with pytest.raises(QueryError, match="x_right"):
+        left.join(right, on="k").to_dict()
