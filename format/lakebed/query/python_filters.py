@@ -33,7 +33,7 @@ _FUNCTIONS = {name: f"{name.upper()}({{}})" for name in "len abs round min max s
 _FUNCTIONS |= {"int": "TRUNC({})", "float": "CAST({} AS float)", "str": "CAST({} AS text)"}
 _PARTS = {name: f"{name.upper()}({{}})" for name in "shape min max mean sum std any all lower upper".split()}
 _PARTS |= {"size": "PROD(SHAPE({}))", "sample_info": "SAMPLE_INFO({})", "numpy": "{}"}
-_METHODS = {"contains": "CONTAINS", "startswith": "STARTS_WITH", "endswith": "ENDS_WITH"}
+_CALLS = {"contains": "CONTAINS", "startswith": "STARTS_WITH", "endswith": "ENDS_WITH"}
 
 
 class _Foreign(Exception):
@@ -103,10 +103,8 @@ def _part(node: ast.expr) -> str:
             return f'{_written(value)}."{name}"'
         case ast.Call(func=ast.Attribute(attr=name) as part, args=[], keywords=[]) if name in _PARTS:
             return _part(part)
-        case ast.Call(func=ast.Attribute(value=value, attr=name), args=[item], keywords=[]) if (
-            name in _METHODS
-        ):
-            return f"{_METHODS[name]}({_written(value)}, {_written(item)})"
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=[item], keywords=[]) if name in _CALLS:
+            return f"{_CALLS[name]}({_written(value)}, {_written(item)})"
         case ast.Call(func=ast.Name(id=name), args=[value], keywords=[]) if name in _FUNCTIONS:
             return _FUNCTIONS[name].format(_written(value))
     raise _Foreign(node)
@@ -121,9 +119,8 @@ def _compared(node: ast.Compare, left: ast.expr, op: ast.cmpop, right: ast.expr)
         case (ast.In() | ast.NotIn(), ast.List(elts=items) | ast.Tuple(elts=items)) if items:
             return f"{_written(left)} {_SIGNS[type(op)]} ({', '.join(map(_written, items))})"
     are_constants = all(isinstance(each, ast.Constant) for each in (node.left, *node.comparators))
-    if (
-        type(op) not in _SIGNS or are_constants
-    ):  # a name in double quotes, of no column, is not compared as a text
+    # The name of no column, in double quotes, is not compared as a text.
+    if type(op) not in _SIGNS or are_constants:
         raise _Foreign(node)
     return f"{_written(left)} {_SIGNS[type(op)]} {_written(right)}"
 
