@@ -235,11 +235,11 @@ class ResultColumn(ColumnVerbs):
             any(isinstance(value, dict) for value in found)
             or len({_kind(v) for v in found if v is not None}) > 1
         ):
-            return pa.array(
-                [None if v is None else json.dumps(_jsonable(v), ensure_ascii=False) for v in found],
-                pa.string(),
-            )
-        return pa.array([_jsonable(value) for value in found])
+            return _json_texts(found)
+        try:
+            return pa.array([_jsonable(value) for value in found])
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # lists of values of several types
+            return _json_texts(found)
 
     def _dated(self, column: Numbers) -> pa.Array:
         """Return single numbers as a column of Arrow: dates and times as such."""
@@ -358,6 +358,13 @@ def _named(value: Any, words: Sequence[str]) -> Any:
 
 def _kind(value: Any) -> str:
     return "array" if isinstance(value, list | np.ndarray) else type(value).__name__
+
+
+def _json_texts(values: Sequence[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    texts = [None if v is None else json.dumps(_jsonable(v), ensure_ascii=False) for v in values]
+    return pa.array(texts, pa.string())
 
 
 def _jsonable(value: Any) -> Any:
