@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,16 @@ def test_joins_beside_pandas(how: str, on: Any) -> None:
 
     assert sorted(map(told, rows)) == sorted(map(told, expected.to_dict("records")))
     assert len(found) - len(rows) == {"inner": 0, "left": 1, "right": 1, "outer": 2}[how]
+
+
+def test_lists_of_mixed_values_are_json_beside_others_too() -> None:
+    ds = lakebed.empty(f"mem://together-{next(NUMBER)}")
+    ds.create_tensor("x", htype="list")
+    ds.create_tensor("id", dtype="int64")
+    ds.extend({"x": [[1, "a", None, ["é"]], [2], None], "id": range(3)})
+    found = ds.join(made([{"id": 0}, {"id": 1}, {"id": 2}]), on="id")
+    for texts in (found["x"].tolist(), [row["x"] for row in found.to_list()], ds["x"].tolist()):
+        assert [text and json.loads(text) for text in texts] == [[1, "a", None, ["é"]], [2], None]
 
 
 def test_joins_by_other_names_and_of_everything() -> None:
