@@ -133,7 +133,10 @@ def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
         try:
             if values.dtype.kind in "mM" and name == "mean":  # of which NumPy has none
                 return values.view(np.int64).mean().round().astype(np.int64).view(values.dtype)
-            return getattr(np, name)(values)
+            if name == "sum" and values.dtype in (np.int64, np.uint64):  # exact, also where 64 bits overflow
+                return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
+            is_wide = values.dtype.kind == "f" and name in ("sum", "mean", "std")
+            return getattr(np, name)(values, **({"dtype": np.float64} if is_wide else {}))
         except TypeError as error:
             raise InvalidInputError(f"there is no {name} of {flat.type}: {error}") from error
     if name not in ("min", "max"):

@@ -222,6 +222,23 @@ def test_values_of_columns(ds: lakebed.Dataset) -> None:
     assert {"value_counts", "isna", "mean"} <= set(dir(age))
 
 
+def test_sums_do_not_overflow() -> None:
+    """As those of queries; floats of few bits are summed up in many."""
+    ds = lakebed.empty(f"mem://together-{next(NUMBER)}")
+    for dtype, values in (
+        ("int64", [2**62, 2**62, 2**62 + 1, -1]),
+        ("int64", [-(2**63), -(2**63), -1, 5]),
+        ("uint64", [2**64 - 1, 2**64 - 1, 3, 0]),
+        ("float16", [60_000.0, 60_000.0, 0.25, 60_000.0]),
+        ("float32", [2.0**24, 1.0, 1.0, 1.0]),
+    ):
+        ds["x"] = np.array(values, dtype)
+        assert ds["x"].sum() == sum(values)
+        assert ds["x"].mean() == pytest.approx(sum(values) / 4)
+        assert ds["x"].std() == pytest.approx(np.std(np.array(values, "float64")))
+        del ds["x"]
+
+
 def test_functions_of_numpy_take_the_array() -> None:
     """They ask for methods of their name: labels are numbers for them, and results are NumPy's own scalars."""
     ds = lakebed.empty(f"mem://together-{next(NUMBER)}")

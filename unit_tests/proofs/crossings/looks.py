@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -220,8 +221,11 @@ class Out(Look):
             true = [number for number, values in enumerate(plain) if values and all(map(holds, values))]
             check(self._numbers(rows[condition]), true, str(condition))
             check(np.flatnonzero(condition.numpy()).tolist(), true, f"numpy() of {condition}")
-            false = [number for number in range(len(plain)) if number not in true]
+            false = sorted({*range(len(plain))} - {*true})
             check(self._numbers(rows.filter(~condition)), false, f"NOT {condition}")
+        if self.kind.is_scalar or self.kind.form == "text":
+            some = [number for number, values in enumerate(plain) if not values or values == [pivot]]
+            check(self._numbers(rows[column.isin([pivot, None])]), some, "isin")
 
     def handed_out(self, rows: Any) -> None:
         """Rows and columns as Python and NumPy have them, and as the loader of PyTorch asks for them."""
@@ -243,6 +247,15 @@ class Out(Look):
         if not self.kind.labels:
             extremes = (min(counts, default=None), max(counts, default=None))
             check((column.min(), column.max()), extremes, "min, max")
+        if self.kind.form == "array" and not self.kind.labels and counts:
+            total = sum(value * count for value, count in counts.items())
+            is_exact = self.kind.dtype == "bool" or "int" in self.kind.dtype
+            found = column.sum()
+            check(
+                found == total if is_exact else math.isclose(found, total), True, f"sum {found}, not {total}"
+            )
+            mean = total / counts.total()
+            check(math.isclose(column.mean(), mean), True, f"mean {column.mean()}, not {mean}")
 
     def joined(self, rows: Any) -> None:
         """Rows beside those of another dataset, which has every second one."""

@@ -491,6 +491,7 @@ ds = lakebed.restore(f"{base}/backup", place, progressbar=False)""",
     "concat": """\
 create(rest := lakebed.empty(f"{place}-rest"))
 rest.extend({name: given[2:], "id": new[2:]})
+rest.flush()
 ds = lakebed.concat([source[:2], rest]).materialize(place)""",
     "row": "def row(number, out):\n    out.append({name: given[number], 'id': start + number})\n",
     "tensor": "def row(number, out):\n    out[name].append(given[number])\n    out.id.append(start + number)\n",
