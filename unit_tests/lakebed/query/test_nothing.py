@@ -159,7 +159,9 @@ def test_all_is_a_function_behind_select_and_in_conditions() -> None:
     assert ds.query("SELECT ALL m").to_arrow()["m"].to_pylist() == samples.tolist()
 
 
-@pytest.mark.parametrize("settings", [{}, {"sample_compression": "lz4"}, {"chunk_compression": "lz4"}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"sample_compression": "lz4"}, {"chunk_compression": "lz4"}], ids=str
+)
 def test_missing_numbers_are_missing_in_any_order_of_the_rows(settings: dict[str, str]) -> None:
     ds = lakebed.empty("mem://")
     ds.create_tensor("x", dtype="int32", **settings)

@@ -180,6 +180,8 @@ def _fits_import(way: str, kind: str, shape: str) -> bool:
     if way == "import numpy":
         return _is_numbers(kind) and shape != "ragged"
     if way in INFERRED:
+        if kind.startswith("complex"):
+            return way == "new column"  # Arrow has no such type
         return _is_numbers(kind) or kind in ("text", "json", "bbox", "embedding")
     return way != "import folder" or kind == "image"
 
