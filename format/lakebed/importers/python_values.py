@@ -313,7 +313,8 @@ def _document(value: Any, name: str, row: int) -> Any:
     value = spelled(value)
     if value is None or isinstance(value, _TOLD):
         return plain_value(value)
+    kind = getattr(value, "dtype", type(value).__name__)
     raise IngestionError(
-        f"row {row}: {name!r} is of type {getattr(value, 'dtype', type(value).__name__)}, from which no type of tensor follows. Create the "
-        "tensors with ds.create_tensor, and add the rows with ds.extend(rows)"
+        f"row {row}: {name!r} is of type {kind}, from which no type of tensor follows. Create the tensors with "
+        "ds.create_tensor, and add the rows with ds.extend(rows)"
     )
