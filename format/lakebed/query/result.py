@@ -64,6 +64,11 @@ class ResultVerbs(RowVerbs, OutputVerbs):
     def plot(self, image: str | None = None, tensors: Sequence[str] | None = None, **options: int) -> Image:
         """Draw the rows of the dataset that these come from; see ``lakebed.show``.
 
+        Parameters
+        ----------
+        options
+            Those of ``lakebed.show``, by their names.
+
         Raises
         ------
         InvalidInputError
@@ -236,7 +241,16 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         return self.queried.again(self, query_string, parameters, named or {})
 
     def filter(self, condition: str | Condition | Compared) -> Any:
-        """Choose rows by an expression, a condition, ``result["n"] > 3``, or a column of bools.
+        """Choose rows.
+
+        Parameters
+        ----------
+        condition
+            An expression, ``"n > 3"``, a condition, ``result["n"] > 3``, or a column of bools.
+
+        Returns
+        -------
+        A result.
 
         Raises
         ------

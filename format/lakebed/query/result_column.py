@@ -104,7 +104,7 @@ class ResultColumn(Compared, ColumnVerbs):
         return weights(f"IF({text}, 1, 0)", Sources.of(keys_once(self.relation)), parameters=parameters) > 0
 
     def read(self) -> Column:
-        """Compute all rows."""
+        """Return all rows, computed."""
         if self._single is not None:
             return read_rows(self.relation, self.name, range(self._single, self._single + 1))
         parts = [read_rows(self.relation, self.name, window) for window in self.relation.windows([self.name])]
@@ -188,6 +188,8 @@ class ResultColumn(Compared, ColumnVerbs):
 
         Parameters
         ----------
+        window
+            Numbers of the rows.
         most
             Of arrays with more values than this, dtype and shape.
         """

@@ -95,7 +95,12 @@ class ChangeVerbs:
         return self
 
     def add_item(self, row: Mapping[str, Any]) -> Self:
-        """Append a row, as :meth:`append` does.
+        """Append a row, as ``ds.append`` does.
+
+        Parameters
+        ----------
+        row
+            {column: value}.
 
         Returns
         -------
@@ -144,11 +149,23 @@ class ChangeVerbs:
     # -- views of other columns --------------------------------------------------------------------------------------
 
     def select_columns(self, names: str | Sequence[str]) -> Self:
-        """Return a view of some columns, in this order."""
+        """Return a view of some columns.
+
+        Parameters
+        ----------
+        names
+            One column, or several, in the order of the view.
+        """
         return self[_listed(names)]  # type: ignore[no-any-return]
 
     def remove_columns(self, names: str | Sequence[str]) -> Self:
-        """Return a view without some columns; ``del ds["c"]`` removes what is stored."""
+        """Return a view without some columns; ``del ds["c"]`` removes what is stored.
+
+        Parameters
+        ----------
+        names
+            One column, or several.
+        """
         wanted = _listed(names)
         self[wanted]  # raises for those that are not there
         return self[[name for name in self.tensors if name not in wanted]]  # type: ignore[no-any-return]
@@ -156,7 +173,13 @@ class ChangeVerbs:
     remove_column = remove_columns
 
     def drop(self, names: str | Sequence[str] | None = None, *, columns: str | Sequence[str] = ()) -> Self:
-        """Return a view without some columns; ``ds.remove`` removes rows."""
+        """Return a view without some columns; ``ds.remove`` removes rows.
+
+        Parameters
+        ----------
+        names, columns
+            One column, or several, as pandas takes them.
+        """
         return ChangeVerbs.remove_columns(
             self, [*_listed(columns), *([] if names is None else _listed(names))]
         )
@@ -181,7 +204,15 @@ class ChangeVerbs:
         return self._renamed(shown)
 
     def rename_column(self, name: str, new_name: str) -> Self:
-        """Return a view that shows a column by another name; ``ds.rename_tensor`` changes what is stored."""
+        """Return a view that shows a column by another name; ``ds.rename_tensor`` changes what is stored.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        new_name
+            What it is called in the view.
+        """
         return ChangeVerbs.rename_columns(self, {name: new_name})
 
 

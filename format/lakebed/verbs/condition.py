@@ -166,6 +166,11 @@ class Condition:
     def followed_by(self, *parts: str | Name | Value | Condition) -> Condition:
         """Return it with more behind it.
 
+        Parameters
+        ----------
+        parts
+            Text of the query language, names, values, and conditions on the same rows.
+
         Raises
         ------
         InvalidInputError
@@ -197,7 +202,13 @@ class Condition:
     __rand__, __ror__ = __and__, __or__
 
     def known_as(self, is_same: bool) -> Condition:
-        """Return it with a truth value."""
+        """Return it with a truth value.
+
+        Parameters
+        ----------
+        is_same
+            What ``bool`` of it is.
+        """
         return Condition(self.parts, self._source, self._holds, is_same=is_same)
 
     def __invert__(self) -> Condition:
@@ -214,7 +225,7 @@ class Condition:
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def numpy(self) -> NDArray[np.bool_]:
-        """Answer it for each row: bool, shape (rows,)."""
+        """Return the answer for each row: bool, shape (rows,)."""
         return self._holds(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -225,7 +236,7 @@ class Condition:
         return len(self.numpy())
 
     def tolist(self) -> list[bool]:
-        """Answer it for each row, as Python has it."""
+        """Return the answer for each row, as a list."""
         found: list[bool] = self.numpy().tolist()
         return found
 
@@ -233,7 +244,7 @@ class Condition:
         return iter(self.tolist())
 
     def sum(self, **_: Any) -> int:
-        """Count the rows of which it is true."""
+        """Return the number of rows of which it is true."""
         return int(self.numpy().sum())
 
     def mean(self, **_: Any) -> float:

@@ -88,11 +88,23 @@ class RowVerbs:
         return {name: column.dtype for name, column in self.tensors.items()}
 
     def head(self, n: int = 5) -> Self:
-        """Return the first rows; of a negative number, all but that many at the end."""
+        """Return the first rows.
+
+        Parameters
+        ----------
+        n
+            How many; of a negative number, all but that many at the end.
+        """
         return self[:n]  # type: ignore[no-any-return]
 
     def tail(self, n: int = 5) -> Self:
-        """Return the last rows; of a negative number, all but that many at the beginning."""
+        """Return the last rows.
+
+        Parameters
+        ----------
+        n
+            How many; of a negative number, all but that many at the beginning.
+        """
         return self[max(len(self) - n, 0) if n >= 0 else -n :]  # type: ignore[no-any-return]
 
     @property
@@ -111,7 +123,13 @@ class RowVerbs:
         return len(self) == 0
 
     def unique(self, name: str) -> list[Any]:
-        """Return the different values of a column, in the order in which they come first."""
+        """Return the different values of a column, in the order in which they come first.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        """
         return ColumnVerbs.unique(self[name])
 
     def describe(self) -> Description:
@@ -127,7 +145,17 @@ class RowVerbs:
     # -- which rows --------------------------------------------------------------------------------------------------
 
     def select(self, rows: Any) -> Self:
-        """Choose rows by their numbers, or columns by their names."""
+        """Choose rows by their numbers, or columns by their names.
+
+        Parameters
+        ----------
+        rows
+            Numbers, a range, a slice, a mask of bools; or names.
+
+        Returns
+        -------
+        A view.
+        """
         return self[rows if isinstance(rows, np.ndarray | slice | range) else list(rows)]  # type: ignore[no-any-return]
 
     def sort(self, by: str | Sequence[str], descending: bool | Sequence[bool] = False) -> Self:
@@ -157,27 +185,73 @@ class RowVerbs:
         return self.query(f"SELECT * ORDER BY {keys}")  # type: ignore[no-any-return]
 
     def sort_values(self, by: str | Sequence[str], *, ascending: bool = True) -> Self:
-        """Order the rows by columns, as pandas calls it; missing values come last."""
+        """Order the rows by columns, as pandas calls it; missing values come last.
+
+        Parameters
+        ----------
+        by
+            One column, or several, the first one first.
+        ascending
+            Whether the smallest come first.
+
+        Returns
+        -------
+        A view of the rows; see :meth:`sort`.
+        """
         return RowVerbs.sort(self, by, not ascending)
 
     def where(self, condition: Any) -> Self:
-        """Choose rows, as :meth:`filter` does: ``ds.where("age > 3")``."""
+        """Choose rows, as ``ds.filter`` does: ``ds.where("age > 3")``.
+
+        Parameters
+        ----------
+        condition
+            An expression, a condition, or a function of a row.
+
+        Returns
+        -------
+        A view of the rows.
+        """
         return self.filter(condition)  # type: ignore[no-any-return]
 
     def take(self, rows: int | Sequence[int]) -> Self:
-        """Return the first rows, by their count; or some rows, by their numbers."""
+        """Return the first rows, by their count; or some rows, by their numbers.
+
+        Parameters
+        ----------
+        rows
+            How many, or which.
+        """
         return self[:rows] if isinstance(rows, int) else RowVerbs.select(self, rows)
 
     def limit(self, n: int) -> Self:
-        """Return the first rows."""
+        """Return the first rows.
+
+        Parameters
+        ----------
+        n
+            How many.
+        """
         return self[:n]  # type: ignore[no-any-return]
 
     def skip(self, n: int) -> Self:
-        """Return the rows without the first ones."""
+        """Return the rows without the first ones.
+
+        Parameters
+        ----------
+        n
+            How many are left out.
+        """
         return self[n:]  # type: ignore[no-any-return]
 
     def shuffle(self, seed: int | None = None) -> Self:
-        """Return the rows in an order of chance; the same for the same seed."""
+        """Return the rows in an order of chance.
+
+        Parameters
+        ----------
+        seed
+            What the order follows from; None for that of ``lakebed.random.seed``, or chance.
+        """
         return self[_chance(seed).permutation(len(self))]  # type: ignore[no-any-return]
 
     def sample(
@@ -216,7 +290,20 @@ class RowVerbs:
         return self[_chance(seed).choice(len(self), count, replace=replace)]  # type: ignore[no-any-return]
 
     def shard(self, num_shards: int, index: int) -> Self:
-        """Return one of several parts, which lie one behind the other and differ by one row at most."""
+        """Return one of several parts, which lie one behind the other and differ by one row at most.
+
+        Parameters
+        ----------
+        num_shards
+            How many parts.
+        index
+            Which one, from 0.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such part.
+        """
         if not 0 <= index < num_shards:
             raise InvalidInputError(
                 f"there is no part {index} of {num_shards}: they are 0 to {num_shards - 1}"
@@ -287,12 +374,24 @@ class RowVerbs:
         return Split(self[train if shuffle else np.sort(train)], self[test if shuffle else np.sort(test)])
 
     def drop_duplicates(self, by: str | Sequence[str] | None = None) -> Self:
-        """Leave out rows that equal an earlier one, in some columns or in all."""
+        """Return the rows without those that equal an earlier one, in some columns or in all.
+
+        Parameters
+        ----------
+        by
+            One column, or several; None for all.
+        """
         names = list(self.tensors) if by is None else [by] if isinstance(by, str) else list(by)
         return self[np.sort(np.unique(codes(self, names), return_index=True)[1])]  # type: ignore[no-any-return]
 
     def dropna(self, by: str | Sequence[str] | None = None) -> Self:
-        """Leave out rows in which a value is missing, in some columns or in any."""
+        """Return the rows without those in which a value is missing, in some columns or in any.
+
+        Parameters
+        ----------
+        by
+            One column, or several; None for all.
+        """
         names = list(self.tensors) if by is None else [by] if isinstance(by, str) else list(by)
         return self.query("SELECT * WHERE " + " AND ".join(f"{quoted(n)} IS NOT NULL" for n in names))  # type: ignore[no-any-return]
 
@@ -324,7 +423,17 @@ class RowVerbs:
         return joined(self, other, on, how)
 
     def groupby(self, by: str | Sequence[str]) -> Groups:
-        """Group the rows by the values of columns: ``ds.groupby("kind").agg({"age": "mean"})``."""
+        """Group the rows by the values of columns: ``ds.groupby("kind").agg({"age": "mean"})``.
+
+        Parameters
+        ----------
+        by
+            One column, or several.
+
+        Returns
+        -------
+        Groups, which are reduced to a row each, or iterated over.
+        """
         return Groups(self, by)
 
     group_by = groupby

@@ -217,7 +217,12 @@ class Groups:
         return said
 
     def size(self) -> Any:
-        """Count the rows of each group, in the column ``count``."""
+        """Count the rows of each group.
+
+        Returns
+        -------
+        A result with the keys and the column ``count``.
+        """
         return self.agg(count="size")
 
     count = size

@@ -34,11 +34,11 @@ class ColumnVerbs:
         return found
 
     def nunique(self) -> int:
-        """Count the different values."""
+        """Return the number of different values."""
         return len(ColumnVerbs.unique(self))
 
     def value_counts(self) -> dict[Any, int]:
-        """Count each value: {value: rows}, the commonest first."""
+        """Return how often each value is there: {value: count}, the commonest first."""
         column: Any = self
         names = getattr(column.info, "class_names", None) if column.htype == "class_label" else None
         if names:
@@ -58,7 +58,13 @@ class ColumnVerbs:
         return values[0] if self.is_single else values
 
     def to_numpy(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """Read as an array, of single numbers with the shape (rows,); missing numbers are NaN of floats."""
+        """Read as an array, of single numbers with the shape (rows,); missing numbers are NaN of floats.
+
+        Parameters
+        ----------
+        dtype
+            Dtype of the array; None for that of the column.
+        """
         column: Any = self
         wanted = column.dtype if dtype is None else np.dtype(dtype)
         fill = (
@@ -70,29 +76,43 @@ class ColumnVerbs:
         return found.reshape(-1) if found.shape[1:] == (1,) and not self.is_single else found
 
     def astype(self, dtype: DTypeLike) -> NDArray[Any]:
-        """Read as an array of a dtype; ``ds.cast_column`` changes what is stored."""
+        """Read as an array of a dtype; ``ds.cast_column`` changes what is stored.
+
+        Parameters
+        ----------
+        dtype
+            Dtype of the array.
+        """
         return ColumnVerbs.to_numpy(self, dtype)
 
     # -- of all values -----------------------------------------------------------------------------------------------
 
     def min(self, axis: Any = None, **given: Any) -> Any:
-        """Return the smallest value; with an axis, as NumPy does of the array."""
+        """Return the smallest value.
+
+        Parameters
+        ----------
+        axis
+            None for all values, of which missing ones are left out; otherwise as NumPy does of the array.
+        given
+            What NumPy's function takes beside it.
+        """
         return _reduced(self, "min", axis, given)
 
     def max(self, axis: Any = None, **given: Any) -> Any:
-        """Return the largest value; with an axis, as NumPy does of the array."""
+        """Return the largest value; see :meth:`min`."""
         return _reduced(self, "max", axis, given)
 
     def mean(self, axis: Any = None, **given: Any) -> Any:
-        """Return the mean; with an axis, as NumPy does of the array."""
+        """Return the mean; see :meth:`min`."""
         return _reduced(self, "mean", axis, given)
 
     def sum(self, axis: Any = None, **given: Any) -> Any:
-        """Return the sum; with an axis, as NumPy does of the array."""
+        """Return the sum; see :meth:`min`."""
         return _reduced(self, "sum", axis, given)
 
     def std(self, axis: Any = None, **given: Any) -> Any:
-        """Return the standard deviation; with an axis, as NumPy does of the array."""
+        """Return the standard deviation; see :meth:`min`."""
         return _reduced(self, "std", axis, given)
 
     # -- conditions --------------------------------------------------------------------------------------------------
@@ -110,7 +130,12 @@ class ColumnVerbs:
     notnull = notna
 
     def isin(self, values: Iterable[Any]) -> Condition:
-        """Return the condition that the value is one of some, None for a missing one; of labels names or numbers.
+        """Return the condition that the value is one of some.
+
+        Parameters
+        ----------
+        values
+            Values, None for a missing one; of labels names or numbers.
 
         Raises
         ------
@@ -125,7 +150,13 @@ class ColumnVerbs:
         return found if len(known) == len(given) else found | ColumnVerbs.isna(self)
 
     def between(self, low: Any, high: Any) -> Condition:
-        """Return the condition that the value is from ``low`` to ``high``, both included."""
+        """Return the condition that the value is from ``low`` to ``high``, both included.
+
+        Parameters
+        ----------
+        low, high
+            Values, as the column is compared with.
+        """
         return self._condition(" BETWEEN ", Value(low), " AND ", Value(high))
 
 
