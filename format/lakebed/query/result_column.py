@@ -16,7 +16,7 @@ from lakebed.errors import (
     QueryError,
 )
 from lakebed.query.bound import Info
-from lakebed.query.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, rows
+from lakebed.query.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, item_of, rows
 from lakebed.query.relation import Relation
 from lakebed.verbs.condition import VALUES, WORDS, Compared, Condition, Name, Value, quoted
 from lakebed.verbs.values import ColumnVerbs
@@ -321,25 +321,18 @@ def keys_once(relation: Relation) -> Relation:
     if not any(info.is_key for info in relation.infos.values()):
         return relation
 
-    def once(name: str) -> str:
-        info = relation.infos[name]
-        if not info.is_key:
-            return quoted(name)
-        key = _once(ResultColumn(relation, name).read(), info)
-        # A missing one among numbers is an empty array, of which the first number is missing.
-        is_single = isinstance(key, Numbers) and key.missing is not None and info.rank == 2
-        return f"{quoted(name)}[0]{'[0]' * is_single} AS {quoted(name)}"
-
-    return run(f"SELECT {', '.join(map(once, relation.names))}", Sources.of(relation))
+    columns = (
+        f"{quoted(name)}[0] AS {quoted(name)}" if info.is_key else quoted(name)
+        for name, info in relation.infos.items()
+    )
+    return run(f"SELECT {', '.join(columns)}", Sources.of(relation))
 
 
 def _once(column: Column, info: Info) -> Column:
     """Return the keys of groups once, where a column of the language holds one for each row of a group."""
     if not info.is_key:
         return column
-    firsts = [
-        group[0] if len(group) and np.size(group[0]) else None for group in rows(column)
-    ]  # empty is missing
+    firsts = [item_of(group, 0) if len(group) else None for group in rows(column)]
     known = [key for key in firsts if key is not None]
     if known and all(isinstance(key, np.ndarray | np.generic) and np.size(key) == 1 for key in known):
         filled = np.stack([np.reshape(known[0] if key is None else key, (1,)) for key in firsts])

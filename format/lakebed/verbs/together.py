@@ -198,17 +198,8 @@ class Groups:
     def _reduction(self, column: str, how: str) -> str:
         """Return how queries say it of this column."""
         said = _REDUCTIONS[how].format(quoted(column) if column else "")
-        if column in self._rows and how in ("first", "last", "mean", "avg", "median", "sum", "std", "var"):
+        if column in self._rows and how in ("mean", "avg", "median", "sum", "std", "var"):
             info = self._rows[column].info
-            if how in ("first", "last"):
-                import pyarrow as pa
-
-                found = self._rows[column].to_arrow()
-                # The missing ones among numbers are empty arrays in groups, of which the first number is missing.
-                is_text = pa.types.is_string(found.type) or pa.types.is_large_string(found.type)
-                return said + "[0]" * bool(
-                    found.null_count and not is_text and not pa.types.is_nested(found.type)
-                )
             if getattr(info, "logical", "") or getattr(info, "logical_type", ""):
                 raise InvalidInputError(
                     f"groups have no {how} of dates and times, {column!r}: for key, rows in ds.groupby(...): "
