@@ -14,7 +14,7 @@ from lakebed.errors import (
     LakebedError,
     TensorDoesNotExistError,
 )
-from lakebed.errors.root import instead
+from lakebed.errors.root import instead, strict
 from lakebed.printable import aligned, printable
 from lakebed.query.columns import Column, Numbers, Objects, rows
 from lakebed.query.relation import Relation
@@ -280,6 +280,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
 
     # -- values ------------------------------------------------------------------------------------------------------
 
+    @strict
     def to_dict(self) -> dict[str, Any]:
         """Read one row, as ``result[i].to_dict()``, or all rows as columns.
 

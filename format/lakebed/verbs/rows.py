@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import CO_VARKEYWORDS, isfunction
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from lakebed import random
 from lakebed.errors import InvalidInputError
+from lakebed.errors.root import strict
 from lakebed.printable import aligned, printable
 from lakebed.verbs.condition import quoted
 from lakebed.verbs.together import Groups, codes, joined
@@ -184,7 +186,7 @@ class RowVerbs:
         keys = ", ".join(quoted(name) + " DESC" * flag for name, flag in zip(names, flags, strict=True))
         return self.query(f"SELECT * ORDER BY {keys}")  # type: ignore[no-any-return]
 
-    def sort_values(self, by: str | Sequence[str], *, ascending: bool = True) -> Self:
+    def sort_values(self, by: str | Sequence[str], *, ascending: bool | Sequence[bool] = True) -> Self:
         """Order the rows by columns, as pandas calls it; missing values come last.
 
         Parameters
@@ -192,13 +194,14 @@ class RowVerbs:
         by
             One column, or several, the first one first.
         ascending
-            Whether the smallest come first.
+            Whether the smallest come first: for all, or one for each.
 
         Returns
         -------
         A view of the rows; see :meth:`sort`.
         """
-        return RowVerbs.sort(self, by, not ascending)
+        flags = not ascending if isinstance(ascending, bool) else [not flag for flag in ascending]
+        return RowVerbs.sort(self, by, flags)
 
     def where(self, condition: Any) -> Self:
         """Choose rows, as ``ds.filter`` does: ``ds.where("age > 3")``.
@@ -504,4 +507,6 @@ def _evenly(labels: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.i
 def verb(owner: Any, verbs: type, name: str) -> Any:
     """Return a verb of a class, bound to what it is asked of; None if there is none of this name."""
     found = None if name.startswith("_") else getattr(verbs, name, None)
+    if isfunction(found) and not found.__code__.co_flags & CO_VARKEYWORDS:
+        found = strict(found)
     return None if found is None else found.__get__(owner, type(owner))
