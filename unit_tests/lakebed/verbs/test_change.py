@@ -256,6 +256,21 @@ def test_a_view_by_other_names_is_a_dataset(ds: lakebed.Dataset, tmp_path: Path)
     assert ds.column_names == ["name", "age", "score", "kind", "vec"]
 
 
+def test_copies_of_a_view_by_other_names_have_these_or_are_refused(
+    ds: lakebed.Dataset, tmp_path: Path
+) -> None:
+    view = ds.rename_column("age", "years")
+    made = lakebed.like(tmp_path / "like", view)
+    assert (made.column_names, len(made)) == (view.column_names, 0)
+    assert lakebed.like(tmp_path / "one", ds[["age"]]).column_names == ["age"]
+    assert lakebed.copy(view, tmp_path / "copy", progressbar=False)["years"].tolist() == ds["age"].tolist()
+    with pytest.raises(TypeError, match="not supported for views, which have no history; use copy"):
+        lakebed.deepcopy(view, tmp_path / "deep")
+    with pytest.raises(TypeError, match="a view cannot be packed"):
+        lakebed.pack(view, tmp_path / "packed.lake")
+    assert not (tmp_path / "deep").exists()
+
+
 def test_a_view_by_other_names_goes_to_processes(tmp_path: Path) -> None:
     ds = lakebed.empty(tmp_path / "ds")
     ds["a"] = [1, 2, 3]
