@@ -51,7 +51,8 @@ def described(tensor: Tensor) -> list[str]:
     state = tensor._state  # noqa: SLF001 - part of the facade
     meta, info = state.meta, state.info
     axes = [low if low == high else None for low, high in zip(meta.min_shape, meta.max_shape, strict=False)]
-    shape = f"({', '.join([f'{len(tensor):,}', *('*' if axis is None else str(axis) for axis in axes)])})"
+    rows = 1 if tensor.is_single else len(tensor)
+    shape = f"({', '.join([f'{rows:,}', *('*' if axis is None else str(axis) for axis in axes)])})"
     more = str(meta.sample_compression or meta.chunk_compression or "")
     logical = info.get("logical_type")
     if logical is not None and moments_dtype(logical) is not None:

@@ -131,6 +131,12 @@ class OneValue(ABC):
     def __bool__(self) -> bool:
         return self._is_array() or isinstance(value := self._value(), np.ndarray) or bool(value)
 
+    def __len__(self) -> int:
+        value = self._value()
+        if not hasattr(value, "__len__") or (isinstance(value, np.ndarray) and not value.ndim):
+            return int(value is not None)
+        return len(value)
+
     def __hash__(self) -> int:
         value = self._value()
         return hash(value) if isinstance(value, (str, *_NUMBERS)) else super().__hash__()
