@@ -124,8 +124,12 @@ class ResultColumn(Compared, ColumnVerbs):
 
     def plain(self) -> Any:
         """Return the value of the one row that is selected, as Python has it; arrays of numbers as such."""
+        from lakebed.reading.arrow import logical_type
+
         shown = self.shown(range(self._single or 0, (self._single or 0) + 1))[0]
-        value = self.value() if isinstance(shown, list) and not self.info.is_key else None
+        if not isinstance(shown, list) or self.info.is_key or logical_type(self.info.logical) is not None:
+            return shown
+        value = self.value()
         return value if isinstance(value, np.ndarray) and self.info.class_names is None else shown
 
     def numpy(self, aslist: bool = False) -> Any:
@@ -195,10 +199,10 @@ class ResultColumn(Compared, ColumnVerbs):
         """
         column = _once(read_rows(self.relation, self.name, window), self.info)
         found = [_listed(value, most) for value in rows(column)]
+        if (dated := self._dated(column)) is not None:
+            dates: list[Any] = dated.to_pylist()
+            return dates
         if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
-            if self.info.logical:
-                dates: list[Any] = self._dated(column).to_pylist()
-                return dates
             found = [value[0] if isinstance(value, list) else value for value in found]
         words = self.info.class_names
         return found if words is None else [_named(value, words) for value in found]
@@ -230,8 +234,10 @@ class ResultColumn(Compared, ColumnVerbs):
         column = _once(self.read(), self.info)
         if isinstance(column, Texts):
             return column.array
+        if (dated := self._dated(column)) is not None:
+            return dated
         if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
-            numbers = self._dated(column)
+            numbers = pa.array(column.values.reshape(-1), mask=column.missing)
             if self.info.class_names is not None and labels == "names":
                 return Names.of(self.info.class_names).named(numbers)
             return numbers
@@ -248,17 +254,22 @@ class ResultColumn(Compared, ColumnVerbs):
             )
         return pa.array([_jsonable(value) for value in found])
 
-    def _dated(self, column: Numbers) -> pa.Array:
-        """Return single numbers as a column of Arrow: dates and times as such."""
+    def _dated(self, column: Column) -> pa.Array | None:
+        """Return dates and times, or lists of those of a group, as a column of Arrow; None if they are no such."""
         import pyarrow as pa
 
         from lakebed.reading.arrow import logical_type
 
-        numbers = pa.array(column.values.reshape(-1), mask=column.missing)
         logical = logical_type(self.info.logical)
-        if logical is None or not pa.types.is_signed_integer(numbers.type):
-            return numbers
-        return numbers.view(logical) if logical.bit_width == numbers.type.bit_width else numbers
+        if logical is None:
+            return None
+        if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
+            if column.values.dtype.kind != "i" or column.values.dtype.itemsize * 8 != logical.bit_width:
+                return None
+            return pa.array(column.values.reshape(-1), mask=column.missing).view(logical)
+        whole = pa.int32() if logical.bit_width == 32 else pa.int64()
+        groups = [None if group is None else _integers(group) for group in rows(column)]
+        return None if ... in groups else pa.array(groups, pa.list_(whole)).cast(pa.list_(logical))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the values as an Arrow stream, which tensors and tables read."""
@@ -339,6 +350,16 @@ def _once(column: Column, info: Info) -> Column:
         missing = np.array([key is None for key in firsts])
         return Numbers(filled, missing if missing.any() else None)
     return Objects(firsts)
+
+
+def _integers(group: Any) -> Any:
+    """Return the single integers of a group, None where one is missing; Ellipsis if it holds others."""
+    if not isinstance(group, list | np.ndarray) or not np.ndim(group[:0]):
+        return ...
+    arrays = [np.asarray(item) for item in group]
+    if any(array.size > 1 or array.dtype.kind != "i" for array in arrays):
+        return ...
+    return [array.item() if array.size else None for array in arrays]
 
 
 def _listed(value: Any, most: int | None) -> Any:

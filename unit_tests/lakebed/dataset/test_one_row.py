@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import io
 import itertools
 import json
@@ -250,6 +251,20 @@ def test_a_missing_value_compares_as_false(ds: lakebed.Dataset, way: Callable[..
     assert way(ds, 2, lambda row: len(row["gone"])) == 0
     with pytest.raises(Exception, match="missing"):
         way(ds, 2, lambda row: int(row["gone"]))
+
+
+@pytest.mark.parametrize("way", EVERYWHERE, ids=lambda way: way.__name__)
+def test_dates_and_times_are_such(way: Callable[..., Any]) -> None:
+    born, day, long = dt.datetime(2020, 1, 2, 3), dt.date(2020, 1, 2), dt.timedelta(hours=2)  # noqa: DTZ001
+    row = {"born": born, "day": day, "long": long, "gone": None}
+    dates = lakebed.from_rows(f"mem://one-row-{next(NUMBER)}", [row, {**row, "gone": born}])
+
+    def use(row: Any) -> Any:
+        years = row["born"].year, row["day"].year, row["long"].total_seconds()
+        return years, row["born"] == born, row["day"] < day, row["gone"].isna(), row["born"] + row["long"]
+
+    assert way(dates, 0, use) == ((2020, 2020, 7200), True, False, True, born + long)
+    assert way(dates, 1, lambda row: (row["gone"] == born, row["gone"].isna())) == (True, False)
 
 
 def test_what_is_missing_is_not_computed_with(ds: lakebed.Dataset) -> None:

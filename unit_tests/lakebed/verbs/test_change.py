@@ -307,3 +307,22 @@ def test_rename_of_pandas_says_what_to_write(ds: lakebed.Dataset) -> None:
     for wrong in (lambda: ds.rename(columns={"age": "years"}), lambda: ds.rename({"age": "years"})):
         with pytest.raises(RenameError, match=r"ds.rename_columns\(\{'age': 'years'\}\)"):
             wrong()
+
+
+def test_functions_hand_on_dates_and_times() -> None:
+    pandas = pytest.importorskip("pandas")
+    moments = pandas.to_datetime([None, 1_577_847_600_000_000_001, 5], unit="ns")
+    rows = pandas.DataFrame({"ns": moments, "zone": moments.floor("s").tz_localize("Europe/Berlin")})
+    ds = lakebed.from_pandas("mem://dates-handed-on", rows)
+    ds["day"] = [None, dt.date(2020, 1, 2), dt.date(2021, 1, 2)]
+    ds["time"] = [None, dt.time(1, 2), dt.time(3, 4)]
+    for name in list(ds.column_names):
+        ds[f"new {name}"] = lambda row, name=name: row[name]
+        assert ds[f"new {name}"].tolist() == ds[name].tolist(), name
+        before = ds[name].tolist(), dict(ds[name].info)
+        ds[name] = lambda row, name=name: row[name]
+        assert (ds[name].tolist(), dict(ds[name].info)) == before, name
+    ds["year"] = lambda row: None if row["day"].isna() else row["day"].year
+
+    assert ds["year"].tolist() == [None, 2020, 2021]
+    assert ds["new zone"].info.logical_type == "timestamp[us, tz=Europe/Berlin]"
