@@ -183,9 +183,21 @@ class Condition:
             found += part.parts if isinstance(part, Condition) else [part]
         return Condition((*self.parts, *found), self._source, self._holds)
 
+    def enclosed(self, before: str, *behind: str | Name | Value | Condition) -> Condition:
+        """Return it with text before and more behind it.
+
+        Parameters
+        ----------
+        before
+            Text of the query language.
+        behind
+            As :meth:`followed_by` takes.
+        """
+        return Condition((before, *self.parts), self._source, self._holds).followed_by(*behind)
+
     def _with(self, word: str, other: Any) -> Any:
         if isinstance(other, Condition):
-            return Condition(("(",), self._source, self._holds).followed_by(self, f") {word} (", other, ")")
+            return self.enclosed("(", f") {word} (", other, ")")
         if isinstance(other, Compared):
             return self._with(word, other.asked())
         mask = np.asarray(other)
@@ -212,7 +224,7 @@ class Condition:
         return Condition(self.parts, self._source, self._holds, is_same=is_same)
 
     def __invert__(self) -> Condition:
-        return Condition(("NOT (", *self.parts, ")"), self._source, self._holds)
+        return self.enclosed("NOT (", ")")
 
     def __bool__(self) -> bool:
         if self._is_same is not None:

@@ -182,6 +182,10 @@ class OneValue(ABC):
             raise InvalidInputError(f"isin takes several values: isin([{values!r}])")
         return any(self.isna() if value is None else bool(np.all(self == value)) for value in values)
 
+    def contains(self, value: Any) -> Any:
+        """Return whether the value is among those of an array, list or several labels, or part of a text."""
+        return value in self
+
     def between(self, low: Any, high: Any) -> Any:
         """Return whether the value is from ``low`` to ``high``, both included."""
         return self >= low and self <= high

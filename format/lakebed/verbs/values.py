@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakebed.errors import InvalidInputError
-from lakebed.verbs.condition import Condition, Value
+from lakebed.verbs.condition import VALUES, Condition, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -148,6 +148,25 @@ class ColumnVerbs:
         known = [value for value in given if value is not None]
         found = self._condition(" IN (", Value(known), ")")
         return found if len(known) == len(given) else found | ColumnVerbs.isna(self)
+
+    def contains(self, value: Any) -> Condition:
+        """Return the condition that the value is among those of an array, list or several labels, or part of a text.
+
+        Parameters
+        ----------
+        value
+            A value, such as the name of a label, which may have wildcards, ``"c*"``.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is no single value.
+        """
+        if not isinstance(value, VALUES):
+            raise InvalidInputError(
+                "contains takes one value: join several, ds['kinds'].contains('cat') | ds['kinds'].contains('dog')"
+            )
+        return self._condition().enclosed("CONTAINS(", ", ", Value(value), ")")
 
     def between(self, low: Any, high: Any) -> Condition:
         """Return the condition that the value is from ``low`` to ``high``, both included.
