@@ -14,7 +14,7 @@ from lakebed.errors import (
     LakebedError,
     TensorDoesNotExistError,
 )
-from lakebed.errors.root import instead
+from lakebed.errors.root import instead, strict
 from lakebed.printable import aligned, printable, shortened
 from lakebed.query.columns import Column, Numbers, Objects, rows
 from lakebed.query.relation import Relation
@@ -40,6 +40,11 @@ class ResultVerbs(RowVerbs, OutputVerbs):
 
     def plot(self, image: str | None = None, tensors: Sequence[str] | None = None, **options: int) -> Image:
         """Draw the rows of the dataset that these come from; see ``lakebed.show``.
+
+        Parameters
+        ----------
+        options
+            Those of ``lakebed.show``, by their names.
 
         Raises
         ------
@@ -213,7 +218,16 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         return self.queried.again(self, query_string, parameters, named or {})
 
     def filter(self, condition: str | Condition | Compared) -> Any:
-        """Choose rows by an expression, a condition, ``result["n"] > 3``, or a column of bools.
+        """Choose rows.
+
+        Parameters
+        ----------
+        condition
+            An expression, ``"n > 3"``, a condition, ``result["n"] > 3``, or a column of bools.
+
+        Returns
+        -------
+        A result.
 
         Raises
         ------
@@ -241,6 +255,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
 
     # -- values ------------------------------------------------------------------------------------------------------
 
+    @strict
     def to_dict(self) -> dict[str, Any]:
         """Read one row, as ``result[i].to_dict()``, or all rows as columns.
 

@@ -16,7 +16,7 @@ from lakebed.errors import (
     QueryError,
 )
 from lakebed.query.bound import Info
-from lakebed.query.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, rows
+from lakebed.query.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, item_of, rows
 from lakebed.query.relation import Relation
 from lakebed.verbs.condition import Condition, Name, Value, quoted
 from lakebed.verbs.values import ColumnVerbs
@@ -99,7 +99,7 @@ class ResultColumn(ColumnVerbs):
         return weights(f"IF({text}, 1, 0)", Sources.of(keys_once(self.relation)), parameters=parameters) > 0
 
     def read(self) -> Column:
-        """Compute all rows."""
+        """Return all rows, computed."""
         if self._single is not None:
             return read_rows(self.relation, self.name, range(self._single, self._single + 1))
         parts = [read_rows(self.relation, self.name, window) for window in self.relation.windows([self.name])]
@@ -119,8 +119,12 @@ class ResultColumn(ColumnVerbs):
 
     def plain(self) -> Any:
         """Return the value of the one row that is selected, as Python has it; arrays of numbers as such."""
+        from lakebed.reading.arrow import logical_type
+
         shown = self.shown(range(self._single or 0, (self._single or 0) + 1))[0]
-        value = self.value() if isinstance(shown, list) and not self.info.is_key else None
+        if not isinstance(shown, list) or self.info.is_key or logical_type(self.info.logical) is not None:
+            return shown
+        value = self.value()
         return value if isinstance(value, np.ndarray) and self.info.class_names is None else shown
 
     def numpy(self, aslist: bool = False) -> Any:
@@ -183,15 +187,17 @@ class ResultColumn(ColumnVerbs):
 
         Parameters
         ----------
+        window
+            Numbers of the rows.
         most
             Of arrays with more values than this, dtype and shape.
         """
         column = _once(read_rows(self.relation, self.name, window), self.info)
         found = [_listed(value, most) for value in rows(column)]
+        if (dated := self._dated(column)) is not None:
+            dates: list[Any] = dated.to_pylist()
+            return dates
         if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
-            if self.info.logical:
-                dates: list[Any] = self._dated(column).to_pylist()
-                return dates
             found = [value[0] if isinstance(value, list) else value for value in found]
         words = self.info.class_names
         return found if words is None else [_named(value, words) for value in found]
@@ -223,8 +229,10 @@ class ResultColumn(ColumnVerbs):
         column = _once(self.read(), self.info)
         if isinstance(column, Texts):
             return column.array
+        if (dated := self._dated(column)) is not None:
+            return dated
         if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
-            numbers = self._dated(column)
+            numbers = pa.array(column.values.reshape(-1), mask=column.missing)
             if self.info.class_names is not None and labels == "names":
                 return Names.of(self.info.class_names).named(numbers)
             return numbers
@@ -241,17 +249,22 @@ class ResultColumn(ColumnVerbs):
         except (pa.ArrowInvalid, pa.ArrowTypeError):  # lists of values of several types
             return _json_texts(found)
 
-    def _dated(self, column: Numbers) -> pa.Array:
-        """Return single numbers as a column of Arrow: dates and times as such."""
+    def _dated(self, column: Column) -> pa.Array | None:
+        """Return dates and times, or lists of those of a group, as a column of Arrow; None if they are no such."""
         import pyarrow as pa
 
         from lakebed.reading.arrow import logical_type
 
-        numbers = pa.array(column.values.reshape(-1), mask=column.missing)
         logical = logical_type(self.info.logical)
-        if logical is None or not pa.types.is_signed_integer(numbers.type):
-            return numbers
-        return numbers.view(logical) if logical.bit_width == numbers.type.bit_width else numbers
+        if logical is None:
+            return None
+        if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
+            if column.values.dtype.kind != "i" or column.values.dtype.itemsize * 8 != logical.bit_width:
+                return None
+            return pa.array(column.values.reshape(-1), mask=column.missing).view(logical)
+        whole = pa.int32() if logical.bit_width == 32 else pa.int64()
+        groups = [None if group is None else _integers(group) for group in rows(column)]
+        return None if ... in groups else pa.array(groups, pa.list_(whole)).cast(pa.list_(logical))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the values as an Arrow stream, which tensors and tables read."""
@@ -314,31 +327,34 @@ def keys_once(relation: Relation) -> Relation:
     if not any(info.is_key for info in relation.infos.values()):
         return relation
 
-    def once(name: str) -> str:
-        info = relation.infos[name]
-        if not info.is_key:
-            return quoted(name)
-        key = _once(ResultColumn(relation, name).read(), info)
-        # A missing one among numbers is an empty array, of which the first number is missing.
-        is_single = isinstance(key, Numbers) and key.missing is not None and info.rank == 2
-        return f"{quoted(name)}[0]{'[0]' * is_single} AS {quoted(name)}"
-
-    return run(f"SELECT {', '.join(map(once, relation.names))}", Sources.of(relation))
+    columns = (
+        f"{quoted(name)}[0] AS {quoted(name)}" if info.is_key else quoted(name)
+        for name, info in relation.infos.items()
+    )
+    return run(f"SELECT {', '.join(columns)}", Sources.of(relation))
 
 
 def _once(column: Column, info: Info) -> Column:
     """Return the keys of groups once, where a column of the language holds one for each row of a group."""
     if not info.is_key:
         return column
-    firsts = [
-        group[0] if len(group) and np.size(group[0]) else None for group in rows(column)
-    ]  # empty is missing
+    firsts = [item_of(group, 0) if len(group) else None for group in rows(column)]
     known = [key for key in firsts if key is not None]
     if known and all(isinstance(key, np.ndarray | np.generic) and np.size(key) == 1 for key in known):
         filled = np.stack([np.reshape(known[0] if key is None else key, (1,)) for key in firsts])
         missing = np.array([key is None for key in firsts])
         return Numbers(filled, missing if missing.any() else None)
     return Objects(firsts)
+
+
+def _integers(group: Any) -> Any:
+    """Return the single integers of a group, None where one is missing; Ellipsis if it holds others."""
+    if not isinstance(group, list | np.ndarray) or not np.ndim(group[:0]):
+        return ...
+    arrays = [np.asarray(item) for item in group]
+    if any(array.size > 1 or array.dtype.kind != "i" for array in arrays):
+        return ...
+    return [array.item() if array.size else None for array in arrays]
 
 
 def _listed(value: Any, most: int | None) -> Any:

@@ -128,6 +128,11 @@ class Condition:
     def followed_by(self, *parts: str | Name | Value | Condition) -> Condition:
         """Return it with more behind it.
 
+        Parameters
+        ----------
+        parts
+            Text of the query language, names, values, and conditions on the same rows.
+
         Raises
         ------
         InvalidInputError
@@ -174,7 +179,7 @@ class Condition:
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def numpy(self) -> NDArray[np.bool_]:
-        """Answer it for each row: bool, shape (rows,)."""
+        """Return the answer for each row: bool, shape (rows,)."""
         return self.holds(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -184,14 +189,14 @@ class Condition:
         return len(self.numpy())
 
     def tolist(self) -> list[bool]:
-        """Answer it for each row, as Python has it."""
+        """Return the answer for each row, as a list."""
         return self.numpy().tolist()  # type: ignore[no-any-return]
 
     def __iter__(self) -> Iterator[bool]:
         return iter(self.tolist())
 
     def sum(self, **_: Any) -> int:
-        """Count the rows of which it is true."""
+        """Return the number of rows of which it is true."""
         return int(self.numpy().sum())
 
     def mean(self, **_: Any) -> float:

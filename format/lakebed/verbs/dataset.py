@@ -80,7 +80,12 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         return self
 
     def add_item(self, row: Mapping[str, Any]) -> Self:
-        """Append a row, as :meth:`append` does.
+        """Append a row, as ``ds.append`` does.
+
+        Parameters
+        ----------
+        row
+            {column: value}.
 
         Returns
         -------
@@ -129,11 +134,23 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
     # -- views of other columns --------------------------------------------------------------------------------------
 
     def select_columns(self, names: str | Sequence[str]) -> Self:
-        """Return a view of some columns, in this order."""
+        """Return a view of some columns.
+
+        Parameters
+        ----------
+        names
+            One column, or several, in the order of the view.
+        """
         return self[listed(names)]  # type: ignore[no-any-return]
 
     def remove_columns(self, names: str | Sequence[str]) -> Self:
-        """Return a view without some columns; ``del ds["c"]`` removes what is stored."""
+        """Return a view without some columns; ``del ds["c"]`` removes what is stored.
+
+        Parameters
+        ----------
+        names
+            One column, or several.
+        """
         wanted = listed(names)
         self[wanted]  # raises for those that are not there
         return self[[name for name in self.tensors if name not in wanted]]  # type: ignore[no-any-return]
@@ -141,7 +158,13 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
     remove_column = remove_columns
 
     def drop(self, names: str | Sequence[str] = (), *, columns: str | Sequence[str] = ()) -> Self:
-        """Return a view without some columns; ``ds.remove`` removes rows."""
+        """Return a view without some columns; ``ds.remove`` removes rows.
+
+        Parameters
+        ----------
+        names, columns
+            One column, or several, as pandas takes them.
+        """
         return DatasetVerbs.remove_columns(self, [*listed(names), *listed(columns)])
 
     def rename_columns(self, names: Mapping[str, str]) -> Self:
@@ -164,7 +187,15 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         return self._renamed(shown)  # type: ignore[no-any-return]
 
     def rename_column(self, name: str, new_name: str) -> Self:
-        """Return a view that shows a column by another name; ``ds.rename_tensor`` changes what is stored."""
+        """Return a view that shows a column by another name; ``ds.rename_tensor`` changes what is stored.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        new_name
+            What it is called in the view.
+        """
         return DatasetVerbs.rename_columns(self, {name: new_name})
 
 

@@ -120,6 +120,12 @@ class OneValue(Comparing, ABC):
     def __bool__(self) -> bool:
         return self._is_array() or isinstance(value := self._value(), np.ndarray) or bool(value)
 
+    def __len__(self) -> int:
+        value = self._value()
+        if not hasattr(value, "__len__") or (isinstance(value, np.ndarray) and not value.ndim):
+            return int(value is not None)
+        return len(value)
+
     def __hash__(self) -> int:
         value = self._value()
         return hash(value) if isinstance(value, (str, *_NUMBERS)) else super().__hash__()
@@ -164,6 +170,10 @@ class OneValue(Comparing, ABC):
         if isinstance(values, str | bytes):
             raise InvalidInputError(f"isin takes several values: isin([{values!r}])")
         return any(self.isna() if value is None else bool(np.all(self == value)) for value in values)
+
+    def contains(self, value: Any) -> Any:
+        """Return whether the value is among those of an array, list or several labels, or part of a text."""
+        return value in self
 
     def between(self, low: Any, high: Any) -> Any:
         """Return whether the value is from ``low`` to ``high``, both included."""

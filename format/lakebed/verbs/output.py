@@ -83,26 +83,63 @@ class OutputVerbs(Owner):
         return _one_file(self, "parquet", path, overwrite, options)
 
     def save_to_disk(self, path: Path, *, overwrite: bool = False) -> Any:
-        """Copy the rows to a dataset at ``path``, which ``lakebed.load`` opens, and return it.
+        """Copy the rows to a dataset that ``lakebed.load`` opens.
 
         For one that ``datasets.load_from_disk`` opens, write ``ds.export("huggingface", path)``.
+
+        Parameters
+        ----------
+        path
+            Path or address of the dataset.
+        overwrite
+            Replace what is there.
+
+        Returns
+        -------
+        The new dataset.
         """
         if _is_dataset(self):
             return self.copy(path, overwrite=overwrite, progressbar=False)
         return self.materialize(path, overwrite=overwrite)
 
     def export(self, format: str, dest: Path, **options: Any) -> Any:  # noqa: A002 - the user's word
-        """Write another format: ``lakebed.export_to(format, ds, dest, **options)``."""
+        """Write another format; see ``lakebed.export_to``.
+
+        Parameters
+        ----------
+        format
+            Name of the format, such as ``coco``; `lakebed export --help` lists them.
+        dest
+            Path or address of what is written.
+        options
+            Those of the format.
+
+        Returns
+        -------
+        What was written, an ``ExportReport``.
+        """
         return _exporting().export_to(format, _stored(self), dest, **options)
 
     # -- for training ------------------------------------------------------------------------------------------------
 
     def batch(self, batch_size: int) -> Iterable[Mapping[str, Any]]:
-        """Return batches of columns, as ``ds.batches(batch_size)``."""
+        """Return batches of columns, as ``ds.batches(batch_size)``.
+
+        Parameters
+        ----------
+        batch_size
+            Rows in a batch; the last one may have fewer.
+        """
         return self.batches(batch_size)  # type: ignore[no-any-return]
 
     def iter(self, batch_size: int) -> Iterator[Mapping[str, Any]]:
-        """Iterate once over batches of columns, as ``ds.batches(batch_size)`` gives them."""
+        """Return an iterator over batches of columns, as ``ds.batches(batch_size)`` gives them.
+
+        Parameters
+        ----------
+        batch_size
+            Rows in a batch; the last one may have fewer.
+        """
         return iter(self.batches(batch_size))
 
     def with_format(self, type: str | None = None) -> Any:  # noqa: A002 - as Hugging Face calls it
@@ -130,6 +167,11 @@ class OutputVerbs(Owner):
 
     def set_format(self, type: str | None = None) -> None:  # noqa: A002 - as Hugging Face calls it
         """Do nothing for ``numpy`` and None, which rows have; others are asked for where rows are read.
+
+        Parameters
+        ----------
+        type
+            ``numpy`` or None.
 
         Raises
         ------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from inspect import CO_VARKEYWORDS, isfunction
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -10,14 +11,21 @@ from numpy.typing import NDArray
 
 from lakebed import random
 from lakebed.errors import InvalidInputError
+from lakebed.errors.root import strict
 from lakebed.printable import aligned, printable, shortened
 from lakebed.verbs.condition import listed, quoted
 from lakebed.verbs.output import Owner
-from lakebed.verbs.together import Groups, codes, joined
+from lakebed.verbs.together import Groups, codes
 from lakebed.verbs.values import ColumnVerbs, is_file, reduced
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_JOINS = {
+    "inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "outer": "FULL JOIN", "full": "FULL JOIN",
+    "cross": "CROSS JOIN",
+}  # fmt: skip
 
 
 class Split(NamedTuple):
@@ -75,13 +83,25 @@ class RowVerbs(Owner):
         return {name: column.dtype for name, column in self.tensors.items()}
 
     def head(self, n: int = 5) -> Self:
-        """Return the first rows; of a negative number, all but that many at the end."""
+        """Return the first rows.
+
+        Parameters
+        ----------
+        n
+            How many; of a negative number, all but that many at the end.
+        """
         return self[:n]  # type: ignore[no-any-return]
 
     limit = head
 
     def tail(self, n: int = 5) -> Self:
-        """Return the last rows; of a negative number, all but that many at the beginning."""
+        """Return the last rows.
+
+        Parameters
+        ----------
+        n
+            How many; of a negative number, all but that many at the beginning.
+        """
         return self[max(len(self) - n, 0) if n >= 0 else -n :]  # type: ignore[no-any-return]
 
     @property
@@ -100,7 +120,13 @@ class RowVerbs(Owner):
         return len(self) == 0
 
     def unique(self, name: str) -> list[Any]:
-        """Return the different values of a column, in the order in which they come first."""
+        """Return the different values of a column, in the order in which they come first.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        """
         return ColumnVerbs.unique(self[name])
 
     def describe(self) -> Description:
@@ -116,7 +142,17 @@ class RowVerbs(Owner):
     # -- which rows --------------------------------------------------------------------------------------------------
 
     def select(self, rows: Any) -> Self:
-        """Choose rows by their numbers, or columns by their names."""
+        """Choose rows by their numbers, or columns by their names.
+
+        Parameters
+        ----------
+        rows
+            Numbers, a range, a slice, a mask of bools; or names.
+
+        Returns
+        -------
+        A view.
+        """
         return self[rows if isinstance(rows, np.ndarray | slice | range) else list(rows)]  # type: ignore[no-any-return]
 
     def sort(self, by: str | Sequence[str], descending: bool | Sequence[bool] = False) -> Self:
@@ -145,24 +181,65 @@ class RowVerbs(Owner):
         keys = ", ".join(quoted(name) + " DESC" * flag for name, flag in zip(names, flags, strict=True))
         return self.query(f"SELECT * ORDER BY {keys}")  # type: ignore[no-any-return]
 
-    def sort_values(self, by: str | Sequence[str], *, ascending: bool = True) -> Self:
-        """Order the rows by columns, as pandas calls it; missing values come last."""
-        return RowVerbs.sort(self, by, not ascending)
+    def sort_values(self, by: str | Sequence[str], *, ascending: bool | Sequence[bool] = True) -> Self:
+        """Order the rows by columns, as pandas calls it; missing values come last.
+
+        Parameters
+        ----------
+        by
+            One column, or several, the first one first.
+        ascending
+            Whether the smallest come first: for all, or one for each.
+
+        Returns
+        -------
+        A view of the rows; see :meth:`sort`.
+        """
+        flags = not ascending if isinstance(ascending, bool) else [not flag for flag in ascending]
+        return RowVerbs.sort(self, by, flags)
 
     def where(self, condition: Any) -> Self:
-        """Choose rows, as :meth:`filter` does: ``ds.where("age > 3")``."""
+        """Choose rows, as ``ds.filter`` does: ``ds.where("age > 3")``.
+
+        Parameters
+        ----------
+        condition
+            An expression, a condition, or a function of a row.
+
+        Returns
+        -------
+        A view of the rows.
+        """
         return self.filter(condition)  # type: ignore[no-any-return]
 
     def take(self, rows: int | Sequence[int]) -> Self:
-        """Return the first rows, by their count; or some rows, by their numbers."""
+        """Return the first rows, by their count; or some rows, by their numbers.
+
+        Parameters
+        ----------
+        rows
+            How many, or which.
+        """
         return self[:rows] if isinstance(rows, int) else RowVerbs.select(self, rows)
 
     def skip(self, n: int) -> Self:
-        """Return the rows without the first ones."""
+        """Return the rows without the first ones.
+
+        Parameters
+        ----------
+        n
+            How many are left out.
+        """
         return self[n:]  # type: ignore[no-any-return]
 
     def shuffle(self, seed: int | None = None) -> Self:
-        """Return the rows in an order of chance; the same for the same seed."""
+        """Return the rows in an order of chance.
+
+        Parameters
+        ----------
+        seed
+            What the order follows from; None for that of ``lakebed.random.seed``, or chance.
+        """
         return self[_chance(seed).permutation(len(self))]  # type: ignore[no-any-return]
 
     def sample(
@@ -201,7 +278,20 @@ class RowVerbs(Owner):
         return self[_chance(seed).choice(len(self), count, replace=replace)]  # type: ignore[no-any-return]
 
     def shard(self, num_shards: int, index: int) -> Self:
-        """Return one of several parts, which lie one behind the other and differ by one row at most."""
+        """Return one of several parts, which lie one behind the other and differ by one row at most.
+
+        Parameters
+        ----------
+        num_shards
+            How many parts.
+        index
+            Which one, from 0.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such part.
+        """
         if not 0 <= index < num_shards:
             raise InvalidInputError(f"no part {index} of {num_shards}: they are 0 to {num_shards - 1}")
         return self[len(self) * index // num_shards : len(self) * (index + 1) // num_shards]  # type: ignore[no-any-return]
@@ -268,21 +358,89 @@ class RowVerbs(Owner):
         return Split(self[train if shuffle else np.sort(train)], self[test if shuffle else np.sort(test)])
 
     def drop_duplicates(self, by: str | Sequence[str] | None = None) -> Self:
-        """Leave out rows that equal an earlier one, in some columns or in all."""
+        """Return the rows without those that equal an earlier one, in some columns or in all.
+
+        Parameters
+        ----------
+        by
+            One column, or several; None for all.
+        """
         names = list(self.tensors) if by is None else listed(by)
         return self[np.sort(np.unique(codes(self, names), return_index=True)[1])]  # type: ignore[no-any-return]
 
     def dropna(self, by: str | Sequence[str] | None = None) -> Self:
-        """Leave out rows in which a value is missing, in some columns or in any."""
+        """Return the rows without those in which a value is missing, in some columns or in any.
+
+        Parameters
+        ----------
+        by
+            One column, or several; None for all.
+        """
         names = list(self.tensors) if by is None else listed(by)
         return self.query("SELECT * WHERE " + " AND ".join(f"{quoted(n)} IS NOT NULL" for n in names))  # type: ignore[no-any-return]
 
     # -- with others -------------------------------------------------------------------------------------------------
 
-    join = joined
+    def join(
+        self, other: Any, on: str | Sequence[str] | Mapping[str, str] | None = None, how: str = "inner"
+    ) -> Any:
+        """Pair the rows with those of another dataset or result that have the same values.
+
+        Parameters
+        ----------
+        other
+            The other rows; where both have a column that is no key, theirs is called ``name_right``.
+        on
+            Columns of both, ``{mine: theirs}`` where they are called otherwise; None for all of the same name.
+        how
+            ``inner``, ``left``, ``right``, ``outer`` or ``cross``.
+
+        Returns
+        -------
+        A result.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no column in common, or no such way.
+        """
+        if not hasattr(other, "tensors"):
+            raise InvalidInputError(
+                f"rows are joined with those of a dataset or a result, not of {type(other).__name__}: "
+                "lakebed.from_pandas(frame) makes one of a frame"
+            )
+        mine, its = self.tensors, other.tensors
+        if on is None:
+            on = [name for name in mine if name in its]
+        keys = dict(on) if isinstance(on, Mapping) else {name: name for name in listed(on)}
+        if how not in _JOINS or (not keys and how != "cross"):
+            told = f"how is one of {', '.join(_JOINS)}" if keys else "the two sides share no column: say on="
+            raise InvalidInputError(f"join: {told}")
+        ours = {name: f"l.{quoted(name)}" for name in mine}
+        if how in ("right", "outer", "full"):
+            ours |= {a: f"COALESCE(l.{quoted(a)}, r.{quoted(b)})" for a, b in keys.items()}
+        columns = [f"{value} AS {quoted(name)}" for name, value in ours.items()]
+        theirs = {
+            name: f"{name}_right" if name in mine else name for name in its if name not in keys.values()
+        }
+        columns += [f"r.{quoted(name)} AS {quoted(shown)}" for name, shown in theirs.items()]
+        meets = " AND ".join(f"l.{quoted(a)} = r.{quoted(b)}" for a, b in keys.items())
+        source = f'"left" AS l {_JOINS[how]} "right" AS r' + f" ON {meets}" * (how != "cross")
+        text = f"SELECT {', '.join(columns)} FROM {source}"  # noqa: S608 - of our own language
+        return self.query(text, named={"left": self, "right": other})
 
     def groupby(self, by: str | Sequence[str]) -> Groups:
-        """Group the rows by the values of columns: ``ds.groupby("kind").agg({"age": "mean"})``."""
+        """Group the rows by the values of columns: ``ds.groupby("kind").agg({"age": "mean"})``.
+
+        Parameters
+        ----------
+        by
+            One column, or several.
+
+        Returns
+        -------
+        Groups, which are reduced to a row each, or iterated over.
+        """
         return Groups(self, by)
 
     group_by = groupby
@@ -339,4 +497,6 @@ def _evenly(labels: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.i
 def verb(owner: Any, verbs: type, name: str) -> Any:
     """Return a verb of a class, bound to what it is asked of; None if there is none of this name."""
     found = None if name.startswith("_") else getattr(verbs, name, None)
+    if isfunction(found) and not found.__code__.co_flags & CO_VARKEYWORDS:
+        found = strict(found)
     return None if found is None else found.__get__(owner, type(owner))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import InvalidInputError
 from lakebed.verbs.condition import listed, quoted
+from lakebed.verbs.values import flattened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,11 +21,6 @@ _REDUCTIONS = {
     "nunique": "COUNT(DISTINCT {})", "first": "{}[0]", "last": "{}[-1]", "list": "{}", "size": "COUNT(*)",
 }  # fmt: skip
 """What a group is reduced by -> how queries say it of a column."""
-
-_JOINS = {
-    "inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "outer": "FULL JOIN", "full": "FULL JOIN",
-    "cross": "CROSS JOIN",
-}  # fmt: skip
 
 
 def concat(rows: Sequence[Any]) -> Any:
@@ -72,53 +68,6 @@ def concat(rows: Sequence[Any]) -> Any:
 
 concatenate_datasets = concat
 """As Hugging Face calls it."""
-
-
-def joined(
-    left: Any, other: Any, on: str | Sequence[str] | Mapping[str, str] | None = None, how: str = "inner"
-) -> Any:
-    """Pair the rows with those of another dataset or result that have the same values.
-
-    Parameters
-    ----------
-    other
-        The other rows; where both have a column that is no key, theirs is called ``name_right``.
-    on
-        Columns of both, ``{mine: theirs}`` where they are called otherwise; None for all of the same name.
-    how
-        ``inner``, ``left``, ``right``, ``outer`` or ``cross``.
-
-    Returns
-    -------
-    A result.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is no column in common, or no such way.
-    """
-    if not hasattr(other, "tensors"):
-        raise InvalidInputError(
-            f"rows are joined with those of a dataset or a result, not of {type(other).__name__}: "
-            "lakebed.from_pandas(frame) makes one of a frame"
-        )
-    mine, its = left.tensors, other.tensors
-    if on is None:
-        on = [name for name in mine if name in its]
-    keys = dict(on) if isinstance(on, Mapping) else {name: name for name in listed(on)}
-    if how not in _JOINS or (not keys and how != "cross"):
-        told = f"how is one of {', '.join(_JOINS)}" if keys else "the two sides share no column: say on="
-        raise InvalidInputError(f"join: {told}")
-    ours = {name: f"l.{quoted(name)}" for name in mine}
-    if how in ("right", "outer", "full"):
-        ours |= {a: f"COALESCE(l.{quoted(a)}, r.{quoted(b)})" for a, b in keys.items()}
-    columns = [f"{value} AS {quoted(name)}" for name, value in ours.items()]
-    theirs = {name: f"{name}_right" if name in mine else name for name in its if name not in keys.values()}
-    columns += [f"r.{quoted(name)} AS {quoted(shown)}" for name, shown in theirs.items()]
-    meets = " AND ".join(f"l.{quoted(a)} = r.{quoted(b)}" for a, b in keys.items())
-    source = f'"left" AS l {_JOINS[how]} "right" AS r' + f" ON {meets}" * (how != "cross")
-    text = f"SELECT {', '.join(columns)} FROM {source}"  # noqa: S608 - of our own language
-    return left.query(text, named={"left": left, "right": other})
 
 
 class Groups:
@@ -192,26 +141,24 @@ class Groups:
                 "is called with each group by: for key, rows in ds.groupby(...)"
             )
         said = _REDUCTIONS[how].format(quoted(column) if column else "")
-        if column not in self._rows or how in ("min", "max", "count", "nunique", "list", "size"):
-            return said
-        import pyarrow as pa
+        if column in self._rows and how in ("mean", "avg", "median", "sum", "std", "var"):
+            import pyarrow as pa
 
-        from lakebed.htypes.arrow import is_text
-
-        kind = self._rows[column][:100].to_arrow().type  # of a result the values tell
-        if how in ("first", "last"):
-            # The missing ones among numbers are empty arrays in groups, of which the first number is missing.
-            is_number = not is_text(kind) and not pa.types.is_nested(kind)
-            return said + "[0]" * bool(is_number and self._rows[column].isna().any())
-        if pa.types.is_temporal(kind):
-            raise InvalidInputError(
-                f"groups have no {how} of dates and times, {column!r}: for key, rows in ds.groupby(...): "
-                f"rows[{column!r}].mean()"
-            )
+            found = flattened(self._rows[column][:100].to_arrow())  # of a result the values tell
+            if pa.types.is_temporal(found.type):
+                raise InvalidInputError(
+                    f"groups have no {how} of dates and times, {column!r}: for key, rows in ds.groupby(...): "
+                    f"rows[{column!r}].mean()"
+                )
         return said
 
     def size(self) -> Any:
-        """Count the rows of each group, in the column ``count``."""
+        """Count the rows of each group.
+
+        Returns
+        -------
+        A result with the keys and the column ``count``.
+        """
         return self.agg(count="size")
 
     count = size

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lakebed.dataclass import replace
 from lakebed.errors import InvalidInputError
-from lakebed.verbs.condition import Compared, Condition, Value
+from lakebed.verbs.condition import VALUES, Compared, Condition, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,20 +19,28 @@ if TYPE_CHECKING:
 def _reduction(name: str) -> Callable[..., Any]:
     """Return the method that reduces all values of a column; with an axis, it does what NumPy does of the array."""
 
-    def reduction(column: Any, axis: Any = None, **given: Any) -> Any:
+    def reduction(self: Any, axis: Any = None, **given: Any) -> Any:
         of_numpy = getattr(np, name)
         if axis is not None or any(value is not None for value in given.values()):  # np.mean(tensor, axis=0)
-            return of_numpy(column.numpy(), axis=axis, **given)
+            return of_numpy(self.numpy(), axis=axis, **given)
         # np.max(tensor) asks for this method, too. It means the array, as in 3.x: labels are numbers, scalars NumPy's.
         is_numpy = "out" in given
-        values = column.to_arrow(labels="numbers" if is_numpy else "names")
-        found = _of_arrays(_arrays(column), name) if is_file(values.type) else reduced(values, name)
+        values = self.to_arrow(labels="numbers" if is_numpy else "names")
+        found = _of_arrays(_arrays(self), name) if is_file(values.type) else reduced(values, name)
         if is_numpy:
-            return of_numpy(column.numpy()) if found is None else np.asarray(found)[()]
+            return of_numpy(self.numpy()) if found is None else np.asarray(found)[()]
         return found.item() if isinstance(found, np.generic) else found
 
     reduction.__name__ = name
-    reduction.__doc__ = f"Return the {name} of all values; with an axis, as NumPy does of the array."
+    reduction.__doc__ = f"""Return the {name}.
+
+        Parameters
+        ----------
+        axis
+            None for all values, of which missing ones are left out; otherwise as NumPy does of the array.
+        given
+            What NumPy's function takes beside it.
+        """
     return reduction
 
 
@@ -42,21 +51,21 @@ class ColumnVerbs(Compared):
 
     def unique(self: Any) -> list[Any]:
         """Return the different values, in the order in which they come first."""
-        return _flat(self.to_arrow()).unique().drop_null().to_pylist()  # type: ignore[no-any-return]
+        return flattened(self.to_arrow()).unique().drop_null().to_pylist()  # type: ignore[no-any-return]
 
     def nunique(self) -> int:
-        """Count the different values."""
+        """Return the number of different values."""
         return len(ColumnVerbs.unique(self))
 
     def value_counts(self: Any) -> dict[Any, int]:
-        """Count each value: {value: rows}, the commonest first."""
+        """Return how often each value is there: {value: count}, the commonest first."""
         names = getattr(self.info, "class_names", None) if self.htype == "class_label" else None
         if names:
-            numbers = _flat(self.to_arrow(labels="numbers")).drop_null()
+            numbers = flattened(self.to_arrow(labels="numbers")).drop_null()
             counts = np.bincount(numbers.to_numpy())
             order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
             return {names[i] if i < len(names) else i: int(counts[i]) for i in order.tolist()}
-        counted = _flat(self.to_arrow()).drop_null().value_counts()
+        counted = flattened(self.to_arrow()).drop_null().value_counts()
         values, counts = counted.field("values"), counted.field("counts").to_numpy()
         order = np.argsort(-counts, kind="stable")
         return dict(zip(values.take(order).to_pylist(), counts[order].tolist(), strict=True))
@@ -71,7 +80,13 @@ class ColumnVerbs(Compared):
         return values[0] if self.is_single else values
 
     def to_numpy(self: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """Read as an array, of single numbers with the shape (rows,); missing numbers are NaN of floats."""
+        """Read as an array, of single numbers with the shape (rows,); missing numbers are NaN of floats.
+
+        Parameters
+        ----------
+        dtype
+            Dtype of the array; None for that of the column.
+        """
         wanted = self.dtype if dtype is None else np.dtype(dtype)
         is_filled = wanted is not None and wanted.kind == "f" and hasattr(self, "null_mask")
         found: NDArray[Any] = np.asarray(self.numpy(**({"fill": np.nan} if is_filled else {})), dtype)
@@ -97,7 +112,12 @@ class ColumnVerbs(Compared):
     isnull, notnull = isna, notna
 
     def isin(self, values: Iterable[Any]) -> Condition:
-        """Return the condition that the value is one of some, None for a missing one; of labels names or numbers.
+        """Return the condition that the value is one of some.
+
+        Parameters
+        ----------
+        values
+            Values, None for a missing one; of labels names or numbers.
 
         Raises
         ------
@@ -111,8 +131,34 @@ class ColumnVerbs(Compared):
         found = self._condition(" IN (", Value(known), ")")
         return found if len(known) == len(given) else found | ColumnVerbs.isna(self)
 
+    def contains(self, value: Any) -> Condition:
+        """Return the condition that the value is among those of an array, list or several labels, or part of a text.
+
+        Parameters
+        ----------
+        value
+            A value, such as the name of a label, which may have wildcards, ``"c*"``.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is no single value.
+        """
+        column = self._condition()
+        if not isinstance(value, VALUES):
+            raise InvalidInputError(
+                "contains takes one value: join several, ds['kinds'].contains('cat') | ds['kinds'].contains('dog')"
+            )
+        return replace(column, parts=("CONTAINS(",)).followed_by(column, ", ", Value(value), ")")
+
     def between(self, low: Any, high: Any) -> Condition:
-        """Return the condition that the value is from ``low`` to ``high``, both included."""
+        """Return the condition that the value is from ``low`` to ``high``, both included.
+
+        Parameters
+        ----------
+        low, high
+            Values, as the column is compared with.
+        """
         return self._condition(" BETWEEN ", Value(low), " AND ", Value(high))
 
 
@@ -123,7 +169,7 @@ def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
 
     from lakebed.htypes.arrow import is_text
 
-    flat = _flat(found).drop_null()
+    flat = flattened(found).drop_null()
     if not len(flat):
         return 0 if name == "sum" else None
     if pa.types.is_dictionary(flat.type):
@@ -144,7 +190,7 @@ def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
     return pc.min_max(flat)[name].as_py()
 
 
-def _flat(column: pa.ChunkedArray | pa.Array) -> Any:
+def flattened(column: pa.ChunkedArray | pa.Array) -> Any:
     """Return the values of a column, those of all arrays in a row."""
     import pyarrow as pa
 

@@ -240,3 +240,19 @@ def test_documents_tell_themselves_whether_they_are_missing() -> None:
     assert rows(ds, "doc IS NULL") == rows(ds, "number IS NULL") == [1]
     joined = ds.join(ds, on="number", how="left")
     assert len(joined.query("SELECT * WHERE doc IS NULL")) == 1
+
+
+def test_the_first_sample_of_a_group_is_missing_where_it_is_and_empty_where_it_is() -> None:
+    ds = lakebed.empty("mem://firsts")
+    ds.create_tensor("k", htype="text")
+    ds.create_tensor("a", dtype="int64")
+    ds.extend({"k": ["x", "x", "y", "y", "z"], "a": [None, [1, 1], np.zeros(0, "i8"), None, [2, 2]]})
+
+    found = ds.query("SELECT k[0] AS k, a[0] AS first, a[-1] AS last, a[0] IS NULL AS gone GROUP BY k")
+
+    assert found.gone.tolist() == [True, False, False]
+    assert [None if v is None else v.tolist() for v in found["first"].values()] == [None, [], [2, 2]]
+    assert [None if v is None else v.tolist() for v in found["last"].values()] == [[1, 1], None, [2, 2]]
+    split = ds.query("SELECT a FROM (SELECT a GROUP BY k) UNGROUP BY SPLIT")
+    assert [None if v is None else v.tolist() for v in split.a.values()] == [None, [1, 1], [], None, [2, 2]]
+    assert ds.query("SELECT sum(a) AS s GROUP BY k").s.tolist() == [2, 0, 4], "computed as empty"

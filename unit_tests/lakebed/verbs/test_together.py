@@ -373,3 +373,19 @@ def test_a_column_that_both_sides_have_twice_is_not_lost() -> None:
     left, right = made([{"k": "a", "x": 1, "x_right": 2}]), made([{"k": "a", "x": 3}])
     with pytest.raises(QueryError, match="x_right"):
         left.join(right, on="k").to_dict()
+
+
+def test_lists_of_dates_in_groups_are_such() -> None:
+    days = [dt.date(2020, 1, 2), None, dt.date(2021, 1, 2), dt.date(2022, 1, 2)]
+    times = [None, dt.timedelta(1), dt.timedelta(2), dt.timedelta(3)]
+    ds = lakebed.from_rows(
+        "mem://dates-in-groups",
+        [{"k": k, "day": d, "t": t} for k, d, t in zip("aabb", days, times, strict=True)],
+    )
+    found = ds.groupby("k").agg({"day": "list", "t": ["list", "first"]})
+
+    assert found["day"].tolist() == [days[:2], days[2:]]
+    assert found.to_list()[0] == {"k": "a", "day": days[:2], "t_list": times[:2], "t_first": None}
+    assert found.to_list() == [row.to_dict() for row in found]
+    assert "[datetime.date(2021, 1, 2), " in repr(found)
+    assert [v.tolist() for v in ds.query("SELECT day GROUP BY k").day.values()[1]] == [[18629], [18994]]
