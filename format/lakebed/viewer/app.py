@@ -82,6 +82,8 @@ class Server:
 
     async def worked(self, request: Request, work: Work, *, is_long: bool = False) -> Response:
         """Do blocking work in a thread, once one is free and if the client is still there."""
+        if request.method != "POST":
+            await request.body()  # behind which it stands whether the client is there
         limiter = self._asking if is_long else self._decoding
         async with limiter:
             if await request.is_disconnected():
@@ -319,8 +321,7 @@ class Server:
                 )
                 return Response(told, 503, media_type="text/plain")
             raise HTTPException(404)
-        lasting = "public, max-age=31536000, immutable" if name.startswith("assets/") else "no-cache"
-        return FileResponse(path, media_type=_TYPES[path.suffix], headers={"cache-control": lasting})
+        return FileResponse(path, media_type=_TYPES[path.suffix], headers={"cache-control": "no-cache"})
 
 
 def _json(found: Any) -> Response:

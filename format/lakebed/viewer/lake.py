@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import lakebed
@@ -100,14 +101,18 @@ class Lake:
         ] = {}  # (dataset, at) -> identity of the tree, version
         self._places: dict[tuple[str, str], int] = {}
         self._found: list[tuple[str, Location]] = []
+        self.is_single = True
         try:
             open_at(self._place, read_only=True)
         except DatasetHandlerError:
-            self.is_single = False
-            self.listed()
+            if self._place.scheme in ("mem", "http", "https") or not self._is_folder():
+                raise
+            self.is_single = False  # what lies in it is looked for once somebody asks
         else:
-            self.is_single = True
             self._number(self._place.shown.rstrip("/").rpartition("/")[2], self._place)
+
+    def _is_folder(self) -> bool:
+        return self._place.scheme != "file" or Path(self._place.path).is_dir()
 
     def _number(self, name: str, place: Location) -> int:
         key = (name, place.ref or "")
@@ -127,8 +132,8 @@ class Lake:
 
     def listed(self) -> dict[str, Any]:
         """Return what there is: `Lake` of types.ts."""
+        found = [] if self.is_single else lakebed.ls(self._path, creds=self._creds)
         with self._mutex:
-            found = [] if self.is_single else lakebed.ls(self._path, creds=self._creds)
             datasets = [self._row(0)] if self.is_single else list(map(self._entry, found))
         title = shown(self._path).rstrip("/").rpartition("/")[2]
         return {
@@ -143,16 +148,15 @@ class Lake:
         branch = found["branch"] if found["branch"] not in (None, "main") else None
         below = found["path"]
         path = self._place.path if below == "." else f"{self._place.path.rstrip('/')}/{below}"
-        place = parse(
-            f"{self._place.scheme}://{path}" if self._place.scheme != "file" else path, creds=self._creds
+        number = self._number(
+            below if branch is None else f"{below}@{branch}", replace(self._place, path=path, ref=branch)
         )
-        number = self._number(below if branch is None else f"{below}@{branch}", replace(place, ref=branch))
         is_near = found["error"] is None and self._place.scheme == "file"
         return {
             "id": number,
             "name": self._found[number][0],
             "rows": found["rows"],
-            "bytes": self.open(number).ds.size_approx() if is_near else None,
+            "bytes": _size(self.place(number)) if is_near else None,
             "changed": self._changed(number),
             "mode": (found["stream"] or {}).get("mode"),
             "error": found["error"],
@@ -185,6 +189,8 @@ class Lake:
         NotFoundError
             If the list has no such number.
         """
+        if not self._found:
+            self.listed()
         if not 0 <= number < len(self._found):
             raise NotFoundError(f"there is no dataset {number} in the list")
         return self._found[number][1]
@@ -265,3 +271,7 @@ class Lake:
             except LakebedError:
                 return error
         return error
+
+
+def _size(place: Location) -> int:
+    return lakebed.Dataset(open_at(place, read_only=True)).size_approx()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -150,6 +151,17 @@ sys.stdin.read()
     parent.communicate()
     assert until(lambda: not is_alive(pid))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_page(served: Served) -> None:
+    """Its files have types of ours; assets, whose content their names do not tell, are asked for again."""
+    told = served.raw("/")
+    assert (told.status, told.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    names = re.findall(r'(?:src|href)="\./([^"]+)"', told.body.decode())
+    types = {served.raw(f"/{name}").headers["content-type"] for name in names}
+    assert types >= {"text/javascript; charset=utf-8", "text/css; charset=utf-8"}
+    for name in ("index.css", "assets/", "assets/nothing.js", "../server.ts", "assets/../../src/types.ts"):
+        assert served.raw(f"/{name}").status == 404
 
 
 # -- from a program ------------------------------------------------------------------------------------------------
