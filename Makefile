@@ -121,6 +121,16 @@ soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(DEEPLAKE3)/.ready .cache/
 wheels: $(WHEELS)/.ready ## source distribution and manylinux wheels, installed and tried, into dist/
 	@$(WHEELS)/bin/python scripts/wheels.py $(PYTHONS)
 
+.PHONY: viewer
+viewer: ## the viewer's page, from viewer/web into its dist; needs node
+	@cd format/lakebed/viewer/web
+	npm ci --no-audit --no-fund --loglevel=error
+	npx vite build --logLevel=warn
+	cat dist/index.html dist/assets/* | sha256sum
+	size=$$(cat dist/index.html dist/assets/* | gzip -9n | wc -c)
+	echo "$$size bytes in gzip, of at most 150000"
+	((size <= 150000))
+
 .PHONY: docs
 docs: .venv/.docs ## the users' pages, into site/
 	@.venv/bin/mkdocs build --strict

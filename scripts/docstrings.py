@@ -1,7 +1,8 @@
 """Fail when a public function does not tell all its parameters and what it returns.
 
-Public are the functions of `lakebed` and the methods of `Dataset`, `Tensor` and the loaders that users get from them.
-numpydoc reads the docstrings. A method that ends with "see `lakebed.NAME`" tells by that function's docstring.
+Public are the functions of `lakebed` and the methods of `Dataset`, `Tensor`, their verbs, conditions, groups, results
+and the loaders that users get from them.
+numpydoc reads the docstrings. A docstring with "see `lakebed.NAME`", or a method of the class, tells by that one's.
 """
 
 from __future__ import annotations
@@ -17,31 +18,39 @@ from numpydoc.docscrape import FunctionDoc
 import lakebed
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.tensor import Tensor
+from lakebed.query.result import Result, ResultVerbs
+from lakebed.query.result_column import ResultColumn
+from lakebed.verbs.condition import Condition
+from lakebed.verbs.dataset import DatasetVerbs
+from lakebed.verbs.together import Groups
+from lakebed.verbs.values import ColumnVerbs
 
-_SEE = re.compile(r"see ``lakebed\.(\w+)``")
+_SEE = re.compile(r"see (``lakebed\.|:meth:`)(\w+)`")
+_CLASSES = (Dataset, Tensor, DatasetVerbs, ColumnVerbs, Condition, Groups, Result, ResultVerbs, ResultColumn)
 _NOTHING = (None, "None", "NoReturn", "Never")
 
 
-def public() -> Iterator[tuple[str, Any]]:
-    """Yield the public functions and methods by name."""
+def public() -> Iterator[tuple[str, Any, Any]]:
+    """Yield the names of the public functions and methods, these, and what they are of."""
     for name in lakebed.__all__:
         found = getattr(lakebed, name)
         if inspect.isfunction(found):
-            yield name, found
-    for cls in (Dataset, Tensor):
+            yield name, found, lakebed
+    for cls in _CLASSES:
         for name in sorted(dir(cls)):
             found = inspect.getattr_static(cls, name)
             if not name.startswith("_") and inspect.isfunction(found):
-                yield f"{cls.__name__}.{name}", found
+                yield f"{cls.__name__}.{name}", found, cls
 
 
-def problems(function: Any) -> Iterator[str]:
+def problems(function: Any, owner: Any) -> Iterator[str]:
     """Yield what the docstring of a function leaves out, or tells of arguments that there are not."""
     text = inspect.getdoc(function) or ""
     see = _SEE.search(text)
-    told = _told(text) | (_told(inspect.getdoc(getattr(lakebed, see[1])) or "") if see else set())
+    other = see and getattr(owner if see[1] == ":meth:`" else lakebed, see[2])
+    told = _told(text) | _told(inspect.getdoc(other) or "" if other else "")
     signature = inspect.signature(function)
-    taken = set(signature.parameters) - {"self"}
+    taken = {name for name in signature.parameters if not name.startswith("_")} - {"self"}
     if taken - told:
         yield f"no word of {', '.join(sorted(taken - told))}"
     if _told(text) - taken:
@@ -62,9 +71,9 @@ def _told(text: str) -> set[str]:
 def main() -> int:
     """Print what is missing, and exit with status 1 if anything is."""
     count = missing = 0
-    for name, function in public():
+    for name, function, owner in public():
         count += 1
-        for problem in problems(function):
+        for problem in problems(function, owner):
             missing += 1
             print(f"{name}: {problem}")
     if not missing:

@@ -169,7 +169,6 @@ attrs                   ds["age"].info["unit"] = "years"
 cat                     ds["kind"].info.class_names
 chunks                  ds.size_approx()
 clip                    ds["age"].numpy().clip(0, 5)
-contains                ds.filter("CONTAINS(title, 'a*')")
 count                   len(ds["age"])
 cumsum                  ds["age"].numpy().cumsum()
 describe                ds.describe()["age"]

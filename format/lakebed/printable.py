@@ -39,6 +39,12 @@ def printable(text: str, *, lines: bool = False) -> str:
     return re.sub(_UNSAFE, _but_layout if lines else _escaped, text)
 
 
+def shortened(value: object, most: int = 40) -> str:
+    """Return a value as text on one line, cut where it is longer than that many characters."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
 def _but_layout(found: re.Match[str]) -> str:
     return found[0] if found[0] in "\n\t" else _escaped(found)
 

@@ -43,8 +43,10 @@ class Served:
     def close(self) -> None:
         """End it as the end of its parent would."""
         assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.close()
         self.process.wait(20)
+        self.process.stdout.close()
 
 
 @pytest.fixture(scope="session")

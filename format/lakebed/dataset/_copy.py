@@ -23,13 +23,10 @@ class CopyMethods(DatasetBase):
 
     def like(self, dest: Path, tensors: Sequence[str] | None = None, overwrite: bool = False) -> Self:
         """Create a dataset with the settings of this one and no samples; see ``lakebed.like``."""
-        from lakebed.copying.copy import chosen, copy_table, empty_in_place, is_same_place
-        from lakebed.session.table import Table
+        from lakebed.copying.copy import copy_table, empty_in_place, is_same_place
 
-        session = self._session
-        session.store_held_infos()
-        table = Table(session, chosen(session.schema(), self._group, tensors), self._index)
-        is_whole = self._index.is_trivial and not self._group
+        session, table = self._session, self._copied_table(tensors)
+        is_whole = self._index.is_trivial and not self._group and self._columns is None
         if overwrite and is_whole and session.is_head and is_same_place(session, dest):
             empty_in_place(table)
             session.epoch += 1
@@ -193,7 +190,7 @@ class CopyMethods(DatasetBase):
         """Copy the whole dataset with its history; see ``lakebed.deepcopy``."""
         from lakebed.copying.copy import copy_everything
 
-        if not self._index.is_trivial:
+        if not self._index.is_trivial or isinstance(self._columns, dict):
             raise TypeError(
                 "Deepcopy is not supported for views, which have no history; use copy, or the dataset"
             )
@@ -211,7 +208,7 @@ class CopyMethods(DatasetBase):
         """Write the whole dataset with its history to one file; see ``lakebed.pack``."""
         from lakebed.copying.pack import pack_everything
 
-        if not self._index.is_trivial:
+        if not self._index.is_trivial or isinstance(self._columns, dict):
             raise TypeError("a view cannot be packed: copy it to a place of its own with copy, and pack that")
         self._session.flush()
         handle = pack_everything(self._session, dest, tensors, overwrite=overwrite, progressbar=progressbar)

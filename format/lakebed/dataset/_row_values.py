@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from lakebed.dataset._base import DatasetBase
+from lakebed.errors.root import strict
 
 
 class RowValueMethods(DatasetBase):
     """Values of whole rows."""
 
+    @strict
     def to_dict(self, *, labels: Literal["names", "numbers"] = "names") -> dict[str, Any]:
         """Read one row, ``ds[i].to_dict()`` and ``dict(ds[i])``; or the columns of all rows, as lists.
 

@@ -35,7 +35,7 @@ class SchemaMethods(DatasetBase):
     def _tensor(self, full_name: str, key: str | None = None) -> Tensor:
         if not self._index.chain:  # what loops over rows ask for, a call less
             return Tensor(self._handle, full_name, self._index, pad=self._pad, key=key)
-        return selected(self._handle, full_name, self._index, pad=self._pad, key=key)
+        return selected(self._handle, full_name, self._index, pad=self._pad, key=key, of_row=True)
 
     @property
     def groups(self) -> dict[str, Self]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lakebed.dataset._base import DatasetBase
 from lakebed.errors import InvalidInputError, ReadOnlyModeError
 from lakebed.reading.index import Index
-from lakebed.verbs.condition import Compared, Condition, RowsOf
+from lakebed.verbs.condition import Compared, Condition
 
 if TYPE_CHECKING:
     from lakebed.dataset.prepared import Prepared
@@ -494,7 +494,7 @@ class QueryMethods(DatasetBase):
             text, parameters = str(function), list[Any]()
             if isinstance(function, Condition):
                 names = {full: name for name, full in self._table().names.items()}
-                text, parameters = function.asked_of(RowsOf(self._handle, self._index), names)
+                text, parameters = function.asked_of((self._handle, self._index), names)
             found: Self = queries.filtered(text, self._queried(), parameters)
             found._query_text, found._filter_text = None, str(function)
         else:

@@ -29,7 +29,7 @@ class ShowMethods(DatasetBase):
         from lakebed.dataset import showing
 
         try:
-            return showing.dataset_text(self)  # type: ignore[arg-type]
+            return showing.view_text(self)  # type: ignore[arg-type]
         except LakebedError:  # an outdated view, a version that is gone
             return str(self)
 

@@ -17,7 +17,7 @@ import numpy as np
 from lakebed.dataset.drawing import image_of, picture, show
 from lakebed.errors import LakebedError
 from lakebed.htypes.base import Storing
-from lakebed.printable import printable
+from lakebed.printable import aligned, printable, shortened
 from lakebed.reading.filled import moments_dtype
 from lakebed.reading.shown import ShownColumn
 from lakebed.storage.address import shown
@@ -35,6 +35,8 @@ _ROWS = 5
 _COLUMNS = 30
 _SCHEMA = 200
 _TEXT = 80
+_TOLD = 10  # columns of rows in a repr
+_WIDEST = 30
 _THUMBNAIL = 96
 _DRAWN = 480  # longest side of a row with its annotations
 _PAGE_BYTES = 200_000
@@ -51,7 +53,8 @@ def described(tensor: Tensor) -> list[str]:
     state = tensor._state  # noqa: SLF001 - part of the facade
     meta, info = state.meta, state.info
     axes = [low if low == high else None for low, high in zip(meta.min_shape, meta.max_shape, strict=False)]
-    shape = f"({', '.join([f'{len(tensor):,}', *('*' if axis is None else str(axis) for axis in axes)])})"
+    rows = 1 if tensor.is_single else len(tensor)
+    shape = f"({', '.join([f'{rows:,}', *('*' if axis is None else str(axis) for axis in axes)])})"
     more = str(meta.sample_compression or meta.chunk_compression or "")
     logical = info.get("logical_type")
     if logical is not None and moments_dtype(logical) is not None:
@@ -63,8 +66,32 @@ def described(tensor: Tensor) -> list[str]:
     return [printable(str(tensor.htype)), dtype, shape, printable(more)]
 
 
+def view_text(ds: Dataset) -> str:
+    """Return the ``repr`` of a dataset; of some rows of it, their values below it."""
+    text = dataset_text(ds)
+    if ds.index.is_trivial or ds.index.is_single or ds.index.inside:
+        return text
+    columns = list(ds.tensors.items())[:_TOLD]
+    count = min(_ROWS, min((len(tensor) for _, tensor in columns), default=0))
+    if not count:
+        return text
+    lines = [[name for name, _ in columns]]
+    lines += [[_told(tensor[row]) for _, tensor in columns] for row in range(count)]
+    return "\n".join([text, *(printable(line) for line in aligned(lines))])
+
+
+def _told(sample: Tensor) -> str:
+    """Return a value as a short text; of a file its shape, which does not ask for the file."""
+    try:
+        is_file = sample._reader.decoder.files is not None and not sample.is_sequence  # noqa: SLF001 - of the facade
+        text = "(link)" if sample.is_link else str(sample.shape) if is_file else _shown_value(sample)
+    except (LakebedError, OSError, ValueError) as error:
+        text = f"cannot be read: {error}"
+    return shortened(text, _WIDEST)
+
+
 def dataset_text(ds: Dataset) -> str:
-    """Return the ``repr`` of a dataset: rows, branch, version, and a line for each tensor."""
+    """Return the first lines of a ``repr``: rows, branch, version, and a line for each tensor."""
     session = ds._handle.session  # noqa: SLF001 - of an outdated view, too
     schema = session.schema()
     names = ds._shown(schema)  # noqa: SLF001 - part of the facade

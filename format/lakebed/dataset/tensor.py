@@ -71,7 +71,8 @@ class Tensor(
         index = self._index[self._holds(item) if isinstance(item, Condition) else item]
         if isinstance(item, int | list) and not self._index.is_single and not self._pad:
             index.rows(self._state.length)
-        return selected(self._handle, self._name, index, pad=self._pad, key=self._key)
+        of_row = isinstance(self, RowSample)
+        return selected(self._handle, self._name, index, pad=self._pad, key=self._key, of_row=of_row)
 
     if not TYPE_CHECKING:  # or every name would pass for one that is there
 
@@ -103,7 +104,7 @@ class Tensor(
         from lakebed.session.pickling import Address
 
         place = Address.of(self._handle.session), self._handle.path
-        return _reopened, (Tensor, place, self._name, self._index, self._pad)
+        return _reopened, (Tensor, place, self._name, self._index, self._pad, isinstance(self, RowSample))
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -309,28 +310,51 @@ class TensorSample(OneValue, Tensor):
         """Return the text that is stored; of all others what 3.x prints, as f-strings do of arrays only."""
         return str(self._shown()) if self._reader.storing is Storing.TEXT else Tensor.__str__(self)
 
-    def _compare(self, apply: Callable[[Any, Any], Any], other: Any) -> Any:
+    def _compared(self, apply: Callable[[Any, Any], Any], other: Any) -> Any:
         if isinstance(other, Tensor) and apply in (operator.eq, operator.ne):
             # As in 3.x whether both select the same; of numbers and texts also whether they hold the same.
             same = self._is_same(other)
             if same or not isinstance(other, OneValue) or self._is_array() or other._is_array():  # noqa: SLF001
                 return same == (apply is operator.eq)
-        return super()._compare(apply, other)
+        return super()._compared(apply, other)
 
     def __getitem__(self, item: Any) -> Any:
         if isinstance(item, str) and isinstance(value := self._value(), dict):
             return value[item]
         return super().__getitem__(item)
 
+    __len__ = Tensor.__len__  # 1, as in 3.x
 
-TensorSample.__name__ = TensorSample.__qualname__ = Tensor.__name__  # as in 3.x, and in what errors say
+
+class RowSample(TensorSample):
+    """One value of a row, ``row["boxes"]``: it has the length of what is stored."""
+
+    def __len__(self) -> int:
+        if not self._is_array():
+            return OneValue.__len__(self)
+        return int(next(iter(self.shape), 0) or 0)  # not decoded; what is missing may have no axis
 
 
-def selected(handle: Handle, name: str, index: Index, *, pad: bool = False, key: str | None = None) -> Tensor:
+for _class in (TensorSample, RowSample):  # as in 3.x, and in what errors say
+    _class.__name__ = _class.__qualname__ = Tensor.__name__
+
+
+def selected(
+    handle: Handle,
+    name: str,
+    index: Index,
+    *,
+    pad: bool = False,
+    key: str | None = None,
+    of_row: bool = False,
+) -> Tensor:
     """Return a part of a tensor: a :class:`TensorSample` where one row is selected, without the sample axis."""
-    return (TensorSample if index.is_single else Tensor)(handle, name, index, pad=pad, key=key)
+    kind = Tensor if not index.is_single else RowSample if of_row else TensorSample
+    return kind(handle, name, index, pad=pad, key=key)
 
 
-def _reopened(_: type[Tensor], place: tuple[Address, str], name: str, index: Index, pad: bool) -> Tensor:
+def _reopened(
+    _: type[Tensor], place: tuple[Address, str], name: str, index: Index, pad: bool, of_row: bool = False
+) -> Tensor:
     address, path = place
-    return selected(Handle(address.open(), path), name, index, pad=pad)
+    return selected(Handle(address.open(), path), name, index, pad=pad, of_row=of_row)

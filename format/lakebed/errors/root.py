@@ -76,27 +76,47 @@ def instead(name: str, names: Iterable[str]) -> str:
     return f"{guess} Tensors: {', '.join(known[:_LISTED])}{more}"
 
 
+_SAME = {"column_names": "by", "random_state": "seed", "reverse": "descending", "subset": "by"}
+"""Arguments of other libraries -> those that mean the same here."""
+
+_WRITE = {
+    "ascending": "write descending=True for ascending=False",
+    "inplace": "a view is returned, and nothing is changed",
+    **dict.fromkeys(("left_on", "right_on"), "write on={'mine': 'theirs'}"),
+    **dict.fromkeys(("orient", "records"), "ds.to_list() has the rows as dictionaries"),
+}
+"""Arguments of other libraries -> what to write for them."""
+
+
 def unexpected(method: str, name: str, known: Iterable[str]) -> TypeError:
     """Return the error for an argument that a method does not have: it tells the one that is meant, or all."""
     from difflib import get_close_matches
 
     names = sorted(known)
     near = get_close_matches(name, names, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
-    return TypeError(f"{method}() got an unexpected keyword argument {name!r}; {hint}")
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names) or 'none'}"
+    return TypeError(f"{method}() got an unexpected argument {name!r}; {_WRITE.get(name, hint)}")
 
 
 def strict(method: Callable[P, R]) -> Callable[P, R]:
-    """Let a method say what is meant where it is given an argument that it does not have."""
+    """Let a method say what is meant where it is given an argument that it does not have.
+
+    An argument that is called otherwise in pandas, polars or Hugging Face, and means the same, is taken.
+    """
     code = method.__code__
-    known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    count = code.co_argcount
+    known = code.co_varnames[1 : count + code.co_kwonlyargcount]
     title = method.__qualname__.removesuffix(".__init__").rpartition(".")[2]
 
     @functools.wraps(method)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name in kwargs:
-            if name not in known:
+        if args[count:] and isinstance(args[count], str):
+            raise unexpected(title, str(args[count]), known)
+        for name in [name for name in kwargs if name not in known]:
+            same = _SAME.get(name, "")
+            if same not in known or same in kwargs:
                 raise unexpected(title, name, known)
+            kwargs[same] = kwargs.pop(name)
         return method(*args, **kwargs)
 
     return called

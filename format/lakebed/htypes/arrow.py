@@ -97,7 +97,7 @@ def storing_of(array: pa.Array) -> Storing:
         return Storing.JSON if kind.extension_name == "arrow.json" else storing_of(array.storage)
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    if _is_text(kind):
+    if is_text(kind):
         return Storing.TEXT
     if pa.types.is_struct(kind) or pa.types.is_map(kind) or pa.types.is_union(kind):
         return Storing.JSON
@@ -140,7 +140,8 @@ def encode_arrow(
     return _numbers(array, dtype, ndim)
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values are texts, short or long."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
@@ -194,7 +195,7 @@ def _text(array: pa.Array) -> ArrowColumn:
     nulls = null_rows(array)
     if pa.types.is_null(array.type):
         return ArrowColumn(encode_text([None] * len(array)), nulls)
-    if not _is_text(array.type):
+    if not is_text(array.type):
         if pa.types.is_binary(array.type) or pa.types.is_nested(array.type):
             raise TensorDtypeMismatchError(f"a text tensor takes Arrow strings, not {array.type}")
         array = array.cast(pa.string())
@@ -223,7 +224,7 @@ def _string_block(array: pa.Array, nulls: NDArray[np.bool_] | None, filler: byte
 
 def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
     nulls = null_rows(array)
-    if not _is_text(array.type):
+    if not is_text(array.type):
         return ArrowColumn(encode_json(plain_value(array.to_pylist())), nulls)
     if not trusted:
         for i, text in enumerate(array.to_pylist()):

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import lakebed
 from lakebed.described import Described
 from lakebed.errors import IngestionError, InvalidTensorNameError, LakebedError
-from lakebed.htypes.arrow import numpy_dtype, plain_type, without_views
+from lakebed.htypes.arrow import is_text, numpy_dtype, plain_type, without_views
 from lakebed.htypes.documents import plain_value
 from lakebed.importers.described_columns import as_described, described_column, described_columns
 from lakebed.importers.pictures import form_of
@@ -294,7 +294,7 @@ def _converted(values: Any, column: Column, source: Source, wishes: Wishes, wron
             values, column.how, column.described, wrong, lambda one: _file(one, "file", source, wishes)
         )
     if column.how == "text":
-        return values if _is_text(values.type) else values.cast(pa.string())
+        return values if is_text(values.type) else values.cast(pa.string())
     if isinstance(values, pa.Array) and pa.types.is_fixed_size_binary(values.type):
         values = values.cast(pa.binary())
     if column.how == "json":
@@ -428,7 +428,7 @@ def _tensor_of(
         return "class", tensor(
             name, "class_label", class_names=[str(one) for one in feature.get("names") or ()]
         )
-    if field.name in wishes.labels or (pa.types.is_dictionary(kind) and _is_text(kind.value_type)):
+    if field.name in wishes.labels or (pa.types.is_dictionary(kind) and is_text(kind.value_type)):
         return "label", tensor(name, "class_label")
     if pa.types.is_dictionary(kind):
         return _tensor_of(
@@ -436,7 +436,7 @@ def _tensor_of(
         )
     if pa.types.is_decimal(kind):
         return "text", tensor(name, "text", info={"type": str(kind)}, chunk_compression=_CHUNKS)
-    if _is_text(kind) or pa.types.is_null(kind):
+    if is_text(kind) or pa.types.is_null(kind):
         return "text", tensor(name, "text", chunk_compression=_CHUNKS)
     if (
         pa.types.is_temporal(kind)
@@ -481,7 +481,7 @@ def _media_of(
 
     if htype not in _MEDIA:
         raise IngestionError(f"column {name!r} is said to hold {htype!r}; media are {', '.join(_MEDIA)}")
-    if not (_is_text(kind) or _is_binary(kind) or pa.types.is_struct(kind)):
+    if not (is_text(kind) or _is_binary(kind) or pa.types.is_struct(kind)):
         raise IngestionError(f"column {name!r} of {kind} holds neither files nor paths")
     found: dict[str, tuple[int, int]] = {}
     for value in values.to_pylist() if values is not None else ():
@@ -518,12 +518,6 @@ def _is_file_struct(kind: pa.DataType) -> bool:
         "bytes",
         "path",
     }
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _is_binary(kind: pa.DataType) -> bool:

@@ -13,13 +13,8 @@ from lakebed.importers.from_tables import Path, in_memory
 from lakebed.importers.importing import import_from
 from lakebed.storage.address import scheme_of
 
-_BUILDERS = {
-    "arrow": "dataframe",
-    "audiofolder": "folder",
-    "imagefolder": "folder",
-    "json": "jsonl",
-    "videofolder": "folder",
-}
+_BUILDERS = {"arrow": "dataframe", "json": "jsonl"}
+_BUILDERS |= dict.fromkeys(("audiofolder", "imagefolder", "videofolder"), "folder")
 """What Hugging Face calls its builders -> the format, where that has another name."""
 
 

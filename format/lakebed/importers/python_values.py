@@ -304,7 +304,7 @@ def _document(value: Any, name: str, row: int) -> Any:
     IngestionError
         If it holds an object of which JSON could only keep what `str` says.
     """
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind != "c":
         return plain_value(value.tolist())
     if isinstance(value, Mapping):
         return {str(key): _document(one, name, row) for key, one in value.items()}
@@ -313,7 +313,8 @@ def _document(value: Any, name: str, row: int) -> Any:
     value = spelled(value)
     if value is None or isinstance(value, _TOLD):
         return plain_value(value)
+    kind = getattr(value, "dtype", type(value).__name__)
     raise IngestionError(
-        f"row {row}: {name!r} is of type {type(value).__name__}, from which no type of tensor follows. Create the "
-        "tensors with ds.create_tensor, and add the rows with ds.extend(rows)"
+        f"row {row}: {name!r} is of type {kind}, from which no type of tensor follows. Create the tensors with "
+        "ds.create_tensor, and add the rows with ds.extend(rows)"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import numpy as np
 from lakebed.loaders.samples import WIDER
 
 _log = logging.getLogger(__name__)
-_told: set[str] = set()
 
 
 def fetched(batch: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -50,7 +50,6 @@ def _written(values: Any) -> Any:
     return values.astype(WIDER.get(values.dtype.name, values.dtype), copy=not values.flags.writeable)
 
 
+@cache
 def _tell_once(text: str) -> None:
-    if text not in _told:
-        _told.add(text)
-        _log.warning(text)
+    _log.warning(text)

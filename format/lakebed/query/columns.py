@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -171,7 +172,19 @@ def empty_like(column: Column) -> NDArray[Any]:
     dtype = column.values.dtype if isinstance(column, Numbers) else np.dtype(np.float64)
     if isinstance(column, Ragged):
         dtype = column.flat.dtype
+    return _empty(dtype)
+
+
+@cache
+def _empty(dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.empty(0, dtype)
+
+
+def item_of(value: Any, number: int | np.integer[Any]) -> Any:
+    """Return an item of a list; None for a sample of a group that is missing, which is empty where it is computed."""
+    found = value[number]
+    # It is known by being the same array, not by its size: a sample that is there may be empty.
+    return None if isinstance(found, np.ndarray) and found is _empty(found.dtype) else found
 
 
 def computed_rows(column: Column) -> list[Any]:

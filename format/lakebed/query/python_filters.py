@@ -23,18 +23,17 @@ from lakebed.query.errors import syntax_error
 _LONGEST = 20_000
 """Characters of the longest text that is looked at."""
 
-_SPELT = (
-    "Add:+ Sub:- Mult:* Div:/ Mod:% Pow:^ Eq:== NotEq:!= Lt:< LtE:<= Gt:> GtE:>= And:AND Or:OR BitAnd:AND"
-)
-_SPELT += " BitOr:OR In:IN NotIn:NOT_IN Not:NOT_ Invert:NOT_ USub:- UAdd:"
-_SIGNS = {
-    getattr(ast, name): sign.replace("_", " ") for name, sign in (pair.split(":") for pair in _SPELT.split())
-}
+_SIGNS: dict[type[ast.AST], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Mod: "%", ast.Pow: "^", ast.USub: "-", ast.UAdd: "",
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "IN",
+    ast.NotIn: "NOT IN", ast.And: "AND", ast.BitAnd: "AND", ast.Or: "OR", ast.BitOr: "OR", ast.Not: "NOT ",
+    ast.Invert: "NOT ",
+}  # fmt: skip
 _FUNCTIONS = {name: f"{name.upper()}({{}})" for name in "len abs round min max sum any all".split()}
 _FUNCTIONS |= {"int": "TRUNC({})", "float": "CAST({} AS float)", "str": "CAST({} AS text)"}
 _PARTS = {name: f"{name.upper()}({{}})" for name in "shape min max mean sum std any all lower upper".split()}
 _PARTS |= {"size": "PROD(SHAPE({}))", "sample_info": "SAMPLE_INFO({})", "numpy": "{}"}
-_METHODS = {"contains": "CONTAINS", "startswith": "STARTS_WITH", "endswith": "ENDS_WITH"}
+_CALLS = {"contains": "CONTAINS", "startswith": "STARTS_WITH", "endswith": "ENDS_WITH"}
 
 
 class _Foreign(Exception):
@@ -55,10 +54,8 @@ def translated(text: str) -> str | None:
         with warnings.catch_warnings(action="ignore"):
             return _written(ast.parse(text.strip(), mode="eval").body)
     except _Foreign as error:
-        message = (
-            "an expression is not run as Python, and has no such part: pass a function instead, "
-            "ds.filter(lambda row: row['age'] > 3)"
-        )
+        message = "an expression is not run as Python, and has no such part: pass a function instead, "
+        message += "ds.filter(lambda row: row['age'] > 3)"
         at = len(text) - len(text.lstrip()) + getattr(error.args[0], "col_offset", 0)
         raise syntax_error(text, at, message) from None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -106,10 +103,8 @@ def _part(node: ast.expr) -> str:
             return f'{_written(value)}."{name}"'
         case ast.Call(func=ast.Attribute(attr=name) as part, args=[], keywords=[]) if name in _PARTS:
             return _part(part)
-        case ast.Call(func=ast.Attribute(value=value, attr=name), args=[item], keywords=[]) if (
-            name in _METHODS
-        ):
-            return f"{_METHODS[name]}({_written(value)}, {_written(item)})"
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=[item], keywords=[]) if name in _CALLS:
+            return f"{_CALLS[name]}({_written(value)}, {_written(item)})"
         case ast.Call(func=ast.Name(id=name), args=[value], keywords=[]) if name in _FUNCTIONS:
             return _FUNCTIONS[name].format(_written(value))
     raise _Foreign(node)
@@ -124,9 +119,8 @@ def _compared(node: ast.Compare, left: ast.expr, op: ast.cmpop, right: ast.expr)
         case (ast.In() | ast.NotIn(), ast.List(elts=items) | ast.Tuple(elts=items)) if items:
             return f"{_written(left)} {_SIGNS[type(op)]} ({', '.join(map(_written, items))})"
     are_constants = all(isinstance(each, ast.Constant) for each in (node.left, *node.comparators))
-    if (
-        type(op) not in _SIGNS or are_constants
-    ):  # the name of no column, in double quotes, is not compared as a text
+    # The name of no column, in double quotes, is not compared as a text.
+    if type(op) not in _SIGNS or are_constants:
         raise _Foreign(node)
     return f"{_written(left)} {_SIGNS[type(op)]} {_written(right)}"
 

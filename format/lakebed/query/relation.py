@@ -31,6 +31,7 @@ from lakebed.query.columns import (
     computed_rows,
     concatenated,
     either,
+    item_of,
     rows,
     spread,
     take,
@@ -552,4 +553,4 @@ class Unpacked(Relation):
 
 
 def _item(value: Any, number: int) -> Any:
-    return None if value is None else value[number]
+    return None if value is None else item_of(value, number)

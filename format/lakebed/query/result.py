@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from lakebed.errors import (
     LakebedError,
     TensorDoesNotExistError,
 )
-from lakebed.errors.root import instead
-from lakebed.printable import aligned, printable
+from lakebed.errors.root import instead, strict
+from lakebed.printable import aligned, printable, shortened
 from lakebed.query.columns import Column, Numbers, Objects, rows
 from lakebed.query.relation import Relation
 from lakebed.query.result_column import ResultColumn, picked, read_rows
@@ -32,37 +32,19 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _SHOWN = 10
-_WIDEST = 40
 _MOST_VALUES = 1000
-
-
-class Queried(Protocol):
-    """What a result was asked of, and is asked again by."""
-
-    opened: list[Any]
-
-    def again(
-        self,
-        result: Result,
-        text: str,
-        parameters: Sequence[Any] | Mapping[str, Any],
-        named: Mapping[str, Any],
-    ) -> Any:
-        """Answer a query of its rows."""
-
-    def stored(self, result: Result, dest: Any, *, overwrite: bool) -> Any:
-        """Store it as a dataset."""
 
 
 class ResultVerbs(RowVerbs, OutputVerbs):
     """Verbs of a result, which a column of their name hides."""
 
-    if TYPE_CHECKING:
-        queried: Queried
-        sample_indices: list[int]
-
     def plot(self, image: str | None = None, tensors: Sequence[str] | None = None, **options: int) -> Image:
         """Draw the rows of the dataset that these come from; see ``lakebed.show``.
+
+        Parameters
+        ----------
+        options
+            Those of ``lakebed.show``, by their names.
 
         Raises
         ------
@@ -87,10 +69,10 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
     single
         The one row that is meant; None for all.
     queried
-        What it was asked of.
+        What it was asked of, and is asked again by: `dataset.queries.Queried`, which is above this.
     """
 
-    def __init__(self, relation: Relation, text: str, queried: Queried, single: int | None = None) -> None:
+    def __init__(self, relation: Relation, text: str, queried: Any, single: int | None = None) -> None:
         self.relation = relation
         self.query_text = text
         self.queried = queried
@@ -236,23 +218,30 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         return self.queried.again(self, query_string, parameters, named or {})
 
     def filter(self, condition: str | Condition | Compared) -> Any:
-        """Choose rows by an expression, a condition, ``result["n"] > 3``, or a column of bools.
+        """Choose rows.
+
+        Parameters
+        ----------
+        condition
+            An expression, ``"n > 3"``, a condition, ``result["n"] > 3``, or a column of bools.
+
+        Returns
+        -------
+        A result.
 
         Raises
         ------
         InvalidInputError
             If it is something else.
         """
-        if isinstance(condition, Compared):
-            condition = condition.asked()
-        if not isinstance(condition, str | Condition):
+        if isinstance(condition, str):
+            return self.query(f"SELECT * WHERE {condition}")
+        if not isinstance(condition, Condition | Compared):
             raise InvalidInputError(
                 "a result is filtered by an expression or a condition, result['n'] > 3, not by "
                 f"{type(condition).__name__}; functions are called with rows of datasets: result.materialize('mem://')"
             )
-        text, parameters = (
-            (condition, ()) if isinstance(condition, str) else condition.asked_of(self.relation)
-        )
+        text, parameters = condition.asked().asked_of(self.relation)
         return self.query(f"SELECT * WHERE {text}", parameters=parameters)
 
     def __getitems__(self, rows: Sequence[int]) -> list[dict[str, Any]]:
@@ -266,6 +255,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
 
     # -- values ------------------------------------------------------------------------------------------------------
 
+    @strict
     def to_dict(self) -> dict[str, Any]:
         """Read one row, as ``result[i].to_dict()``, or all rows as columns.
 
@@ -433,7 +423,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
                 ]
             except LakebedError as error:
                 found = [f"{type(error).__name__}: {error}"]
-            lines.append([_short(value) for value in found])
+            lines.append([shortened(value) for value in found])
         return lines
 
     def shown_rows(self) -> Iterator[dict[str, Any]]:
@@ -447,11 +437,6 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
             columns = {name: self.column(name).shown(window) for name in self.names}
             for i in range(len(window)):
                 yield {name: column[i] for name, column in columns.items()}
-
-
-def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
 
 
 def _windows(result: Result) -> Iterator[range]:

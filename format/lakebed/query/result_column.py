@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,16 +16,16 @@ from lakebed.errors import (
     QueryError,
 )
 from lakebed.query.bound import Info
-from lakebed.query.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, rows
+from lakebed.query.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, item_of, rows
 from lakebed.query.relation import Relation
-from lakebed.verbs.condition import VALUES, WORDS, Compared, Condition, Name, Value, quoted
+from lakebed.verbs.condition import Condition, Name, Value, quoted
 from lakebed.verbs.values import ColumnVerbs
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class ResultColumn(Compared, ColumnVerbs):
+class ResultColumn(ColumnVerbs):
     """One column of a result, or one value of it."""
 
     def __init__(self, relation: Relation, name: str, single: int | None = None) -> None:
@@ -83,15 +83,10 @@ class ResultColumn(Compared, ColumnVerbs):
         for i in range(len(self)):
             yield self[i]
 
-    def _compared(self, method: str, other: object) -> Any:
+    def _compared(self, compare: Callable[[Any, Any], Any], other: object) -> Any:
         if self._single is not None:
-            return getattr(self.numpy(), method)(other)
-        if other is None and method in ("__eq__", "__ne__"):
-            return self._condition(f" IS {'NOT ' * (method == '__ne__')}NULL").known_as(method == "__ne__")
-        if not isinstance(other, (ResultColumn, *VALUES)):
-            return NotImplemented
-        given = other._condition() if isinstance(other, ResultColumn) else Value(other)  # noqa: SLF001
-        return self._condition(f" {WORDS[method]} ", given)
+            return compare(self.numpy(), other)
+        return super()._compared(compare, other)
 
     def _condition(self, *parts: str | Value | Condition) -> Condition:
         return Condition((Name(self.name),), self.relation, self._holds).followed_by(*parts)
@@ -104,7 +99,7 @@ class ResultColumn(Compared, ColumnVerbs):
         return weights(f"IF({text}, 1, 0)", Sources.of(keys_once(self.relation)), parameters=parameters) > 0
 
     def read(self) -> Column:
-        """Compute all rows."""
+        """Return all rows, computed."""
         if self._single is not None:
             return read_rows(self.relation, self.name, range(self._single, self._single + 1))
         parts = [read_rows(self.relation, self.name, window) for window in self.relation.windows([self.name])]
@@ -124,8 +119,12 @@ class ResultColumn(Compared, ColumnVerbs):
 
     def plain(self) -> Any:
         """Return the value of the one row that is selected, as Python has it; arrays of numbers as such."""
+        from lakebed.reading.arrow import logical_type
+
         shown = self.shown(range(self._single or 0, (self._single or 0) + 1))[0]
-        value = self.value() if isinstance(shown, list) and not self.info.is_key else None
+        if not isinstance(shown, list) or self.info.is_key or logical_type(self.info.logical) is not None:
+            return shown
+        value = self.value()
         return value if isinstance(value, np.ndarray) and self.info.class_names is None else shown
 
     def numpy(self, aslist: bool = False) -> Any:
@@ -188,15 +187,17 @@ class ResultColumn(Compared, ColumnVerbs):
 
         Parameters
         ----------
+        window
+            Numbers of the rows.
         most
             Of arrays with more values than this, dtype and shape.
         """
         column = _once(read_rows(self.relation, self.name, window), self.info)
         found = [_listed(value, most) for value in rows(column)]
+        if (dated := self._dated(column)) is not None:
+            dates: list[Any] = dated.to_pylist()
+            return dates
         if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
-            if self.info.logical:
-                dates: list[Any] = self._dated(column).to_pylist()
-                return dates
             found = [value[0] if isinstance(value, list) else value for value in found]
         words = self.info.class_names
         return found if words is None else [_named(value, words) for value in found]
@@ -228,8 +229,10 @@ class ResultColumn(Compared, ColumnVerbs):
         column = _once(self.read(), self.info)
         if isinstance(column, Texts):
             return column.array
+        if (dated := self._dated(column)) is not None:
+            return dated
         if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
-            numbers = self._dated(column)
+            numbers = pa.array(column.values.reshape(-1), mask=column.missing)
             if self.info.class_names is not None and labels == "names":
                 return Names.of(self.info.class_names).named(numbers)
             return numbers
@@ -240,23 +243,28 @@ class ResultColumn(Compared, ColumnVerbs):
             any(isinstance(value, dict) for value in found)
             or len({_kind(v) for v in found if v is not None}) > 1
         ):
-            return pa.array(
-                [None if v is None else json.dumps(_jsonable(v), ensure_ascii=False) for v in found],
-                pa.string(),
-            )
-        return pa.array([_jsonable(value) for value in found])
+            return _json_texts(found)
+        try:
+            return pa.array([_jsonable(value) for value in found])
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # lists of values of several types
+            return _json_texts(found)
 
-    def _dated(self, column: Numbers) -> pa.Array:
-        """Return single numbers as a column of Arrow: dates and times as such."""
+    def _dated(self, column: Column) -> pa.Array | None:
+        """Return dates and times, or lists of those of a group, as a column of Arrow; None if they are no such."""
         import pyarrow as pa
 
         from lakebed.reading.arrow import logical_type
 
-        numbers = pa.array(column.values.reshape(-1), mask=column.missing)
         logical = logical_type(self.info.logical)
-        if logical is None or not pa.types.is_signed_integer(numbers.type):
-            return numbers
-        return numbers.view(logical) if logical.bit_width == numbers.type.bit_width else numbers
+        if logical is None:
+            return None
+        if isinstance(column, Numbers) and column.values.shape[1:] in ((), (1,)):
+            if column.values.dtype.kind != "i" or column.values.dtype.itemsize * 8 != logical.bit_width:
+                return None
+            return pa.array(column.values.reshape(-1), mask=column.missing).view(logical)
+        whole = pa.int32() if logical.bit_width == 32 else pa.int64()
+        groups = [None if group is None else _integers(group) for group in rows(column)]
+        return None if ... in groups else pa.array(groups, pa.list_(whole)).cast(pa.list_(logical))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the values as an Arrow stream, which tensors and tables read."""
@@ -319,31 +327,34 @@ def keys_once(relation: Relation) -> Relation:
     if not any(info.is_key for info in relation.infos.values()):
         return relation
 
-    def once(name: str) -> str:
-        info = relation.infos[name]
-        if not info.is_key:
-            return quoted(name)
-        key = _once(ResultColumn(relation, name).read(), info)
-        # A missing one among numbers is an empty array, of which the first number is missing.
-        is_single = isinstance(key, Numbers) and key.missing is not None and info.rank == 2
-        return f"{quoted(name)}[0]{'[0]' * is_single} AS {quoted(name)}"
-
-    return run(f"SELECT {', '.join(map(once, relation.names))}", Sources.of(relation))
+    columns = (
+        f"{quoted(name)}[0] AS {quoted(name)}" if info.is_key else quoted(name)
+        for name, info in relation.infos.items()
+    )
+    return run(f"SELECT {', '.join(columns)}", Sources.of(relation))
 
 
 def _once(column: Column, info: Info) -> Column:
     """Return the keys of groups once, where a column of the language holds one for each row of a group."""
     if not info.is_key:
         return column
-    firsts = [
-        group[0] if len(group) and np.size(group[0]) else None for group in rows(column)
-    ]  # empty is missing
+    firsts = [item_of(group, 0) if len(group) else None for group in rows(column)]
     known = [key for key in firsts if key is not None]
     if known and all(isinstance(key, np.ndarray | np.generic) and np.size(key) == 1 for key in known):
         filled = np.stack([np.reshape(known[0] if key is None else key, (1,)) for key in firsts])
         missing = np.array([key is None for key in firsts])
         return Numbers(filled, missing if missing.any() else None)
     return Objects(firsts)
+
+
+def _integers(group: Any) -> Any:
+    """Return the single integers of a group, None where one is missing; Ellipsis if it holds others."""
+    if not isinstance(group, list | np.ndarray) or not np.ndim(group[:0]):
+        return ...
+    arrays = [np.asarray(item) for item in group]
+    if any(array.size > 1 or array.dtype.kind != "i" for array in arrays):
+        return ...
+    return [array.item() if array.size else None for array in arrays]
 
 
 def _listed(value: Any, most: int | None) -> Any:
@@ -363,6 +374,13 @@ def _named(value: Any, words: Sequence[str]) -> Any:
 
 def _kind(value: Any) -> str:
     return "array" if isinstance(value, list | np.ndarray) else type(value).__name__
+
+
+def _json_texts(values: Sequence[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    texts = [None if v is None else json.dumps(_jsonable(v), ensure_ascii=False) for v in values]
+    return pa.array(texts, pa.string())
 
 
 def _jsonable(value: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts, by_row, spread
+from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts, by_row, item_of, spread
 
 # No sample has so many items: a number beyond is as good as this one, and has 64 bits.
 _FAR = 1 << 62
@@ -103,7 +103,7 @@ def _item(value: Any, key: Any) -> Any:
     if isinstance(value, dict):
         return value.get(key) if isinstance(key, str) else None
     if isinstance(value, list | str) and isinstance(key, int) and not isinstance(key, bool):
-        return value[key] if -len(value) <= key < len(value) else None
+        return item_of(value, key) if -len(value) <= key < len(value) else None
     if isinstance(value, list | str) and isinstance(key, slice):
         return value[key]
     return None

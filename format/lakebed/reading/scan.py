@@ -287,6 +287,8 @@ class ColumnScan:
             return [None] * len(nulls)
         if reader.state.sequence is None and reader.storing is Storing.ARRAY:
             values: list[Any] = list(reader.listed(rows))
+            if reader.is_nullable:  # and each sample is compressed by itself, or links, tiles, ...
+                values = [value if value.size else None for value in values]
         else:
             index = Index((tuple(np.asarray(rows).tolist()),))
             values = list(Selection(reader, index, lambda _: None).values())

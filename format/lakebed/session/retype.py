@@ -88,7 +88,17 @@ def _planned(state: TensorState, name: str, htype: str | None, dtype: Any) -> tu
     meta = plan.with_(name=old.name, links=old.links, typestr=None, version=old.version, **kept)
     stays = htype_named(meta.htype).storing is Storing.ARRAY
     info = dict(state.info) if stays else {k: v for k, v in state.info.items() if k not in _OF_NUMBERS}
+    if stays and meta.dtype != old.dtype and "list<" in str(info.get("logical_type")):
+        info["logical_type"] = _list_of(info["logical_type"], old.dtype, meta.dtype)
     return meta, info
+
+
+def _list_of(logical: str, old: Any, new: Any) -> str:
+    """Return a type of lists of numbers, in Arrow's words, with numbers of another dtype."""
+    import pyarrow as pa
+
+    before, after = (str(pa.from_numpy_dtype(np.dtype(dtype))) for dtype in (old, new))
+    return logical.replace(f": {before}>", f": {after}>")
 
 
 Convert = Callable[[int, int, int], list[Encoded]]
@@ -106,7 +116,7 @@ def _conversion(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: In
     old, name = state.meta, state.meta.name or state.key
     before, after = (htype_named(m.htype).storing for m in (old, meta))
     if before is Storing.ARRAY and after is Storing.ARRAY:
-        return _numbers(scan, state, meta)
+        return _numbers(scan, state, meta, info)
     if after is Storing.TEXT and before is Storing.ARRAY:
         return _texts(scan, state, meta, info, retyping.as_text)
     if after is Storing.JSON and htype_named(meta.htype).name == "json":
@@ -116,17 +126,22 @@ def _conversion(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: In
     raise InvalidOperationError(f"tensor {name!r} holds {old.htype}, of which {meta.htype} is no wider type")
 
 
-def _numbers(scan: ColumnScan, state: TensorState, meta: TensorMeta) -> Convert:
+def _numbers(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: Info) -> Convert:
     name = state.meta.name or state.key
     if state.meta.dtype is None or meta.dtype is None:
         raise InvalidOperationError(f"tensor {name!r} has no dtype yet; its first sample decides")
     old, new = np.dtype(state.meta.dtype), np.dtype(meta.dtype)
-    if state.info.get("logical_type"):
+    if info.get("logical_type") and info["logical_type"] == state.info["logical_type"]:
         raise InvalidOperationError(
             f"tensor {name!r} holds {state.info['logical_type']}, which {new} does not hold"
         )
-    if not retyping.can_widen(old, new) or state.meta.sample_compression is not None:
+    if not retyping.can_widen(old, new):
         raise InvalidOperationError(f"tensor {name!r} holds {old}, of which {new} is no wider type")
+    if state.meta.sample_compression is not None:
+        raise InvalidOperationError(
+            f"tensor {name!r} compresses each sample by itself, and such samples get no other dtype: "
+            "store the values in another tensor"
+        )
     reader = scan.reader
 
     def convert(row: int, first: int, stop: int) -> list[Encoded]:

@@ -91,7 +91,7 @@ def _values_of(reader: SampleReader, *, labels: bool) -> Values:
     words = words_of(reader.state) if labels else None
     if words is not None:
         return lambda column: [_named(value, words) for value in _plain(column, is_scalar=reader.is_scalar)]
-    moments = _moments_of(reader) if reader.is_scalar else None
+    moments = moments_of(reader) if reader.is_scalar else None
     if moments is not None:
         return moments
     is_scalar = reader.is_scalar and reader.storing is Storing.ARRAY
@@ -124,7 +124,7 @@ def _named(value: Any, words: list[str]) -> Any:
     return words[value] if 0 <= value < len(words) else str(value)
 
 
-def _moments_of(reader: SampleReader) -> Values | None:
+def moments_of(reader: SampleReader) -> Values | None:
     """Return what makes dates and times of a column of numbers; None if they are no such."""
     logical = reader.state.info.get("logical_type")
     if logical is None:

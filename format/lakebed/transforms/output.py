@@ -411,14 +411,15 @@ class RowIn:
 class ValueIn(OneValue):
     """One value of such a row; a label knows the names of the classes."""
 
-    __slots__ = ("value", "words")
+    __slots__ = ("moment", "value", "words")
 
     def __init__(self, value: Any, words: list[str] | None = None) -> None:
         self.value = value
         self.words = words
+        self.moment: Any = None  # the date or time that a number means
 
     def _value(self) -> Any:
-        value = self.value
+        value = self.value if self.moment is None else self.moment
         if not isinstance(value, np.ndarray) or value.shape != (1,):
             return value
         return None if np.ma.is_masked(value) else value[0]
@@ -428,14 +429,18 @@ class ValueIn(OneValue):
 
     @property
     def stored(self) -> Any:
-        """The value as it is stored; None where it is missing."""
-        return None if np.ma.is_masked(self.value) else self.value
+        """The value as it is stored, dates and times as such; None where it is missing."""
+        if np.ma.is_masked(self.value) or self.moment is None:
+            return None if np.ma.is_masked(self.value) else self.value
+        # Nanoseconds, which pandas has, are handed on as NumPy has them; of zones NumPy knows nothing.
+        is_local = getattr(self.moment, "tzinfo", None) is None
+        return getattr(self.moment, "asm8", self.moment) if is_local else self.moment
 
     def __getitem__(self, item: Any) -> Any:
         return self.value[item]
 
     def __repr__(self) -> str:
-        return repr(self.value)
+        return repr(self.value if self.moment is None else self.moment)
 
     def _is_array(self) -> bool:
         return isinstance(self._value(), np.ndarray)

@@ -16,7 +16,7 @@ import numpy as np
 from lakebed.errors import InvalidInputDataError
 from lakebed.session.columns import Batches
 from lakebed.session.handle import Handle
-from lakebed.session.row_values import words_of
+from lakebed.session.row_values import moments_of, words_of
 from lakebed.session.table import Table
 from lakebed.storage.base import Storage
 from lakebed.transforms.output import ValueIn
@@ -105,10 +105,16 @@ class _DatasetRows(Source):
         readers = {name: self._table.reader(name) for name in self._table.names}
         words = {name: words_of(reader.state) for name, reader in readers.items()}
         numbers = {name for name, reader in readers.items() if reader.is_row_a_sample and reader.is_scalar}
+        moments = {name: found for name in numbers if (found := moments_of(readers[name])) is not None}
         for batch in self.batches(None, start, stop, 64):
             columns = [(name, column, words[name], name in numbers) for name, column in batch.items()]
+            dates = {name: values(batch[name]) for name, values in moments.items()}
             for i in range(len(next(iter(batch.values()), ()))):
-                yield {name: _plain(column[i], known, is_one) for name, column, known, is_one in columns}
+                row = {name: _plain(column[i], known, is_one) for name, column, known, is_one in columns}
+                for name, column in dates.items():
+                    if row[name] is not None:
+                        row[name].moment = column[i]
+                yield row
 
     def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:  # noqa: ARG002
         yield from Batches(self._table[start:stop], size)

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import operator as op
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass
+from lakebed.dataclass import dataclass, replace
 from lakebed.errors import InvalidInputError, InvalidKeyTypeError
-from lakebed.reading.index import Index
 
-WORDS = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
-"""Methods of comparison -> their words in the query language."""
+WORDS = {op.eq: "==", op.ne: "!=", op.lt: "<", op.le: "<=", op.gt: ">", op.ge: ">="}
+"""Comparisons -> their words in the query language."""
 
 VALUES = (bool, int, float, str, bytes, np.generic, dt.date, dt.time, dt.timedelta)
 """What a column is compared with."""
 
-Holds = Callable[["Condition"], NDArray[np.bool_]]
-"""Answers whether a condition is true, for each row: shape (rows,)."""
 
-
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(str):
     """A column, by its full name."""
 
-    full: str
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """What stands for a ``?``."""
 
     value: Any
@@ -50,31 +45,12 @@ def quoted(name: str) -> str:
     return f'"{name}"'
 
 
-class RowsOf:
-    """The rows of a dataset that a selection means.
-
-    Parameters
-    ----------
-    handle
-        The open dataset.
-    index
-        Which rows.
-    """
-
-    def __init__(self, handle: object, index: Index) -> None:
-        self._handle = handle
-        self._index = index
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, RowsOf)
-            and self._handle is other._handle
-            and self._index.selects_as(other._index)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
+def listed(names: str | Iterable[str]) -> list[str]:
+    """Return one name, or several, as a list."""
+    return [names] if isinstance(names, str) else list(names)
 
 
+@dataclass(frozen=True, eq=False)
 class Condition:
     """What is asked of each row, made by comparing a column: used in ``ds[...]``, ``filter`` and ``remove``.
 
@@ -106,23 +82,10 @@ class Condition:
     ([5], 1)
     """
 
-    def __init__(
-        self,
-        parts: Sequence[str | Name | Value],
-        source: object,
-        holds: Holds,
-        *,
-        is_same: bool | None = None,
-    ) -> None:
-        self.parts = tuple(parts)
-        self._source = source
-        self._holds = holds
-        self._is_same = is_same
-
-    @property
-    def names(self) -> list[str]:
-        """Full names of the columns that it compares."""
-        return list(dict.fromkeys(part.full for part in self.parts if isinstance(part, Name)))
+    parts: tuple[str | Name | Value, ...]
+    source: object
+    holds: Callable[[Condition], NDArray[np.bool_]]
+    is_same: bool | None = None
 
     def asked_of(self, source: object, names: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
         """Return the expression and the values of its ``?``, as the rows of a source are asked.
@@ -139,7 +102,7 @@ class Condition:
         InvalidInputError
             If it compares columns of other rows, or others than these.
         """
-        if source != self._source:
+        if source != self.source:
             raise InvalidInputError(
                 f"{self!r} compares columns of other rows: compare those of the dataset or view that is asked, as in "
                 "view[view['age'] > 3]"
@@ -147,42 +110,44 @@ class Condition:
         return self._written(names), [part.value for part in self.parts if isinstance(part, Value)]
 
     def _written(self, names: Mapping[str, str] | None = None, *, shown: bool = False) -> str:
-        texts = []
-        for part in self.parts:
-            if isinstance(part, Name):
-                if names is not None and part.full not in names:
-                    raise InvalidInputError(
-                        f"{part.full!r} is not among the tensors that are asked: {', '.join(names)}"
-                    )
-                texts.append(quoted(part.full if names is None else names[part.full]))
-            elif isinstance(part, Value):
-                texts.append(repr(part.value) if shown else "?")
-            else:
-                texts.append(part)
-        return "".join(texts)
+        def text(part: str | Name | Value) -> str:
+            if isinstance(part, Value):
+                return repr(part.value) if shown else "?"
+            if not isinstance(part, Name):
+                return part
+            if names is not None and part not in names:
+                raise InvalidInputError(
+                    f"{part!r} is not among the tensors that are asked: {', '.join(names)}"
+                )
+            return quoted(part if names is None else names[part])
+
+        return "".join(map(text, self.parts))
 
     # -- putting together --------------------------------------------------------------------------------------------
 
     def followed_by(self, *parts: str | Name | Value | Condition) -> Condition:
         """Return it with more behind it.
 
+        Parameters
+        ----------
+        parts
+            Text of the query language, names, values, and conditions on the same rows.
+
         Raises
         ------
         InvalidInputError
             If a part is a condition on other rows.
         """
-        found: list[str | Name | Value] = []
+        found = list(self.parts)
         for part in parts:
             if isinstance(part, Condition):
-                part.asked_of(self._source)
+                part.asked_of(self.source)
             found += part.parts if isinstance(part, Condition) else [part]
-        return Condition((*self.parts, *found), self._source, self._holds)
+        return replace(self, parts=tuple(found), is_same=None)
 
     def _with(self, word: str, other: Any) -> Any:
-        if isinstance(other, Condition):
-            return Condition(("(",), self._source, self._holds).followed_by(self, f") {word} (", other, ")")
-        if isinstance(other, Compared):
-            return self._with(word, other.asked())
+        if isinstance(other, Condition | Compared):
+            return replace(self, parts=("(",)).followed_by(self, f") {word} (", other.asked(), ")")
         mask = np.asarray(other)
         if mask.dtype != np.bool_:
             return NotImplemented
@@ -196,16 +161,16 @@ class Condition:
 
     __rand__, __ror__ = __and__, __or__
 
-    def known_as(self, is_same: bool) -> Condition:
-        """Return it with a truth value."""
-        return Condition(self.parts, self._source, self._holds, is_same=is_same)
+    def asked(self) -> Condition:
+        """Return it, as a column of bools returns the condition that it is."""
+        return self
 
     def __invert__(self) -> Condition:
-        return Condition(("NOT (", *self.parts, ")"), self._source, self._holds)
+        return replace(self, parts=("NOT (",)).followed_by(self, ")")
 
     def __bool__(self) -> bool:
-        if self._is_same is not None:
-            return self._is_same
+        if self.is_same is not None:
+            return self.is_same
         raise TypeError(
             f"{self!r} is asked of each row and is no truth value: join conditions with &, | and ~, in brackets; "
             ".any() and .all() tell of all rows"
@@ -214,26 +179,24 @@ class Condition:
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def numpy(self) -> NDArray[np.bool_]:
-        """Answer it for each row: bool, shape (rows,)."""
-        return self._holds(self)
+        """Return the answer for each row: bool, shape (rows,)."""
+        return self.holds(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        found = self.numpy()
-        return found if dtype is None else found.astype(dtype)
+        return np.asarray(self.numpy(), dtype)
 
     def __len__(self) -> int:
         return len(self.numpy())
 
     def tolist(self) -> list[bool]:
-        """Answer it for each row, as Python has it."""
-        found: list[bool] = self.numpy().tolist()
-        return found
+        """Return the answer for each row, as a list."""
+        return self.numpy().tolist()  # type: ignore[no-any-return]
 
     def __iter__(self) -> Iterator[bool]:
         return iter(self.tolist())
 
     def sum(self, **_: Any) -> int:
-        """Count the rows of which it is true."""
+        """Return the number of rows of which it is true."""
         return int(self.numpy().sum())
 
     def mean(self, **_: Any) -> float:
@@ -255,13 +218,38 @@ class Condition:
         return f"Condition({self})"
 
 
-class Compared:
-    """Comparisons of a column, all of which go by their method's name to ``_compared``."""
+def _comparing(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda self, other: self._compared(compare, other)
+
+
+class Comparing:
+    """Comparisons, all of which go to ``_compared``."""
+
+    __slots__ = ()
+
+    __eq__, __ne__ = _comparing(op.eq), _comparing(op.ne)
+    __lt__, __le__ = _comparing(op.lt), _comparing(op.le)
+    __gt__, __ge__ = _comparing(op.gt), _comparing(op.ge)
+    __hash__ = object.__hash__
+
+
+class Compared(Comparing):
+    """A column, whose comparisons with values and other columns are conditions."""
 
     if TYPE_CHECKING:
         dtype: Any
 
-        def _compared(self, method: str, other: object) -> Any: ...
+        def _condition(self, *parts: str | Value | Condition) -> Condition: ...
+
+    def _compared(self, compare: Callable[[Any, Any], Any], other: object) -> Any:
+        """Return the condition that a comparison with a value, another column of the rows or None makes."""
+        if other is None and compare in (op.eq, op.ne):
+            asked = self._condition(" IS NULL" if compare is op.eq else " IS NOT NULL")
+            return replace(asked, is_same=compare is op.ne)
+        if not isinstance(other, (Compared, *VALUES)):
+            return NotImplemented
+        given = other._condition() if isinstance(other, Compared) else Value(other)  # noqa: SLF001 - of this class
+        return self._condition(f" {WORDS[compare]} ", given)
 
     def asked(self) -> Condition:
         """Return the condition that a column of bools is.
@@ -275,8 +263,7 @@ class Compared:
             raise InvalidKeyTypeError(
                 f"a column of bools chooses rows, and {self!r} is none: compare it, as in ds['age'] > 3"
             )
-        found: Condition = self._compared("__eq__", True)
-        return found
+        return self._condition(" == ", Value(value=True))
 
     def __invert__(self) -> Condition:
         return ~self.asked()
@@ -286,23 +273,3 @@ class Compared:
 
     def __or__(self, other: Any) -> Any:
         return self.asked() | other if isinstance(other, Compared) else NotImplemented
-
-    def __eq__(self, other: object) -> Any:
-        return self._compared("__eq__", other)
-
-    def __ne__(self, other: object) -> Any:
-        return self._compared("__ne__", other)
-
-    def __lt__(self, other: object) -> Any:
-        return self._compared("__lt__", other)
-
-    def __le__(self, other: object) -> Any:
-        return self._compared("__le__", other)
-
-    def __gt__(self, other: object) -> Any:
-        return self._compared("__gt__", other)
-
-    def __ge__(self, other: object) -> Any:
-        return self._compared("__ge__", other)
-
-    __hash__ = object.__hash__

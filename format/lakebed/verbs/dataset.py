@@ -1,11 +1,224 @@
-"""All verbs of a dataset, as `lakebed.dataset.dataset` looks them up."""
+"""Verbs of a dataset: what it shares with results, and those that change it, or show it by other columns."""
 
 from __future__ import annotations
 
-from lakebed.verbs.change import ChangeVerbs
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, Self
+
+import numpy as np
+
+from lakebed.errors import InvalidInputError
+from lakebed.verbs.condition import VALUES, listed
 from lakebed.verbs.output import OutputVerbs
 from lakebed.verbs.rows import RowVerbs
 
 
-class DatasetVerbs(RowVerbs, ChangeVerbs, OutputVerbs):
-    """Verbs of a dataset, which a tensor of their name hides."""
+class DatasetVerbs(RowVerbs, OutputVerbs):
+    """Verbs of a dataset, which a tensor of their name hides: those of rows, and those that change it.
+
+    Columns and rows are added, retyped and removed, which is stored; other columns, or other names, are views.
+    """
+
+    # -- what is stored ----------------------------------------------------------------------------------------------
+
+    def add_column(self, name: str, values: Any, **settings: Any) -> Self:
+        """Add a column, or replace the values of one; ``ds["new"] = values`` does the same.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        values
+            One for each row: an array, a list, a column of Arrow or pandas, a condition; one value for all rows; or a
+            function of a row, ``lambda row: row["x"] * 2``.
+        settings
+            Those of :meth:`create_tensor`: ``htype``, ``class_names``, ``sample_compression``, ... Without any, the
+            values decide.
+
+        Returns
+        -------
+        This dataset, with the column stored.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are more values than rows, or fewer; nothing is changed then.
+        SampleAppendError
+            If a value does not fit.
+        """
+        self._check_changeable("add_column")
+        is_new = name not in self  # type: ignore[attr-defined]
+        if not is_new and settings:
+            raise InvalidInputError(
+                f"column {name!r} is there and has its settings: {', '.join(settings)} go to a new one"
+            )
+        if callable(values):
+            if is_new and settings:
+                self.create_tensor(name, **settings)
+            return self._map(lambda row: {name: values(row)})  # type: ignore[no-any-return]
+        count = self.max_len if self.tensors else None
+        if isinstance(values, VALUES) or values is None or isinstance(values, Mapping):
+            if count is None:
+                raise InvalidInputError(f"there are no rows for one value: ds[{name!r}] = [...] makes some")
+            values = [values] * count
+        elif not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
+            values = np.asarray(values) if hasattr(values, "__array__") else list(values)
+        if count is not None and len(values) != count:
+            raise InvalidInputError(f"{len(values):,} values for the {count:,} rows of column {name!r}")
+        if not is_new:
+            self[name][:] = values
+            return self
+        settings, values = _typed(name, values, settings)
+        is_column = hasattr(values, "recorded_values")  # of a dataset, which brings its settings along
+        tensor = self.create_tensor_like(name, values) if is_column else self.create_tensor(name, **settings)
+        try:
+            tensor.extend(values)
+        except BaseException:
+            self.delete_tensor(name, large_ok=True)
+            raise
+        return self
+
+    def add_item(self, row: Mapping[str, Any]) -> Self:
+        """Append a row, as ``ds.append`` does.
+
+        Parameters
+        ----------
+        row
+            {column: value}.
+
+        Returns
+        -------
+        This dataset.
+        """
+        self.append(row)
+        return self
+
+    def cast_column(self, name: str, type: Any) -> Self:  # noqa: A002 - as Hugging Face calls it
+        """Give a column a wider type, as :meth:`change_type` does.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        type
+            A dtype, ``"float32"``, or an htype, ``"text"``.
+
+        Returns
+        -------
+        This dataset, with the values stored anew.
+        """
+        is_htype = isinstance(type, str) and type in ("text", "json", "list", "generic")
+        self.change_type(name, htype=type if is_htype else None, dtype=None if is_htype else type)
+        return self
+
+    def remove(self, rows: Any) -> None:
+        """Remove rows: those of a condition, an expression, a function, a view, or row numbers.
+
+        Parameters
+        ----------
+        rows
+            ``ds["age"] > 90``, ``"age > 90"``, ``lambda row: row["age"] > 90``, ``ds[10:20]``, ``[3, 5]``, a mask.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is a view of another dataset.
+        """
+        if isinstance(rows, str) or callable(rows):
+            rows = self.filter(rows)
+        elif not isinstance(rows, self.__class__):
+            rows = self[[rows] if isinstance(rows, int) else rows]
+        self.pop(rows)
+
+    # -- views of other columns --------------------------------------------------------------------------------------
+
+    def select_columns(self, names: str | Sequence[str]) -> Self:
+        """Return a view of some columns.
+
+        Parameters
+        ----------
+        names
+            One column, or several, in the order of the view.
+        """
+        return self[listed(names)]  # type: ignore[no-any-return]
+
+    def remove_columns(self, names: str | Sequence[str]) -> Self:
+        """Return a view without some columns; ``del ds["c"]`` removes what is stored.
+
+        Parameters
+        ----------
+        names
+            One column, or several.
+        """
+        wanted = listed(names)
+        self[wanted]  # raises for those that are not there
+        return self[[name for name in self.tensors if name not in wanted]]  # type: ignore[no-any-return]
+
+    remove_column = remove_columns
+
+    def drop(self, names: str | Sequence[str] = (), *, columns: str | Sequence[str] = ()) -> Self:
+        """Return a view without some columns; ``ds.remove`` removes rows.
+
+        Parameters
+        ----------
+        names, columns
+            One column, or several, as pandas takes them.
+        """
+        return DatasetVerbs.remove_columns(self, [*listed(names), *listed(columns)])
+
+    def rename_columns(self, names: Mapping[str, str]) -> Self:
+        """Return a view that shows columns by other names; ``ds.rename_tensor`` changes what is stored.
+
+        Parameters
+        ----------
+        names
+            {name: new name}.
+
+        Raises
+        ------
+        InvalidInputError
+            If two columns had one name.
+        """
+        self[list(names)]  # raises for those that are not there
+        shown = {names.get(name, name): name for name in self.tensors}
+        if len(shown) < len(self.tensors):
+            raise InvalidInputError("two columns would have one name: give one of them another")
+        return self._renamed(shown)  # type: ignore[no-any-return]
+
+    def rename_column(self, name: str, new_name: str) -> Self:
+        """Return a view that shows a column by another name; ``ds.rename_tensor`` changes what is stored.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        new_name
+            What it is called in the view.
+        """
+        return DatasetVerbs.rename_columns(self, {name: new_name})
+
+
+def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Return the settings of a tensor for values, and these: a column of Arrow or of a dataset where one says more."""
+    if settings or hasattr(values, "recorded_values") or isinstance(values, np.ndarray | range):
+        return settings, values
+    # A column of a result or of polars; of pandas.
+    if hasattr(values, "to_arrow") or hasattr(values, "to_frame"):
+        import pyarrow as pa
+
+        column = values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values, from_pandas=True)
+        if pa.types.is_dictionary(column.type):
+            words = column.unify_dictionaries().chunk(0) if isinstance(column, pa.ChunkedArray) else column
+            return {"htype": "class_label", "class_names": words.dictionary.to_pylist()}, column
+        return settings, column
+    known = [value for value in values if value is not None]
+    if known and all(isinstance(value, bool) for value in known):
+        return {"dtype": "bool"}, values
+    if set(map(type, known)) == {int, float}:
+        return {"dtype": "float64"}, values
+    if all(isinstance(value, (*VALUES, Mapping)) or hasattr(value, "dtype") for value in known):
+        return settings, values
+    from_dict = import_module("lakebed.importers.from_tables").from_dict  # which is above this
+    made = from_dict({name: list(values)})
+    return settings, made[next(iter(made.tensors))]

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, KeysView, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lakebed.errors import InvalidInputError
+from lakebed.verbs.condition import Comparing
 
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 
@@ -29,15 +30,11 @@ def _sided(apply: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[...,
     )
 
 
-def _compared(apply: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, other: self._compare(apply, other)
-
-
 def _of_one(apply: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, *given: apply(self._known(), *given)
 
 
-class OneValue(ABC):
+class OneValue(Comparing, ABC):
     """What ``row["age"]`` is: used like the number, text, array or list that is stored; labels also by their names.
 
     A missing value compares as false, as in queries; computing with it is an error. With an array or a number of NumPy
@@ -58,9 +55,6 @@ class OneValue(ABC):
     def _is_array(self) -> bool:
         """Whether it is an array, or a sequence of some: these are true, and print as the tensor, as in 3.x."""
 
-    if TYPE_CHECKING:
-        numpy: Any
-
     def _shown(self) -> Any:
         """Return what is stored, labels by their names."""
         value, words = self._value(), self._words()
@@ -71,8 +65,7 @@ class OneValue(ABC):
         value = self._value() if value is ... else value
         if value is None:
             raise InvalidInputError(
-                f"{self!r} is missing, and there is nothing to compute with: ask .isna() before, or filter with "
-                "'... IS NOT NULL'"
+                f"{self!r} is missing: ask .isna() before, or filter with '... IS NOT NULL'"
             )
         return self.numpy() if isinstance(value, list) and self._is_array() else value
 
@@ -89,7 +82,7 @@ class OneValue(ABC):
             value = value if isinstance(value, np.ndarray) else self.numpy()
         return value, other
 
-    def _compare(self, apply: Callable[[Any, Any], Any], other: Any) -> Any:
+    def _compared(self, apply: Callable[[Any, Any], Any], other: Any) -> Any:
         value = self._value()
         if other is None:
             return apply is operator.ne and value is not None
@@ -98,10 +91,6 @@ class OneValue(ABC):
         if value is None or other is None:
             return False
         return apply(*self._both(self._known(value), other))
-
-    __eq__, __ne__ = _compared(operator.eq), _compared(operator.ne)
-    __lt__, __le__ = _compared(operator.lt), _compared(operator.le)
-    __gt__, __ge__ = _compared(operator.gt), _compared(operator.ge)
 
     __add__, __radd__ = _sided(operator.add)
     __sub__, __rsub__ = _sided(operator.sub)
@@ -130,6 +119,12 @@ class OneValue(ABC):
 
     def __bool__(self) -> bool:
         return self._is_array() or isinstance(value := self._value(), np.ndarray) or bool(value)
+
+    def __len__(self) -> int:
+        value = self._value()
+        if not hasattr(value, "__len__") or (isinstance(value, np.ndarray) and not value.ndim):
+            return int(value is not None)
+        return len(value)
 
     def __hash__(self) -> int:
         value = self._value()
@@ -176,6 +171,10 @@ class OneValue(ABC):
             raise InvalidInputError(f"isin takes several values: isin([{values!r}])")
         return any(self.isna() if value is None else bool(np.all(self == value)) for value in values)
 
+    def contains(self, value: Any) -> Any:
+        """Return whether the value is among those of an array, list or several labels, or part of a text."""
+        return value in self
+
     def between(self, low: Any, high: Any) -> Any:
         """Return whether the value is from ``low`` to ``high``, both included."""
         return self >= low and self <= high
@@ -197,12 +196,8 @@ class Key(str):
         return str, (str(self),)
 
 
-def _keys(row: Any) -> KeysView[str]:
-    return dict.fromkeys(map(Key, row._names())).keys()
-
-
 _OF_ROWS: dict[str, Callable[..., Any]] = {
-    "keys": _keys,
+    "keys": lambda row: dict.fromkeys(map(Key, row._names())).keys(),
     "values": lambda row: row.to_dict().values(),
     "items": lambda row: row.to_dict().items(),
     "get": lambda row, name, default=None: row[name] if name in row else default,  # noqa: SIM401

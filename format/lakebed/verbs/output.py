@@ -16,24 +16,25 @@ from lakebed.errors import InvalidInputError
 Path = str | os.PathLike[str]
 
 
-class OutputVerbs:
-    """Hands out the rows of a dataset, a view or a result."""
+class Owner:
+    """What has verbs: a dataset, a view or a result. What they are short for is found there."""
 
     if TYPE_CHECKING:
 
         def __len__(self) -> int: ...
+        def __getitem__(self, item: Any) -> Any: ...
+        def __getattr__(self, name: str) -> Any: ...
 
-        batches: Any
-        query: Any
 
-        @property
-        def tensors(self) -> Mapping[str, Any]: ...
+class OutputVerbs(Owner):
+    """Hands out the rows of a dataset, a view or a result."""
 
     # -- values ------------------------------------------------------------------------------------------------------
 
     def to_list(self) -> list[dict[str, Any]]:
         """Read all rows as dictionaries, as ``ds.rows()`` gives them one by one."""
-        return list(_rows(self))
+        # Of a dataset ``rows`` may be a tensor; of a result the language's own rows have each group's key in a list.
+        return list(self._rows_of()) if _is_dataset(self) else self.to_arrow().to_pylist()
 
     def to_numpy(self) -> dict[str, NDArray[Any]]:
         """Read all rows as arrays: {column: array}, the first axis runs over the rows.
@@ -82,27 +83,63 @@ class OutputVerbs:
         return _one_file(self, "parquet", path, overwrite, options)
 
     def save_to_disk(self, path: Path, *, overwrite: bool = False) -> Any:
-        """Copy the rows to a dataset at ``path``, which ``lakebed.load`` opens, and return it.
+        """Copy the rows to a dataset that ``lakebed.load`` opens.
 
         For one that ``datasets.load_from_disk`` opens, write ``ds.export("huggingface", path)``.
+
+        Parameters
+        ----------
+        path
+            Path or address of the dataset.
+        overwrite
+            Replace what is there.
+
+        Returns
+        -------
+        The new dataset.
         """
         if _is_dataset(self):
-            return self.copy(path, overwrite=overwrite, progressbar=False)  # type: ignore[attr-defined]
-        return self.materialize(path, overwrite=overwrite)  # type: ignore[attr-defined]
+            return self.copy(path, overwrite=overwrite, progressbar=False)
+        return self.materialize(path, overwrite=overwrite)
 
     def export(self, format: str, dest: Path, **options: Any) -> Any:  # noqa: A002 - the user's word
-        """Write another format: ``lakebed.export_to(format, ds, dest, **options)``."""
+        """Write another format; see ``lakebed.export_to``.
+
+        Parameters
+        ----------
+        format
+            Name of the format, such as ``coco``; `lakebed export --help` lists them.
+        dest
+            Path or address of what is written.
+        options
+            Those of the format.
+
+        Returns
+        -------
+        What was written, an ``ExportReport``.
+        """
         return _exporting().export_to(format, _stored(self), dest, **options)
 
     # -- for training ------------------------------------------------------------------------------------------------
 
     def batch(self, batch_size: int) -> Iterable[Mapping[str, Any]]:
-        """Return batches of columns, as ``ds.batches(batch_size)``."""
-        found: Iterable[Mapping[str, Any]] = self.batches(batch_size)
-        return found
+        """Return batches of columns, as ``ds.batches(batch_size)``.
+
+        Parameters
+        ----------
+        batch_size
+            Rows in a batch; the last one may have fewer.
+        """
+        return self.batches(batch_size)  # type: ignore[no-any-return]
 
     def iter(self, batch_size: int) -> Iterator[Mapping[str, Any]]:
-        """Iterate once over batches of columns, as ``ds.batches(batch_size)`` gives them."""
+        """Return an iterator over batches of columns, as ``ds.batches(batch_size)`` gives them.
+
+        Parameters
+        ----------
+        batch_size
+            Rows in a batch; the last one may have fewer.
+        """
         return iter(self.batches(batch_size))
 
     def with_format(self, type: str | None = None) -> Any:  # noqa: A002 - as Hugging Face calls it
@@ -122,7 +159,7 @@ class OutputVerbs:
             return self
         if type == "torch" and _is_dataset(self):
             row = import_module("lakebed.loaders.adapters").adapter("torch_tensors").row_of_tensors
-            return self.torch_dataset(transform=row, map_style=True)  # type: ignore[attr-defined]
+            return self.torch_dataset(transform=row, map_style=True)
         raise InvalidInputError(
             f"there are no rows of the format {type!r} here: it is 'torch' (of a result: of "
             "result.materialize(dest)), 'numpy' or None; all rows are ds.to_pandas(), ds.to_arrow() or ds.to_polars()"
@@ -130,6 +167,11 @@ class OutputVerbs:
 
     def set_format(self, type: str | None = None) -> None:  # noqa: A002 - as Hugging Face calls it
         """Do nothing for ``numpy`` and None, which rows have; others are asked for where rows are read.
+
+        Parameters
+        ----------
+        type
+            ``numpy`` or None.
 
         Raises
         ------
@@ -150,14 +192,6 @@ def _exporting() -> Any:
 
 def _is_dataset(owner: Any) -> bool:
     return hasattr(type(owner), "torch_dataset")
-
-
-def _rows(owner: Any) -> Iterator[dict[str, Any]]:
-    # Of a dataset ``rows`` may be a tensor; of a result the language's own rows have each group's key in a list.
-    found: Iterator[dict[str, Any]] = (
-        owner._rows_of() if _is_dataset(owner) else iter(owner.to_arrow().to_pylist())  # noqa: SLF001
-    )
-    return found
 
 
 def _stored(owner: Any) -> Any:
@@ -182,7 +216,4 @@ def _array(column: Any) -> NDArray[Any]:
     if isinstance(column, np.ndarray):
         array: NDArray[Any] = column if np.ma.is_masked(column) else np.asarray(column)
         return array.reshape(-1) if array.shape[1:] == (1,) else array
-    values = np.empty(len(column), object)
-    for at, value in enumerate(column):
-        values[at] = value
-    return values
+    return np.fromiter(column, object, len(column))

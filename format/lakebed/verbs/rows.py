@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import CO_VARKEYWORDS, isfunction
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -10,17 +11,21 @@ from numpy.typing import NDArray
 
 from lakebed import random
 from lakebed.errors import InvalidInputError
-from lakebed.printable import aligned, printable
-from lakebed.verbs.condition import quoted
-from lakebed.verbs.together import Groups, codes, joined
-from lakebed.verbs.values import ColumnVerbs, reduced
+from lakebed.errors.root import strict
+from lakebed.printable import aligned, printable, shortened
+from lakebed.verbs.condition import listed, quoted
+from lakebed.verbs.output import Owner
+from lakebed.verbs.together import Groups, codes
+from lakebed.verbs.values import ColumnVerbs, is_file, reduced
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-_WIDEST = 30
-"""Characters of a value in a description."""
+_JOINS = {
+    "inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "outer": "FULL JOIN", "full": "FULL JOIN",
+    "cross": "CROSS JOIN",
+}  # fmt: skip
 
 
 class Split(NamedTuple):
@@ -41,18 +46,8 @@ class Split(NamedTuple):
         return list(self._asdict().items())
 
 
-class RowVerbs:
+class RowVerbs(Owner):
     """Looks at rows, and chooses some: what is chosen is a view, or a result where columns are computed."""
-
-    if TYPE_CHECKING:
-
-        def __len__(self) -> int: ...
-        def __getitem__(self, item: Any) -> Any: ...
-        def query(self, query_string: str, *, parameters: Any = ()) -> Any: ...
-        def filter(self, function: Any) -> Any: ...
-        def to_arrow(self, tensors: Sequence[str] | None = None) -> pa.Table: ...
-        @property
-        def tensors(self) -> Mapping[str, Any]: ...
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -88,11 +83,25 @@ class RowVerbs:
         return {name: column.dtype for name, column in self.tensors.items()}
 
     def head(self, n: int = 5) -> Self:
-        """Return the first rows; of a negative number, all but that many at the end."""
+        """Return the first rows.
+
+        Parameters
+        ----------
+        n
+            How many; of a negative number, all but that many at the end.
+        """
         return self[:n]  # type: ignore[no-any-return]
 
+    limit = head
+
     def tail(self, n: int = 5) -> Self:
-        """Return the last rows; of a negative number, all but that many at the beginning."""
+        """Return the last rows.
+
+        Parameters
+        ----------
+        n
+            How many; of a negative number, all but that many at the beginning.
+        """
         return self[max(len(self) - n, 0) if n >= 0 else -n :]  # type: ignore[no-any-return]
 
     @property
@@ -111,7 +120,13 @@ class RowVerbs:
         return len(self) == 0
 
     def unique(self, name: str) -> list[Any]:
-        """Return the different values of a column, in the order in which they come first."""
+        """Return the different values of a column, in the order in which they come first.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        """
         return ColumnVerbs.unique(self[name])
 
     def describe(self) -> Description:
@@ -127,7 +142,17 @@ class RowVerbs:
     # -- which rows --------------------------------------------------------------------------------------------------
 
     def select(self, rows: Any) -> Self:
-        """Choose rows by their numbers, or columns by their names."""
+        """Choose rows by their numbers, or columns by their names.
+
+        Parameters
+        ----------
+        rows
+            Numbers, a range, a slice, a mask of bools; or names.
+
+        Returns
+        -------
+        A view.
+        """
         return self[rows if isinstance(rows, np.ndarray | slice | range) else list(rows)]  # type: ignore[no-any-return]
 
     def sort(self, by: str | Sequence[str], descending: bool | Sequence[bool] = False) -> Self:
@@ -149,35 +174,72 @@ class RowVerbs:
             raise InvalidInputError(
                 "rows are sorted by names of columns, ds.sort('age'); sorted(ds, key=...) is Python's"
             )
-        names = [by] if isinstance(by, str) else list(by)
+        names = listed(by)
         flags = [descending] * len(names) if isinstance(descending, bool) else list(descending)
         if len(flags) != len(names) or not names:
             raise InvalidInputError(f"descending has {len(flags)} values for {len(names)} columns")
         keys = ", ".join(quoted(name) + " DESC" * flag for name, flag in zip(names, flags, strict=True))
         return self.query(f"SELECT * ORDER BY {keys}")  # type: ignore[no-any-return]
 
-    def sort_values(self, by: str | Sequence[str], *, ascending: bool = True) -> Self:
-        """Order the rows by columns, as pandas calls it; missing values come last."""
-        return RowVerbs.sort(self, by, not ascending)
+    def sort_values(self, by: str | Sequence[str], *, ascending: bool | Sequence[bool] = True) -> Self:
+        """Order the rows by columns, as pandas calls it; missing values come last.
+
+        Parameters
+        ----------
+        by
+            One column, or several, the first one first.
+        ascending
+            Whether the smallest come first: for all, or one for each.
+
+        Returns
+        -------
+        A view of the rows; see :meth:`sort`.
+        """
+        flags = not ascending if isinstance(ascending, bool) else [not flag for flag in ascending]
+        return RowVerbs.sort(self, by, flags)
 
     def where(self, condition: Any) -> Self:
-        """Choose rows, as :meth:`filter` does: ``ds.where("age > 3")``."""
+        """Choose rows, as ``ds.filter`` does: ``ds.where("age > 3")``.
+
+        Parameters
+        ----------
+        condition
+            An expression, a condition, or a function of a row.
+
+        Returns
+        -------
+        A view of the rows.
+        """
         return self.filter(condition)  # type: ignore[no-any-return]
 
     def take(self, rows: int | Sequence[int]) -> Self:
-        """Return the first rows, by their count; or some rows, by their numbers."""
+        """Return the first rows, by their count; or some rows, by their numbers.
+
+        Parameters
+        ----------
+        rows
+            How many, or which.
+        """
         return self[:rows] if isinstance(rows, int) else RowVerbs.select(self, rows)
 
-    def limit(self, n: int) -> Self:
-        """Return the first rows."""
-        return self[:n]  # type: ignore[no-any-return]
-
     def skip(self, n: int) -> Self:
-        """Return the rows without the first ones."""
+        """Return the rows without the first ones.
+
+        Parameters
+        ----------
+        n
+            How many are left out.
+        """
         return self[n:]  # type: ignore[no-any-return]
 
     def shuffle(self, seed: int | None = None) -> Self:
-        """Return the rows in an order of chance; the same for the same seed."""
+        """Return the rows in an order of chance.
+
+        Parameters
+        ----------
+        seed
+            What the order follows from; None for that of ``lakebed.random.seed``, or chance.
+        """
         return self[_chance(seed).permutation(len(self))]  # type: ignore[no-any-return]
 
     def sample(
@@ -211,16 +273,27 @@ class RowVerbs:
         count = round(frac * len(self)) if frac is not None else 1 if n is None else n
         if (n is not None and frac is not None) or count < 0 or (count > len(self) and not replace):
             raise InvalidInputError(
-                f"sample draws n of the {len(self):,} rows, or a share of them, frac=, not {n}, {frac}"
+                f"sample draws n of the {len(self):,} rows, or frac= of them, not {n}, {frac}"
             )
         return self[_chance(seed).choice(len(self), count, replace=replace)]  # type: ignore[no-any-return]
 
     def shard(self, num_shards: int, index: int) -> Self:
-        """Return one of several parts, which lie one behind the other and differ by one row at most."""
+        """Return one of several parts, which lie one behind the other and differ by one row at most.
+
+        Parameters
+        ----------
+        num_shards
+            How many parts.
+        index
+            Which one, from 0.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such part.
+        """
         if not 0 <= index < num_shards:
-            raise InvalidInputError(
-                f"there is no part {index} of {num_shards}: they are 0 to {num_shards - 1}"
-            )
+            raise InvalidInputError(f"no part {index} of {num_shards}: they are 0 to {num_shards - 1}")
         return self[len(self) * index // num_shards : len(self) * (index + 1) // num_shards]  # type: ignore[no-any-return]
 
     def train_test_split(
@@ -258,15 +331,15 @@ class RowVerbs:
             If sizes leave no row for one of them, or do not go together.
         """
         count = len(self)
-        tests, trains = (_rows_of(size, count) for size in (test_size, train_size))
+        tests, trains = (
+            s if isinstance(s, int | None) else round(s * count) for s in (test_size, train_size)
+        )
         tests = (count - trains if trains is not None else -(-count // 4)) if tests is None else tests
         trains = count - tests if trains is None else trains
         if stratify and group:
             raise InvalidInputError("rows are split by stratify= or by group=, not by both")
         if tests < 1 or trains < 1 or tests + trains > count:
-            raise InvalidInputError(
-                f"{trains:,} rows for training and {tests:,} for testing, of {count:,}: not possible"
-            )
+            raise InvalidInputError(f"{trains:,} to train on, {tests:,} to test, of {count:,}: not possible")
         if (stratify or group) and not shuffle:
             raise InvalidInputError("stratify and group go by chance: leave shuffle=False out")
         chance = _chance(seed)
@@ -280,20 +353,30 @@ class RowVerbs:
             tests = int(ends[np.abs(ends - tests).argmin()])
             trains = min(trains, count - tests)
             if not trains:
-                raise InvalidInputError(
-                    f"all rows are of one {group}, or one has nearly all: no rows are left for training"
-                )
+                raise InvalidInputError(f"one {group} has nearly all rows: no rows are left for training")
         test, train = order[:tests], order[tests : tests + trains]
         return Split(self[train if shuffle else np.sort(train)], self[test if shuffle else np.sort(test)])
 
     def drop_duplicates(self, by: str | Sequence[str] | None = None) -> Self:
-        """Leave out rows that equal an earlier one, in some columns or in all."""
-        names = list(self.tensors) if by is None else [by] if isinstance(by, str) else list(by)
+        """Return the rows without those that equal an earlier one, in some columns or in all.
+
+        Parameters
+        ----------
+        by
+            One column, or several; None for all.
+        """
+        names = list(self.tensors) if by is None else listed(by)
         return self[np.sort(np.unique(codes(self, names), return_index=True)[1])]  # type: ignore[no-any-return]
 
     def dropna(self, by: str | Sequence[str] | None = None) -> Self:
-        """Leave out rows in which a value is missing, in some columns or in any."""
-        names = list(self.tensors) if by is None else [by] if isinstance(by, str) else list(by)
+        """Return the rows without those in which a value is missing, in some columns or in any.
+
+        Parameters
+        ----------
+        by
+            One column, or several; None for all.
+        """
+        names = list(self.tensors) if by is None else listed(by)
         return self.query("SELECT * WHERE " + " AND ".join(f"{quoted(n)} IS NOT NULL" for n in names))  # type: ignore[no-any-return]
 
     # -- with others -------------------------------------------------------------------------------------------------
@@ -321,10 +404,43 @@ class RowVerbs:
         InvalidInputError
             If there is no column in common, or no such way.
         """
-        return joined(self, other, on, how)
+        if not hasattr(other, "tensors"):
+            raise InvalidInputError(
+                f"rows are joined with those of a dataset or a result, not of {type(other).__name__}: "
+                "lakebed.from_pandas(frame) makes one of a frame"
+            )
+        mine, its = self.tensors, other.tensors
+        if on is None:
+            on = [name for name in mine if name in its]
+        keys = dict(on) if isinstance(on, Mapping) else {name: name for name in listed(on)}
+        if how not in _JOINS or (not keys and how != "cross"):
+            told = f"how is one of {', '.join(_JOINS)}" if keys else "the two sides share no column: say on="
+            raise InvalidInputError(f"join: {told}")
+        ours = {name: f"l.{quoted(name)}" for name in mine}
+        if how in ("right", "outer", "full"):
+            ours |= {a: f"COALESCE(l.{quoted(a)}, r.{quoted(b)})" for a, b in keys.items()}
+        columns = [f"{value} AS {quoted(name)}" for name, value in ours.items()]
+        theirs = {
+            name: f"{name}_right" if name in mine else name for name in its if name not in keys.values()
+        }
+        columns += [f"r.{quoted(name)} AS {quoted(shown)}" for name, shown in theirs.items()]
+        meets = " AND ".join(f"l.{quoted(a)} = r.{quoted(b)}" for a, b in keys.items())
+        source = f'"left" AS l {_JOINS[how]} "right" AS r' + f" ON {meets}" * (how != "cross")
+        text = f"SELECT {', '.join(columns)} FROM {source}"  # noqa: S608 - of our own language
+        return self.query(text, named={"left": self, "right": other})
 
     def groupby(self, by: str | Sequence[str]) -> Groups:
-        """Group the rows by the values of columns: ``ds.groupby("kind").agg({"age": "mean"})``."""
+        """Group the rows by the values of columns: ``ds.groupby("kind").agg({"age": "mean"})``.
+
+        Parameters
+        ----------
+        by
+            One column, or several.
+
+        Returns
+        -------
+        Groups, which are reduced to a row each, or iterated over.
+        """
         return Groups(self, by)
 
     group_by = groupby
@@ -332,8 +448,7 @@ class RowVerbs:
 
 def _types(rows: Any) -> pa.Schema:
     """Return the columns' types in Arrow: those of a result, which are not known before, as of its first rows."""
-    found: pa.Schema = rows[: 100 if hasattr(rows, "relation") else 0].to_arrow().schema
-    return found
+    return rows[: 100 if hasattr(rows, "relation") else 0].to_arrow().schema
 
 
 class Description(dict[str, dict[str, Any]]):
@@ -341,46 +456,33 @@ class Description(dict[str, dict[str, Any]]):
 
     def __repr__(self) -> str:
         facts = list(dict.fromkeys(fact for told in self.values() for fact in told))
-        lines = [
-            ["", *facts],
-            *([name, *(_short(told.get(f)) for f in facts)] for name, told in self.items()),
-        ]
-        return printable("\n".join(aligned(lines)), lines=True)
+        lines = [[name, *(_short(told.get(fact)) for fact in facts)] for name, told in self.items()]
+        return printable("\n".join(aligned([["", *facts], *lines])), lines=True)
 
 
 def _short(value: Any) -> str:
-    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
+    return shortened("" if value is None else f"{value:.6g}" if isinstance(value, float) else value)
 
 
 def _described(column: Any, kind: pa.DataType) -> dict[str, Any]:
     import pyarrow as pa
 
-    told = {
-        "htype": column.htype,
-        "dtype": str(column.dtype),
-        "rows": len(column),
-        "nulls": column.isna().sum(),
-    }
+    from lakebed.htypes.arrow import is_text
+
+    told = {"htype": column.htype, "dtype": str(column.dtype)}
+    told |= {"rows": len(column), "nulls": column.isna().sum()}
     if pa.types.is_dictionary(kind):
         counts = ColumnVerbs.value_counts(column)
         return {**told, "different": len(counts), "most": next(iter(counts), None)}
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if pa.types.is_nested(kind) or is_file(kind):
         return {**told, "shape": getattr(column, "shape", (None,))[1:]}
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     found = column.to_arrow()  # once for all facts: it may come from far away
-    return {**told, **{fact: reduced(found, fact) for fact in ("min", "max", "mean")[: 2 if is_text else 3]}}
+    facts = ("min", "max") if is_text(kind) else ("min", "max", "mean")
+    return {**told, **{fact: reduced(found, fact) for fact in facts}}
 
 
 def _chance(seed: int | None) -> np.random.Generator:
     return np.random.default_rng(random.get_seed() if seed is None else seed)
-
-
-def _rows_of(size: float | None, count: int) -> int | None:
-    """Return how many rows a size means: a share below 1, or their number."""
-    if size is None or isinstance(size, int):
-        return size
-    return round(size * count)
 
 
 def _evenly(labels: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -395,4 +497,6 @@ def _evenly(labels: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.i
 def verb(owner: Any, verbs: type, name: str) -> Any:
     """Return a verb of a class, bound to what it is asked of; None if there is none of this name."""
     found = None if name.startswith("_") else getattr(verbs, name, None)
+    if isfunction(found) and not found.__code__.co_flags & CO_VARKEYWORDS:
+        found = strict(found)
     return None if found is None else found.__get__(owner, type(owner))

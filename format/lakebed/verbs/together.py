@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import InvalidInputError
-from lakebed.verbs.condition import quoted
+from lakebed.verbs.condition import listed, quoted
+from lakebed.verbs.values import flattened
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _REDUCTIONS = {
     "mean": "AVG({})", "avg": "AVG({})", "sum": "SUM({})", "min": "MIN({})", "max": "MAX({})",
@@ -17,14 +21,6 @@ _REDUCTIONS = {
     "nunique": "COUNT(DISTINCT {})", "first": "{}[0]", "last": "{}[-1]", "list": "{}", "size": "COUNT(*)",
 }  # fmt: skip
 """What a group is reduced by -> how queries say it of a column."""
-
-_JOINS = {
-    "inner": "JOIN",
-    "left": "LEFT JOIN",
-    "right": "RIGHT JOIN",
-    "outer": "FULL JOIN",
-    "full": "FULL JOIN",
-}
 
 
 def concat(rows: Sequence[Any]) -> Any:
@@ -74,50 +70,6 @@ concatenate_datasets = concat
 """As Hugging Face calls it."""
 
 
-def joined(left: Any, right: Any, on: str | Sequence[str] | Mapping[str, str] | None, how: str) -> Any:
-    """Pair rows that have the same values; see ``RowVerbs.join``."""
-    if not hasattr(right, "tensors"):
-        raise InvalidInputError(
-            f"rows are joined with those of a dataset or a result, not of {type(right).__name__}: "
-            "lakebed.from_pandas(frame) makes one of a frame"
-        )
-    mine, its = list(left.tensors), list(right.tensors)
-    if on is None:
-        on = [name for name in mine if name in its]
-    keys = (
-        {on: on}
-        if isinstance(on, str)
-        else dict(on)
-        if isinstance(on, Mapping)
-        else {name: name for name in on}
-    )
-    if how not in (*_JOINS, "cross") or (not keys and how != "cross"):
-        told = (
-            f"how is one of {', '.join(_JOINS)}, cross" if keys else "the two sides share no column: say on="
-        )
-        raise InvalidInputError(f"join: {told}")
-    columns = []
-    for name in mine:
-        key = f"l.{quoted(name)}"
-        if name in keys and how in ("right", "outer", "full"):
-            key = f"COALESCE({key}, r.{quoted(keys[name])})"
-        columns.append(f"{key} AS {quoted(name)}")
-    taken = set(mine)
-    for name in its:
-        if keys.get(name) == name or name in keys.values():
-            continue
-        shown = f"{name}_right" if name in taken else name
-        columns.append(f"r.{quoted(name)} AS {quoted(shown)}")
-    meets = " AND ".join(f"l.{quoted(a)} = r.{quoted(b)}" for a, b in keys.items())
-    source = (
-        f'"left" AS l {_JOINS[how]} "right" AS r ON {meets}'
-        if how != "cross"
-        else '"left" AS l CROSS JOIN "right" AS r'
-    )
-    text = f"SELECT {', '.join(columns)} FROM {source}"  # noqa: S608 - of our own language
-    return left.query(text, named={"left": left, "right": right})
-
-
 class Groups:
     """Rows grouped by the values of columns: what ``groupby`` returns.
 
@@ -136,15 +88,13 @@ class Groups:
         If something else than names is given.
     """
 
-    def __init__(self, rows: Any, by: str | Sequence[str], columns: Sequence[str] = ()) -> None:
-        self._rows = rows
-        given: Any = by
-        self._by = [by] if isinstance(by, str) else list(given) if isinstance(given, Iterable) else []
+    def __init__(self, rows: Any, by: Any, columns: Sequence[str] = ()) -> None:
+        self._rows, self._columns = rows, list(columns)
+        self._by = listed(by) if isinstance(by, Iterable) else []
         if not self._by or not all(isinstance(name, str) for name in self._by):
             raise InvalidInputError(
                 "rows are grouped by names of columns: store what they are grouped by, as in ds['old'] = ds['age'] > 30"
             )
-        self._columns = list(columns)
 
     def agg(
         self, columns: Mapping[str, str | Sequence[str]] | None = None, **named: str | tuple[str, str]
@@ -169,47 +119,33 @@ class Groups:
         InvalidInputError
             If there is no such reduction.
         """
-        wanted: dict[str, tuple[str, str]] = {}
-        asked: Any = columns or {}
-        if not isinstance(asked, Mapping):
-            raise InvalidInputError(
-                f"agg takes {{column: reduction}}, such as {{'age': 'mean'}}, not {columns!r}"
-            )
-        for column, given in asked.items():
-            for how in [given] if isinstance(given, str) or callable(given) else given:
-                if callable(how):
-                    raise InvalidInputError(
-                        f"{column!r} is reduced by a name, one of {', '.join(_REDUCTIONS)}; a function is called with "
-                        "each group by: for key, rows in ds.groupby(...)"
-                    )
-                wanted[column if isinstance(given, str) else f"{column}_{how}"] = (column, how)
-        for name, told in named.items():
-            wanted[name] = ("", told) if isinstance(told, str) else (told[0], told[1])
+        if not isinstance(columns, Mapping | None):
+            raise InvalidInputError(f"agg takes {{column: reduction}}, as {{'age': 'mean'}}, not {columns!r}")
+        wanted: dict[str, tuple[str, Any]] = {}
+        for column, given in (columns or {}).items():
+            if isinstance(given, str) or callable(given):
+                wanted[column] = column, given
+            else:
+                wanted |= {f"{column}_{how}": (column, how) for how in given}
+        wanted |= {name: ("", given) if isinstance(given, str) else given for name, given in named.items()}
         parts = list(map(quoted, self._by))
-        for name, (column, how) in wanted.items():
-            if how not in _REDUCTIONS or (not column and how != "size"):
-                raise InvalidInputError(
-                    f"{name!r} is no reduction of a column, {how!r}: write (column, {'|'.join(_REDUCTIONS)})"
-                )
-            parts.append(f"{self._reduction(column, how)} AS {quoted(name)}")
+        parts += [f"{self._reduction(name, *given)} AS {quoted(name)}" for name, given in wanted.items()]
         keys = ", ".join(map(quoted, self._by))
         return self._rows.query(f"SELECT {', '.join(parts)} GROUP BY {keys} ORDER BY {keys}")
 
-    def _reduction(self, column: str, how: str) -> str:
+    def _reduction(self, name: str, column: str, how: Any) -> str:
         """Return how queries say it of this column."""
+        if not isinstance(how, str) or how not in _REDUCTIONS or (not column and how != "size"):
+            raise InvalidInputError(
+                f"{name!r} is no reduction of a column, {how!r}: write (column, {'|'.join(_REDUCTIONS)}); a function "
+                "is called with each group by: for key, rows in ds.groupby(...)"
+            )
         said = _REDUCTIONS[how].format(quoted(column) if column else "")
-        if column in self._rows and how in ("first", "last", "mean", "avg", "median", "sum", "std", "var"):
-            info = self._rows[column].info
-            if how in ("first", "last"):
-                import pyarrow as pa
+        if column in self._rows and how in ("mean", "avg", "median", "sum", "std", "var"):
+            import pyarrow as pa
 
-                found = self._rows[column].to_arrow()
-                # The missing ones among numbers are empty arrays in groups, of which the first number is missing.
-                is_text = pa.types.is_string(found.type) or pa.types.is_large_string(found.type)
-                return said + "[0]" * bool(
-                    found.null_count and not is_text and not pa.types.is_nested(found.type)
-                )
-            if getattr(info, "logical", "") or getattr(info, "logical_type", ""):
+            found = flattened(self._rows[column][:100].to_arrow())  # of a result the values tell
+            if pa.types.is_temporal(found.type):
                 raise InvalidInputError(
                     f"groups have no {how} of dates and times, {column!r}: for key, rows in ds.groupby(...): "
                     f"rows[{column!r}].mean()"
@@ -217,7 +153,12 @@ class Groups:
         return said
 
     def size(self) -> Any:
-        """Count the rows of each group, in the column ``count``."""
+        """Count the rows of each group.
+
+        Returns
+        -------
+        A result with the keys and the column ``count``.
+        """
         return self.agg(count="size")
 
     count = size
@@ -229,7 +170,7 @@ class Groups:
             )
 
         def reduce(columns: str | Sequence[str] = ()) -> Any:
-            wanted = [columns] if isinstance(columns, str) else list(columns) or self._columns
+            wanted = listed(columns) or self._columns
             if not wanted:
                 raise InvalidInputError(f"say of which columns: ds.groupby(...).{name}('age')")
             return self.agg(dict.fromkeys(wanted, name))
@@ -238,7 +179,7 @@ class Groups:
 
     def __getitem__(self, columns: str | Sequence[str]) -> Groups:
         """Say which columns ``mean()`` and its kin are of."""
-        return Groups(self._rows, self._by, [columns] if isinstance(columns, str) else columns)
+        return Groups(self._rows, self._by, listed(columns))
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         numbers = codes(self._rows, self._by)
@@ -260,26 +201,20 @@ def codes(rows: Any, names: Sequence[str]) -> NDArray[np.int64]:
 
     Missing values equal each other, and so do NaN. Numbers follow from the order in which values come first.
     """
-    found: NDArray[np.int64] | None = None
-    table = rows.to_arrow(list(names))
-    for name in names:
-        column = table.column(name).combine_chunks()
-        try:
-            encoded = column if hasattr(column, "indices") else column.dictionary_encode()
-            numbers = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
-        except (NotImplementedError, TypeError):  # lists and structs
-            seen: dict[str, int] = {}
-            numbers = np.array([seen.setdefault(repr(value), len(seen)) for value in column.to_pylist()])
-        numbers = numbers.astype(np.int64)
-        if found is not None:
-            numbers = found * (numbers.max(initial=0) + 1) + numbers
-        found = _numbered(numbers)
-    return np.zeros(len(rows), np.int64) if found is None else found
+    import pyarrow as pa
+
+    found = np.zeros(len(rows), np.int64)
+    for column in rows.to_arrow(list(names)).columns:
+        values = column.combine_chunks()
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        elif pa.types.is_nested(values.type):
+            values = pa.array(map(repr, values.to_pylist()), pa.string())
+        numbers = _numbered(values)
+        found = _numbered(pa.array(found * (numbers.max(initial=0) + 1) + numbers))
+    return found
 
 
-def _numbered(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+def _numbered(values: pa.Array) -> NDArray[np.int64]:
     """Number values by the order in which they come first."""
-    _, firsts, inverse = np.unique(numbers, return_index=True, return_inverse=True)
-    ranks = np.empty(len(firsts), np.int64)
-    ranks[np.argsort(firsts, kind="stable")] = np.arange(len(firsts))
-    return ranks[inverse]
+    return values.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)  # type: ignore[no-any-return]

@@ -2,98 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lakebed.dataclass import replace
 from lakebed.errors import InvalidInputError
-from lakebed.verbs.condition import Condition, Value
+from lakebed.verbs.condition import VALUES, Compared, Condition, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import DTypeLike, NDArray
 
 
-class ColumnVerbs:
-    """Values of a column: of labels their names, of arrays all numbers; missing ones are left out."""
+def _reduction(name: str) -> Callable[..., Any]:
+    """Return the method that reduces all values of a column; with an axis, it does what NumPy does of the array."""
 
-    if TYPE_CHECKING:
+    def reduction(self: Any, axis: Any = None, **given: Any) -> Any:
+        of_numpy = getattr(np, name)
+        if axis is not None or any(value is not None for value in given.values()):  # np.mean(tensor, axis=0)
+            return of_numpy(self.numpy(), axis=axis, **given)
+        # np.max(tensor) asks for this method, too. It means the array, as in 3.x: labels are numbers, scalars NumPy's.
+        is_numpy = "out" in given
+        values = self.to_arrow(labels="numbers" if is_numpy else "names")
+        found = _of_arrays(_arrays(self), name) if is_file(values.type) else reduced(values, name)
+        if is_numpy:
+            return of_numpy(self.numpy()) if found is None else np.asarray(found)[()]
+        return found.item() if isinstance(found, np.generic) else found
 
-        @property
-        def is_single(self) -> bool: ...
-        def numpy(self) -> Any: ...
-        def to_arrow(self, *, labels: Any = "names") -> Any: ...
-        def _condition(self, *parts: str | Value | Condition) -> Condition: ...
+    reduction.__name__ = name
+    reduction.__doc__ = f"""Return the {name}.
+
+        Parameters
+        ----------
+        axis
+            None for all values, of which missing ones are left out; otherwise as NumPy does of the array.
+        given
+            What NumPy's function takes beside it.
+        """
+    return reduction
+
+
+class ColumnVerbs(Compared):
+    """Values of a tensor or a column of a result: of labels their names, of arrays all numbers; no missing ones."""
 
     # -- values ------------------------------------------------------------------------------------------------------
 
-    def unique(self) -> list[Any]:
+    def unique(self: Any) -> list[Any]:
         """Return the different values, in the order in which they come first."""
-        found: list[Any] = _flat(self.to_arrow()).unique().drop_null().to_pylist()
-        return found
+        return flattened(self.to_arrow()).unique().drop_null().to_pylist()  # type: ignore[no-any-return]
 
     def nunique(self) -> int:
-        """Count the different values."""
+        """Return the number of different values."""
         return len(ColumnVerbs.unique(self))
 
-    def value_counts(self) -> dict[Any, int]:
-        """Count each value: {value: rows}, the commonest first."""
-        column: Any = self
-        names = getattr(column.info, "class_names", None) if column.htype == "class_label" else None
+    def value_counts(self: Any) -> dict[Any, int]:
+        """Return how often each value is there: {value: count}, the commonest first."""
+        names = getattr(self.info, "class_names", None) if self.htype == "class_label" else None
         if names:
-            numbers = _flat(self.to_arrow(labels="numbers")).drop_null()
+            numbers = flattened(self.to_arrow(labels="numbers")).drop_null()
             counts = np.bincount(numbers.to_numpy())
             order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
             return {names[i] if i < len(names) else i: int(counts[i]) for i in order.tolist()}
-        counted = _flat(self.to_arrow()).drop_null().value_counts()
+        counted = flattened(self.to_arrow()).drop_null().value_counts()
         values, counts = counted.field("values"), counted.field("counts").to_numpy()
         order = np.argsort(-counts, kind="stable")
         return dict(zip(values.take(order).to_pylist(), counts[order].tolist(), strict=True))
 
-    def tolist(self) -> Any:
+    def tolist(self: Any) -> Any:
         """Return the values as Python has them, None where one is missing."""
         found = self.to_arrow()
-        values = _arrays(self) if _is_file(found) else found.to_pylist()
+        if is_file(found.type):
+            values = [None if array is None else array.tolist() for array in _arrays(self)]
+        else:
+            values = found.to_pylist()
         return values[0] if self.is_single else values
 
-    def to_numpy(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """Read as an array, of single numbers with the shape (rows,); missing numbers are NaN of floats."""
-        column: Any = self
-        wanted = column.dtype if dtype is None else np.dtype(dtype)
-        fill = (
-            {"fill": np.nan}
-            if wanted is not None and wanted.kind == "f" and hasattr(column, "null_mask")
-            else {}
-        )
-        found: NDArray[Any] = np.asarray(column.numpy(**fill), wanted if dtype is not None else None)
+    def to_numpy(self: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
+        """Read as an array, of single numbers with the shape (rows,); missing numbers are NaN of floats.
+
+        Parameters
+        ----------
+        dtype
+            Dtype of the array; None for that of the column.
+        """
+        wanted = self.dtype if dtype is None else np.dtype(dtype)
+        is_filled = wanted is not None and wanted.kind == "f" and hasattr(self, "null_mask")
+        found: NDArray[Any] = np.asarray(self.numpy(**({"fill": np.nan} if is_filled else {})), dtype)
         return found.reshape(-1) if found.shape[1:] == (1,) and not self.is_single else found
 
-    def astype(self, dtype: DTypeLike) -> NDArray[Any]:
-        """Read as an array of a dtype; ``ds.cast_column`` changes what is stored."""
-        return ColumnVerbs.to_numpy(self, dtype)
+    astype = to_numpy  # ``ds.cast_column`` changes what is stored
 
     # -- of all values -----------------------------------------------------------------------------------------------
 
-    def min(self, axis: Any = None, **given: Any) -> Any:
-        """Return the smallest value; with an axis, as NumPy does of the array."""
-        return _reduced(self, "min", axis, given)
-
-    def max(self, axis: Any = None, **given: Any) -> Any:
-        """Return the largest value; with an axis, as NumPy does of the array."""
-        return _reduced(self, "max", axis, given)
-
-    def mean(self, axis: Any = None, **given: Any) -> Any:
-        """Return the mean; with an axis, as NumPy does of the array."""
-        return _reduced(self, "mean", axis, given)
-
-    def sum(self, axis: Any = None, **given: Any) -> Any:
-        """Return the sum; with an axis, as NumPy does of the array."""
-        return _reduced(self, "sum", axis, given)
-
-    def std(self, axis: Any = None, **given: Any) -> Any:
-        """Return the standard deviation; with an axis, as NumPy does of the array."""
-        return _reduced(self, "std", axis, given)
+    min, max, mean = _reduction("min"), _reduction("max"), _reduction("mean")
+    sum, std = _reduction("sum"), _reduction("std")
 
     # -- conditions --------------------------------------------------------------------------------------------------
 
@@ -101,16 +105,19 @@ class ColumnVerbs:
         """Return the condition that the value is missing."""
         return self._condition(" IS NULL")
 
-    isnull = isna
-
     def notna(self) -> Condition:
         """Return the condition that there is a value."""
         return self._condition(" IS NOT NULL")
 
-    notnull = notna
+    isnull, notnull = isna, notna
 
     def isin(self, values: Iterable[Any]) -> Condition:
-        """Return the condition that the value is one of some, None for a missing one; of labels names or numbers.
+        """Return the condition that the value is one of some.
+
+        Parameters
+        ----------
+        values
+            Values, None for a missing one; of labels names or numbers.
 
         Raises
         ------
@@ -124,33 +131,35 @@ class ColumnVerbs:
         found = self._condition(" IN (", Value(known), ")")
         return found if len(known) == len(given) else found | ColumnVerbs.isna(self)
 
+    def contains(self, value: Any) -> Condition:
+        """Return the condition that the value is among those of an array, list or several labels, or part of a text.
+
+        Parameters
+        ----------
+        value
+            A value, such as the name of a label, which may have wildcards, ``"c*"``.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is no single value.
+        """
+        column = self._condition()
+        if not isinstance(value, VALUES):
+            raise InvalidInputError(
+                "contains takes one value: join several, ds['kinds'].contains('cat') | ds['kinds'].contains('dog')"
+            )
+        return replace(column, parts=("CONTAINS(",)).followed_by(column, ", ", Value(value), ")")
+
     def between(self, low: Any, high: Any) -> Condition:
-        """Return the condition that the value is from ``low`` to ``high``, both included."""
+        """Return the condition that the value is from ``low`` to ``high``, both included.
+
+        Parameters
+        ----------
+        low, high
+            Values, as the column is compared with.
+        """
         return self._condition(" BETWEEN ", Value(low), " AND ", Value(high))
-
-
-def _reduced(column: Any, name: str, axis: Any, given: dict[str, Any]) -> Any:
-    """Reduce all values of a column; with an axis, as NumPy does of the array."""
-    if axis is not None or any(
-        value is not None for value in given.values()
-    ):  # as np.mean(tensor, axis=0) asks
-        return getattr(np, name)(column.numpy(), axis=axis, **given)
-    # np.max(tensor) asks for this method, too. It means the array, as in 3.x: labels are numbers, scalars NumPy's.
-    is_numpy = "out" in given
-    as_numbers = {"labels": "numbers"} if is_numpy and column.htype == "class_label" else {}
-    found = _of_all(column, column.to_arrow(**as_numbers), name)
-    if is_numpy:
-        return getattr(np, name)(column.numpy()) if found is None else np.asarray(found)[()]
-    return found.item() if isinstance(found, np.generic) else found
-
-
-def _of_all(column: Any, found: pa.ChunkedArray, name: str) -> Any:
-    """Reduce all values that are there; None if there are none and it is no sum."""
-    if _is_file(found):
-        return _of_arrays(
-            name, (np.asarray(value) for value in _arrays(column, as_lists=False) if value is not None)
-        )
-    return reduced(found, name)
 
 
 def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
@@ -158,17 +167,22 @@ def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    flat = _flat(found).drop_null()
+    from lakebed.htypes.arrow import is_text
+
+    flat = flattened(found).drop_null()
     if not len(flat):
         return 0 if name == "sum" else None
     if pa.types.is_dictionary(flat.type):
         flat = flat.cast(flat.type.value_type)
-    if not (pa.types.is_string(flat.type) or pa.types.is_large_string(flat.type)):
+    if not is_text(flat.type):
         values = np.asarray(flat)
         try:
             if values.dtype.kind in "mM" and name == "mean":  # of which NumPy has none
                 return values.view(np.int64).mean().round().astype(np.int64).view(values.dtype)
-            return getattr(np, name)(values)
+            if name == "sum" and values.dtype in (np.int64, np.uint64):  # exact, also where 64 bits overflow
+                return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
+            is_wide = values.dtype.kind == "f" and name in ("sum", "mean", "std")
+            return getattr(np, name)(values, **({"dtype": np.float64} if is_wide else {}))
         except TypeError as error:
             raise InvalidInputError(f"there is no {name} of {flat.type}: {error}") from error
     if name not in ("min", "max"):
@@ -176,48 +190,40 @@ def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
     return pc.min_max(flat)[name].as_py()
 
 
-def _flat(column: pa.ChunkedArray | pa.Array) -> Any:
+def flattened(column: pa.ChunkedArray | pa.Array) -> Any:
     """Return the values of a column, those of all arrays in a row."""
     import pyarrow as pa
 
-    nested = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    while any(is_nested(column.type) for is_nested in nested):
-        column = (
-            column.flatten()
-            if isinstance(column, pa.Array)
-            else pa.chunked_array([chunk.flatten() for chunk in column.chunks], column.type.value_type)
-        )
+    while pa.types.is_nested(column.type) and not pa.types.is_struct(column.type):
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        column = pa.chunked_array([chunk.flatten() for chunk in chunks], column.type.value_type)
     return column
 
 
-def _is_file(column: Any) -> bool:
+def is_file(kind: pa.DataType) -> bool:
+    """Whether a column holds files."""
     import pyarrow as pa
 
-    return bool(pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type))
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def _arrays(column: Any, *, as_lists: bool = True) -> Any:
-    """Return the samples of a column of files, as lists of Python or one after the other as arrays."""
-    values = column.recorded_values() if hasattr(column, "recorded_values") else iter(column.values())
-    return [None if value is None else np.asarray(value).tolist() for value in values] if as_lists else values
+def _arrays(column: Any) -> Iterator[NDArray[Any] | None]:
+    """Read the samples of a column of files one after the other."""
+    values = column.recorded_values() if hasattr(column, "recorded_values") else column.values()
+    return (None if value is None else np.asarray(value) for value in values)
 
 
-def _of_arrays(name: str, arrays: Iterable[NDArray[Any]]) -> Any:
+def _of_arrays(arrays: Iterable[NDArray[Any] | None], name: str) -> Any:
     """Reduce arrays that are read one after the other."""
-    found = [
-        (
-            a.min(),
-            a.max(),
-            a.sum(dtype=np.float64 if a.dtype.kind == "f" else None).item(),
-            np.square(a, dtype=np.float64).sum(),
-            a.size,
-        )
-        for a in arrays
-        if a.size
-    ]
-    if not found:
+    facts = [_facts(array) for array in arrays if array is not None and array.size]
+    if not facts:
         return 0 if name == "sum" else None
-    low, high, total, squares, count = zip(*found, strict=True)
+    low, high, total, squares, count = zip(*facts, strict=True)
     mean = sum(total) / sum(count)
     spread = max(0.0, sum(squares) / sum(count) - mean**2) ** 0.5
     return {"min": min(low), "max": max(high), "sum": sum(total), "mean": mean, "std": spread}[name]
+
+
+def _facts(array: NDArray[Any]) -> tuple[Any, ...]:
+    total = array.sum(dtype=np.float64 if array.dtype.kind == "f" else None).item()
+    return array.min(), array.max(), total, np.square(array, dtype=np.float64).sum(), array.size

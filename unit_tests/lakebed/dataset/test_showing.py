@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import io
 import itertools
 import re
@@ -356,3 +357,42 @@ def test_a_row_shows_what_is_known_of_its_image() -> None:
     assert shown[0][40, 10, 0] > 80  # an edge of the box
     assert not shown[1].any()  # the image itself, in its cell
     assert len(re.findall("base64", ds._repr_html_())) == 1
+
+
+def test_repr_of_some_rows_shows_them_and_print_says_what_3x_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = lakebed.from_rows(
+        "mem://shown-rows",
+        [
+            {
+                "name": f"n{i}\n!",
+                "age": None if i == 1 else i,
+                "born": dt.date(2020, 1, i + 1),
+                "long": "w" * 99,
+            }
+            for i in range(8)
+        ],
+    )
+    ds.create_tensor("image", htype="image", sample_compression="png").extend(
+        [np.zeros((4, 6, 3), np.uint8)] * 8
+    )
+    ds.create_tensor("kind", htype="class_label", class_names=["cat", "dog"]).extend([0, 1] * 4)
+
+    lines = repr(ds.head(3)).splitlines()
+    assert [line.split() for line in lines[7:9]] == [
+        ["name", "age", "born", "long", "image", "kind"],
+        ["n0", "!", "0", "2020-01-01", "w" * 30 + "...", "(4,", "6,", "3)", "cat"],
+    ]
+    assert (lines[9].split()[2], len(lines), len(repr(ds[1:]).splitlines())) == ("None", 11, 13)
+    renamed = ds.rename_column("age", "years")[[2, 0]]
+    assert repr(renamed[["years"]]).splitlines()[2:] == ["years", "2", "0"]
+    assert str(ds.head(3)) == (
+        "Dataset(path='mem://shown-rows', index=Index([slice(None, 3, None)]), "
+        "tensors=['name', 'age', 'born', 'long', 'image', 'kind'])"
+    )
+
+    def read(*_: Any) -> Any:
+        raise OSError("nothing is read")
+
+    monkeypatch.setattr(showing, "_shown_value", read)
+    assert "cannot be read: nothing" in repr(ds.head(3))
+    assert len(repr(ds).splitlines()) == len(repr(ds[0]).splitlines()) == len(repr(ds[:0]).splitlines()) == 7

@@ -282,3 +282,9 @@ def test_load_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         load("imdb")
     with pytest.raises(IngestionError, match="no split 'test'"):
         load("csv", data_files="t.csv", split="test")
+
+
+@pytest.mark.parametrize("value", [1j, np.complex64(1j), np.complex128(1j), np.full(2, 1j)], ids=repr)
+def test_complex_numbers_are_refused_and_do_not_become_text(value: Any) -> None:
+    with pytest.raises(IngestionError, match=r"row 1: 'x' is of type complex.*ds\.create_tensor"):
+        lakebed.from_rows([{"x": None}, {"x": value}])

@@ -159,6 +159,25 @@ def test_all_is_a_function_behind_select_and_in_conditions() -> None:
     assert ds.query("SELECT ALL m").to_arrow()["m"].to_pylist() == samples.tolist()
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"sample_compression": "lz4"}, {"chunk_compression": "lz4"}], ids=str
+)
+def test_missing_numbers_are_missing_in_any_order_of_the_rows(settings: dict[str, str]) -> None:
+    ds = lakebed.empty("mem://")
+    ds.create_tensor("x", dtype="int32", **settings)
+    ds.create_tensor("kind", htype="class_label", class_names=["a", "b"], **settings)
+    ds.extend({"x": [5, None, 7, None], "kind": ["a", None, "b", None]})
+    for numbers in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 1, 2], [2, 0]):
+        view, missing = ds[numbers], [number for number in numbers if number % 2]
+        for name, values in (("x", [5, None, 7, None]), ("kind", ["a", None, "b", None])):
+            assert list(view.query(f"SELECT * WHERE {name} IS NULL").sample_indices) == missing
+            computed = view.query(f"SELECT {name} AS y, x + 0 AS z")
+            assert computed["y"].tolist() == [values[number] for number in numbers]
+            (batch,) = view.batches(4, [name])
+            is_gone = [value is None or np.ma.is_masked(value) for value in batch[name]]
+            assert is_gone == [number in missing for number in numbers]
+
+
 def test_sequences_of_arrays_are_not_missing() -> None:
     ds = lakebed.empty("mem://sequences-and-nulls", overwrite=True)
     ds.create_tensor("x", htype="sequence[generic]", dtype="int32")
@@ -221,3 +240,19 @@ def test_documents_tell_themselves_whether_they_are_missing() -> None:
     assert rows(ds, "doc IS NULL") == rows(ds, "number IS NULL") == [1]
     joined = ds.join(ds, on="number", how="left")
     assert len(joined.query("SELECT * WHERE doc IS NULL")) == 1
+
+
+def test_the_first_sample_of_a_group_is_missing_where_it_is_and_empty_where_it_is() -> None:
+    ds = lakebed.empty("mem://firsts")
+    ds.create_tensor("k", htype="text")
+    ds.create_tensor("a", dtype="int64")
+    ds.extend({"k": ["x", "x", "y", "y", "z"], "a": [None, [1, 1], np.zeros(0, "i8"), None, [2, 2]]})
+
+    found = ds.query("SELECT k[0] AS k, a[0] AS first, a[-1] AS last, a[0] IS NULL AS gone GROUP BY k")
+
+    assert found.gone.tolist() == [True, False, False]
+    assert [None if v is None else v.tolist() for v in found["first"].values()] == [None, [], [2, 2]]
+    assert [None if v is None else v.tolist() for v in found["last"].values()] == [[1, 1], None, [2, 2]]
+    split = ds.query("SELECT a FROM (SELECT a GROUP BY k) UNGROUP BY SPLIT")
+    assert [None if v is None else v.tolist() for v in split.a.values()] == [None, [1, 1], [], None, [2, 2]]
+    assert ds.query("SELECT sum(a) AS s GROUP BY k").s.tolist() == [2, 0, 4], "computed as empty"

@@ -80,6 +80,8 @@ JSON = {"htype": "json"}
             [[0, 1], [2, 3], [4, 5]],
         ),
         ([np.arange(2), np.arange(3)], {"dtype": "int64"}, JSON, [[0, 1], [0, 1, 2]]),
+        (pa.array([[1, 2], None, [3]], pa.list_(pa.int8())), {}, {"dtype": "float32"}, [[1, 2], None, [3]]),
+        (pa.array([[[1]], [[2, 3]]]), {}, {"dtype": "float64"}, [[[1]], [[2, 3]]]),
         ([], {"dtype": "int64"}, {"htype": "text"}, []),
     ],
 )
@@ -103,6 +105,20 @@ def test_what_values_become(given: Any, kind: Any, change: Any, expected: Any) -
     again.commit("after", allow_empty=True)
     again.checkout(first)
     assert values_of(again) == old
+
+
+def test_lists_of_arrow_get_another_dtype() -> None:
+    """They are still lists, now of that, and take more of both."""
+    ds = holding(pa.array([[1, 2], None, [3]], pa.list_(pa.int8())))
+    ds.change_type("x", dtype="float32")
+    assert ds["x"].info.logical_type == "list<item: float>"
+    assert ds["x"].to_arrow().type == pa.list_(pa.float32())
+    ds["x"].extend(pa.array([[0.5]], pa.list_(pa.float32())))
+    ds["x"].extend(pa.array([[7]], pa.list_(pa.int8())))
+    assert ds["x"].tolist() == [[1, 2], None, [3], [0.5], [7]]
+    moments = holding(pa.array([[date(2024, 2, 3)]]))
+    with pytest.raises(InvalidOperationError, match="list<item: date32"):
+        moments.change_type("x", dtype="float64")
 
 
 def test_what_a_version_records() -> None:
@@ -134,6 +150,7 @@ def test_what_a_version_records() -> None:
         (np.ones((2, 2)), {"dtype": "float64"}, {"htype": "text"}, "json holds them"),
         (STAMP, {}, {"dtype": "float64"}, "timestamp"),
         (pa.array([date(2024, 2, 3)]), {}, {"dtype": "int64"}, "date32"),
+        ([1], {"dtype": "int8", "sample_compression": "lz4"}, {"dtype": "int16"}, "each sample by itself"),
         ([[1], [2]], {"htype": "sequence[generic]", "dtype": "int64"}, {"htype": "json"}, "sequences"),
         (
             [np.ones((4, 4, 3), "u1")],

@@ -256,6 +256,21 @@ def test_a_view_by_other_names_is_a_dataset(ds: lakebed.Dataset, tmp_path: Path)
     assert ds.column_names == ["name", "age", "score", "kind", "vec"]
 
 
+def test_copies_of_a_view_by_other_names_have_these_or_are_refused(
+    ds: lakebed.Dataset, tmp_path: Path
+) -> None:
+    view = ds.rename_column("age", "years")
+    made = lakebed.like(tmp_path / "like", view)
+    assert (made.column_names, len(made)) == (view.column_names, 0)
+    assert lakebed.like(tmp_path / "one", ds[["age"]]).column_names == ["age"]
+    assert lakebed.copy(view, tmp_path / "copy", progressbar=False)["years"].tolist() == ds["age"].tolist()
+    with pytest.raises(TypeError, match="not supported for views, which have no history; use copy"):
+        lakebed.deepcopy(view, tmp_path / "deep")
+    with pytest.raises(TypeError, match="a view cannot be packed"):
+        lakebed.pack(view, tmp_path / "packed.lake")
+    assert not (tmp_path / "deep").exists()
+
+
 def test_a_view_by_other_names_goes_to_processes(tmp_path: Path) -> None:
     ds = lakebed.empty(tmp_path / "ds")
     ds["a"] = [1, 2, 3]
@@ -292,3 +307,22 @@ def test_rename_of_pandas_says_what_to_write(ds: lakebed.Dataset) -> None:
     for wrong in (lambda: ds.rename(columns={"age": "years"}), lambda: ds.rename({"age": "years"})):
         with pytest.raises(RenameError, match=r"ds.rename_columns\(\{'age': 'years'\}\)"):
             wrong()
+
+
+def test_functions_hand_on_dates_and_times() -> None:
+    pandas = pytest.importorskip("pandas")
+    moments = pandas.to_datetime([None, 1_577_847_600_000_000_001, 5], unit="ns")
+    rows = pandas.DataFrame({"ns": moments, "zone": moments.floor("s").tz_localize("Europe/Berlin")})
+    ds = lakebed.from_pandas("mem://dates-handed-on", rows)
+    ds["day"] = [None, dt.date(2020, 1, 2), dt.date(2021, 1, 2)]
+    ds["time"] = [None, dt.time(1, 2), dt.time(3, 4)]
+    for name in list(ds.column_names):
+        ds[f"new {name}"] = lambda row, name=name: row[name]
+        assert ds[f"new {name}"].tolist() == ds[name].tolist(), name
+        before = ds[name].tolist(), dict(ds[name].info)
+        ds[name] = lambda row, name=name: row[name]
+        assert (ds[name].tolist(), dict(ds[name].info)) == before, name
+    ds["year"] = lambda row: None if row["day"].isna() else row["day"].year
+
+    assert ds["year"].tolist() == [None, 2020, 2021]
+    assert ds["new zone"].info.logical_type == "timestamp[us, tz=Europe/Berlin]"

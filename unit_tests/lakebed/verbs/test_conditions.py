@@ -151,6 +151,14 @@ def test_conditions_on_results(ds: lakebed.Dataset) -> None:
     assert len(result[(result["twice"] > 10) & result["name"].isin(["n1", "n2"])]) == 1
     with pytest.raises(InvalidInputError, match="of other rows"):
         _ = ds[result["twice"] > 10]
+    missing = [row["age"] is None for row in ROWS]
+    assert (result["twice"] == None).tolist() == missing  # noqa: E711
+    assert (result["twice"] != None).tolist() == [not one for one in missing]  # noqa: E711
+    assert None not in [result["twice"], result["name"]]
+    with pytest.raises(
+        TypeError, match="'<' not supported between instances of 'ResultColumn' and 'NoneType'"
+    ):
+        _ = result["twice"] < None
 
 
 def test_a_view_says_by_what_it_was_chosen(ds: lakebed.Dataset) -> None:
@@ -199,3 +207,38 @@ def test_columns_that_are_equal_and_missing_values(ds: lakebed.Dataset) -> None:
     assert list(ds[ds["age"].isin([3, None])].sample_indices) == chosen(lambda row: row["age"] in (3, None))
     with pytest.raises(InvalidInputError, match=r"isin\(\['cat'\]\)"):
         ds["kind"].isin("cat")
+
+
+def test_labels_arrays_lists_and_texts_contain_values() -> None:
+    ds = lakebed.empty("mem://conditions-contain")
+    ds.create_tensor("kinds", htype="class_label", class_names=["cat", "dog", "cow"])
+    ds.create_tensor("tags", htype="tag")
+    ds.create_tensor("text", htype="text")
+    ds.create_tensor("v", dtype="int64")
+    for kinds in (["cat"], ["dog", "cat"], [], ["cow"], None):
+        row = {
+            "kinds": kinds,
+            "tags": kinds,
+            "text": kinds and " ".join(kinds),
+            "v": None if kinds is None else [1, 2],
+        }
+        ds.append(row)
+
+    def rows(condition: Any) -> list[int]:
+        return [int(row) for row in ds[condition].sample_indices]
+
+    for name in ("kinds", "tags", "text"):
+        assert rows(ds[name].contains("cat")) == [0, 1], name
+        assert rows(ds[name].contains("cat") & ~ds[name].contains("dog")) == [0], name
+        assert rows(ds[name].contains("dog") | ds[name].contains("cow")) == [1, 3], name
+        by_function = ds.filter(lambda row, name=name: row[name].contains("cat"), progressbar=False)
+        assert list(by_function.sample_indices) == [0, 1], name
+    assert (rows(ds["kinds"].contains("c*")), rows(ds["kinds"].contains(1))) == ([0, 1, 3], [1])
+    assert rows(ds["v"].contains(2)) == [0, 1, 2, 3]
+    assert repr(ds["kinds"].contains("cat")) == "Condition(CONTAINS(\"kinds\", 'cat'))"
+    result = ds.query("SELECT kinds, v[0] AS first")
+    assert len(result[result["kinds"].contains("cat")]) == 2
+    with pytest.raises(QueryError, match="no class is named 'bird'"):
+        rows(ds["kinds"].contains("bird"))
+    with pytest.raises(InvalidInputError, match="contains takes one value: join several"):
+        ds["kinds"].contains(["cat", "dog"])

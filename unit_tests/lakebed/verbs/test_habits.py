@@ -85,3 +85,51 @@ def test_names_come_once_and_in_order() -> None:
         for code in habits.answers(kind).values():
             list(tokenize.generate_tokens(StringIO(code).readline))
     assert len(CASES) >= 120
+
+
+def test_arguments_that_are_called_otherwise_elsewhere_are_taken(names: dict[str, Any]) -> None:
+    for rows in (names["ds"], names["result"]):
+        assert (
+            rows.sort("age", reverse=True)["age"].tolist()
+            == rows.sort("age", descending=True)["age"].tolist()
+        )
+        assert rows.sort(column_names="age")["age"].tolist() == rows.sort("age")["age"].tolist()
+        assert (
+            len(rows.drop_duplicates(subset="age"))
+            == len(rows.dropna(subset=["age"]).drop_duplicates("age"))
+            == 7
+        )
+        assert rows.sample(4, random_state=3)["age"].tolist() == rows.sample(4, seed=3)["age"].tolist()
+        assert rows.shuffle(random_state=3)["age"].tolist() == rows.shuffle(seed=3)["age"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (
+            "ds.sort('age', ascending=False)",
+            "sort() got an unexpected argument 'ascending'; write descending=True for",
+        ),
+        ("ds.join(ds, left_on='age', right_on='age')", "'left_on'; write on={'mine': 'theirs'}"),
+        (
+            "ds.to_dict('records')",
+            "to_dict() got an unexpected argument 'records'; ds.to_list() has the rows as",
+        ),
+        ("result.to_dict(orient='records')", "'orient'; ds.to_list() has the rows as dictionaries"),
+        ("ds.sort_values('age', inplace=True)", "'inplace'; a view is returned, and nothing is changed"),
+        ("ds.sample(3, sead=2)", "sample() got an unexpected argument 'sead'; did you mean 'seed'?"),
+        ("ds['age'].unique(zzz=1)", "unique() got an unexpected argument 'zzz'; there are none"),
+        ("ds.sample(3, seed=1, random_state=2)", "sample() got an unexpected argument 'random_state'"),
+    ],
+)
+def test_other_arguments_of_elsewhere_say_what_to_write(code: str, told: str, names: dict[str, Any]) -> None:
+    with pytest.raises(TypeError) as caught:
+        eval(code, names)
+    assert told in str(caught.value)
+
+
+def test_each_column_is_sorted_its_own_way(names: dict[str, Any]) -> None:
+    found = names["ds"].sort_values(["kind", "age"], ascending=[False, True])
+
+    assert found["kind"].tolist() == ["dog"] * 8 + ["cat"] * 8
+    assert found["age"].tolist()[:8] == sorted(found["age"].tolist()[:8])

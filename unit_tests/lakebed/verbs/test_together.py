@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,16 @@ def test_joins_beside_pandas(how: str, on: Any) -> None:
 
     assert sorted(map(told, rows)) == sorted(map(told, expected.to_dict("records")))
     assert len(found) - len(rows) == {"inner": 0, "left": 1, "right": 1, "outer": 2}[how]
+
+
+def test_lists_of_mixed_values_are_json_beside_others_too() -> None:
+    ds = lakebed.empty(f"mem://together-{next(NUMBER)}")
+    ds.create_tensor("x", htype="list")
+    ds.create_tensor("id", dtype="int64")
+    ds.extend({"x": [[1, "a", None, ["é"]], [2], None], "id": range(3)})
+    found = ds.join(made([{"id": 0}, {"id": 1}, {"id": 2}]), on="id")
+    for texts in (found["x"].tolist(), [row["x"] for row in found.to_list()], ds["x"].tolist()):
+        assert [text and json.loads(text) for text in texts] == [[1, "a", None, ["é"]], [2], None]
 
 
 def test_joins_by_other_names_and_of_everything() -> None:
@@ -211,6 +222,23 @@ def test_values_of_columns(ds: lakebed.Dataset) -> None:
     assert {"value_counts", "isna", "mean"} <= set(dir(age))
 
 
+def test_sums_do_not_overflow() -> None:
+    """As those of queries; floats of few bits are summed up in many."""
+    ds = lakebed.empty(f"mem://together-{next(NUMBER)}")
+    for dtype, values in (
+        ("int64", [2**62, 2**62, 2**62 + 1, -1]),
+        ("int64", [-(2**63), -(2**63), -1, 5]),
+        ("uint64", [2**64 - 1, 2**64 - 1, 3, 0]),
+        ("float16", [60_000.0, 60_000.0, 0.25, 60_000.0]),
+        ("float32", [2.0**24, 1.0, 1.0, 1.0]),
+    ):
+        ds["x"] = np.array(values, dtype)
+        assert ds["x"].sum() == sum(values)
+        assert ds["x"].mean() == pytest.approx(sum(values) / 4)
+        assert ds["x"].std() == pytest.approx(np.std(np.array(values, "float64")))
+        del ds["x"]
+
+
 def test_functions_of_numpy_take_the_array() -> None:
     """They ask for methods of their name: labels are numbers for them, and results are NumPy's own scalars."""
     ds = lakebed.empty(f"mem://together-{next(NUMBER)}")
@@ -315,8 +343,8 @@ def test_groups_as_pandas_asks_for_them() -> None:
     for wrong, told in (
         (lambda: groups.mean(), "say of which columns"),
         (lambda: groups.agg("mean"), "agg takes {column: reduction}"),
-        (lambda: groups.agg({"age": np.mean}), "'age' is reduced by a name"),
-        (lambda: groups.agg({"age": ["min", max]}), "'age' is reduced by a name"),
+        (lambda: groups.agg({"age": np.mean}), "a function is called with each group"),
+        (lambda: groups.agg({"age": ["min", max]}), "is no reduction of a column, <built-in function max>"),
         (lambda: groups.agg({"born": "mean"}), "no mean of dates and times, 'born'"),
         (lambda: ds.groupby(ds["age"] > 30), "grouped by names of columns"),
         (lambda: ds.groupby(lambda row: row["age"]), "grouped by names of columns"),
@@ -329,3 +357,35 @@ def test_groups_as_pandas_asks_for_them() -> None:
         with pytest.raises(InvalidInputError) as error:
             wrong()
         assert told in str(error.value)
+
+
+def test_groups_of_lists_are_reduced_over_all_numbers() -> None:
+    ds = made([{"k": "a", "v": [1.0, 3.0]}, {"k": "a", "v": [5.0, 7.0]}, {"k": "b", "v": [0.5, 1.5]}])
+    for rows in (ds, ds.query("SELECT k, v")):
+        assert rows.groupby("k").agg({"v": ["mean", "sum"]}).to_dict() == {
+            "k": ["a", "b"],
+            "v_mean": [4.0, 1.0],
+            "v_sum": [16.0, 2.0],
+        }
+
+
+def test_a_column_that_both_sides_have_twice_is_not_lost() -> None:
+    left, right = made([{"k": "a", "x": 1, "x_right": 2}]), made([{"k": "a", "x": 3}])
+    with pytest.raises(QueryError, match="x_right"):
+        left.join(right, on="k").to_dict()
+
+
+def test_lists_of_dates_in_groups_are_such() -> None:
+    days = [dt.date(2020, 1, 2), None, dt.date(2021, 1, 2), dt.date(2022, 1, 2)]
+    times = [None, dt.timedelta(1), dt.timedelta(2), dt.timedelta(3)]
+    ds = lakebed.from_rows(
+        "mem://dates-in-groups",
+        [{"k": k, "day": d, "t": t} for k, d, t in zip("aabb", days, times, strict=True)],
+    )
+    found = ds.groupby("k").agg({"day": "list", "t": ["list", "first"]})
+
+    assert found["day"].tolist() == [days[:2], days[2:]]
+    assert found.to_list()[0] == {"k": "a", "day": days[:2], "t_list": times[:2], "t_first": None}
+    assert found.to_list() == [row.to_dict() for row in found]
+    assert "[datetime.date(2021, 1, 2), " in repr(found)
+    assert [v.tolist() for v in ds.query("SELECT day GROUP BY k").day.values()[1]] == [[18629], [18994]]

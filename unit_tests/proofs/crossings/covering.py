@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 Row = dict[str, str]
@@ -31,11 +32,15 @@ class Space:
 
     def allows(self, row: Row, new: str) -> bool:
         """Whether a part of a row breaks no rule that its newest factor has a part in."""
-        return all(
-            rule.holds(*(row[name] for name in rule.factors))
-            for rule in self.rules
-            if new in rule.factors and all(name in row for name in rule.factors)
-        )
+        for rule in self._rules_of[new]:
+            levels = [row.get(name) for name in rule.factors]
+            if None not in levels and not rule.holds(*levels):
+                return False
+        return True
+
+    @cached_property
+    def _rules_of(self) -> dict[str, list[Rule]]:
+        return {name: [rule for rule in self.rules if name in rule.factors] for name in self.factors}
 
     def complete(self, part: Row, order: Callable[[Row, str], Sequence[str]]) -> Row | None:
         """Return a whole row with these levels, others in this order of preference; None if there is none."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
@@ -30,13 +32,14 @@ def check(found: Any, expected: Any, what: str) -> None:
 
 
 class Out(Look):
-    """Ways out of a dataset whose tensor `name` must hold `rows`; methods take what a way gave."""
+    """Ways out of a dataset whose tensor `name` must hold `rows`, and `id` the `ids`; methods take what a way gave."""
 
     def __init__(
-        self, dataset: Any, name: str, kind: Kind, rows: list[Any], *, padded: bool = False, seed: int = 0
+        self, dataset: Any, name: str, kind: Kind, rows: list[Any], ids: list[int], *, seed: int = 0
     ) -> None:
-        column = Column(kind, padded=padded)
+        column = Column(kind)
         column.extend(rows)
+        self.ids = ids
         super().__init__(dataset, name, column, len(dataset), np.random.default_rng(seed), ours=True)
 
     # -- whole tables --------------------------------------------------------------------------------------------
@@ -60,15 +63,16 @@ class Out(Look):
                 raise
             look("arrays")
 
-    def values(self, values: Iterable[Any]) -> None:
-        """Compare the values of a column of a table, or of a document, as Python has them."""
+    def values(self, values: Iterable[Any], rows: Iterable[int] | None = None) -> None:
+        """Compare the values of a column of a table, or of a document, as Python has them; of all rows, or of some."""
+        expected = self.rows if rows is None else [self.rows[row] for row in rows]
         found = [_plain(self.kind, value) for value in values]
         if self.kind.labels:
             names = list(self.tensor.info.class_names or ())
             found = [_numbers_of(value, names) for value in found]
-        if len(found) != len(self.rows):
-            raise Disagreement(f"{len(found)} rows, not {len(self.rows)}")
-        for number, (row, value) in enumerate(zip(self.rows, found, strict=True)):
+        if len(found) != len(expected):
+            raise Disagreement(f"{len(found)} rows, not {len(expected)}")
+        for number, (row, value) in enumerate(zip(expected, found, strict=True)):
             is_missing = row is None and isinstance(value, float) and np.isnan(value)
             if not is_missing and not _arrow_agrees(self.column, row, value):
                 raise Disagreement(f"row {number}: {str(value)[:200]}, not {str(row)[:200]}")
@@ -125,15 +129,19 @@ class Out(Look):
 
     # -- views ---------------------------------------------------------------------------------------------------
 
+    def _numbers(self, found: Any) -> list[int]:
+        """Return which of the rows a view has, by their ids."""
+        return list(map(self.ids.index, found.id.numpy().ravel().tolist()))
+
     def view(self, found: Any, keep: Callable[[int], bool] = lambda _: True) -> None:
         """A view of the rows whose number fulfils a condition."""
         chosen = [number for number in range(len(self.rows)) if keep(number)]
-        check(list(found.sample_indices), chosen, "rows of the view")
+        check(self._numbers(found), chosen, "rows of the view")
         self._check([self.rows[number] for number in chosen], found[self.name].numpy(aslist=True))
 
     def nulls(self, found: Any) -> None:
         """`WHERE x IS NULL`; sequences have no nulls."""
-        seen = set(map(int, found.sample_indices))
+        seen = set(self._numbers(found))
         if self.kind.is_sequence:
             check(seen, set(), "null sequences")
             return
@@ -144,15 +152,14 @@ class Out(Look):
 
     def texts(self, empty: Any, some: Any) -> None:
         """`WHERE x = ''` and `WHERE x LIKE '*'`."""
-        check(list(empty.sample_indices), [i for i, row in enumerate(self.rows) if row == ""], "= ''")
-        check(
-            list(some.sample_indices), [i for i, row in enumerate(self.rows) if row is not None], "LIKE '*'"
-        )
+        check(self._numbers(empty), [i for i, row in enumerate(self.rows) if row == ""], "= ''")
+        check(self._numbers(some), [i for i, row in enumerate(self.rows) if row is not None], "LIKE '*'")
 
-    def groups(self, ids: list[int], found: Any) -> None:
+    def groups(self, found: Any) -> None:
         """The extremes and the mean of groups of one row, by id."""
         values = {
-            number: None if row is None else row.item() for number, row in zip(ids, self.rows, strict=True)
+            number: None if row is None else row.item()
+            for number, row in zip(self.ids, self.rows, strict=True)
         }
         seen = {int(np.ravel(row["id"])[0]): row for row in found.rows()}
         check(sorted(seen), sorted(values), "groups")
@@ -168,17 +175,131 @@ class Out(Look):
         """`SELECT all(x > 7) AS y`."""
         check([row["y"] for row in found.rows()], [bool(np.all(compare(row))) for row in self.rows], "all()")
 
+    # -- verbs ---------------------------------------------------------------------------------------------------
+
+    def _plainly(self, row: Any) -> list[Any]:
+        """Return the values in a row, as Python has them: numbers, texts, names of classes."""
+        if row is None or self.kind.form == "text":
+            return [] if row is None else _leaves(row)
+        values = _leaves(_lists(row))
+        return [self.kind.options["class_names"][value] for value in values] if self.kind.labels else values
+
+    def chosen(self, rows: Any) -> None:
+        """Conditions, and the verbs that leave rows out."""
+        column, every = rows[self.name], range(len(self.rows))
+        self.nulls(missing := rows[column.isna()])
+        there = sorted({*every} - {*self._numbers(missing)})
+        for some in (rows[column.notna()], rows[~column.isna()], rows.dropna(self.name)):
+            check(self._numbers(some), there, "rows that are not missing")
+        if self.kind.dtype.startswith("complex"):
+            return
+        firsts: dict[Any, int] = {}
+        for number, row in enumerate(self.rows):
+            is_none = may_be_null(row) or (self.kind.is_sequence and not row)
+            firsts.setdefault(None if is_none else json.dumps(_lists(row)), number)
+        found = rows[[*every, 0]].drop_duplicates(self.name)
+        check(self._numbers(found), list(firsts.values()), "drop_duplicates")
+        plain = [self._plainly(row) for row in self.rows]
+        if self.kind.form in ("array", "text") and not self.kind.is_sequence and not self.kind.lossy:
+            pivot = next((values[0] for values in reversed(plain) if values), None)
+            if pivot is not None:
+                self._compared(rows, column, plain, pivot)
+
+    def _compared(self, rows: Any, column: Any, plain: list[list[Any]], pivot: Any) -> None:
+        """Conditions that compare: those on arrays are true where they hold for each value, and there is one."""
+        asked = [
+            (column == pivot, lambda value: value == pivot),
+            (column != pivot, lambda value: value != pivot),
+        ]
+        if self.kind.dtype != "bool" and not self.kind.labels:
+            asked += [
+                (column > pivot, lambda value: value > pivot),
+                (column <= pivot, lambda value: value <= pivot),
+                (column.between(pivot, pivot), lambda value: value == pivot),
+            ]
+        for condition, holds in asked:
+            true = [number for number, values in enumerate(plain) if values and all(map(holds, values))]
+            check(self._numbers(rows[condition]), true, str(condition))
+            check(np.flatnonzero(condition.numpy()).tolist(), true, f"numpy() of {condition}")
+            false = sorted({*range(len(plain))} - {*true})
+            check(self._numbers(rows.filter(~condition)), false, f"NOT {condition}")
+        if self.kind.is_scalar or self.kind.form == "text":
+            some = [number for number, values in enumerate(plain) if not values or values == [pivot]]
+            check(self._numbers(rows[column.isin([pivot, None])]), some, "isin")
+
+    def handed_out(self, rows: Any) -> None:
+        """Rows and columns as Python and NumPy have them, and as the loader of PyTorch asks for them."""
+        self.fields(rows.to_list())
+        self.values(rows.to_dict()[self.name])
+        self.fields(rows.__getitems__(range(len(self.rows))))
+        if not self.kind.dtype.startswith("complex"):
+            self.values(rows[self.name].tolist())
+        found = [self._of_batch(value) for value in rows.to_numpy()[self.name]]
+        check_rows(self.column, self.rows, found, nulls=True)
+
+    def counted(self, rows: Any) -> None:
+        """How often each value is there, and the extremes."""
+        counts = Counter(value for row in self.rows for value in self._plainly(row))
+        column = rows[self.name]
+        check(column.value_counts(), dict(counts), "value_counts")
+        check([*column.value_counts().values()], sorted(counts.values(), reverse=True), "counts")
+        check((column.unique(), column.nunique()), ([*counts], len(counts)), "unique")
+        if not self.kind.labels:
+            extremes = (min(counts, default=None), max(counts, default=None))
+            check((column.min(), column.max()), extremes, "min, max")
+        if self.kind.form == "array" and not self.kind.labels and counts:
+            total = sum(value * count for value, count in counts.items())
+            is_exact = self.kind.dtype == "bool" or "int" in self.kind.dtype
+            found = column.sum()
+            check(
+                found == total if is_exact else math.isclose(found, total), True, f"sum {found}, not {total}"
+            )
+            mean = total / counts.total()
+            check(math.isclose(column.mean(), mean), True, f"mean {column.mean()}, not {mean}")
+
+    def joined(self, rows: Any) -> None:
+        """Rows beside those of another dataset, which has every second one."""
+        import lakebed
+
+        half = self.ids[::2]
+        other = lakebed.from_rows([{"id": number, "twice": 2 * number} for number in reversed(half)])
+        for how, ids in (("inner", half), ("left", self.ids)):
+            found = {row["id"]: row for row in rows.join(other, on="id", how=how).to_list()}
+            check(sorted(found), sorted(ids), f"ids of {how}")
+            twice = [2 * number if number in half else None for number in ids]
+            check([found[number]["twice"] for number in ids], twice, f"what {how} adds")
+            self.values([found[number][self.name] for number in ids], map(self.ids.index, ids))
+
+    def grouped(self, rows: Any) -> None:
+        """Groups of one row, by id."""
+        groups = rows.groupby("id")
+        if self.kind.form == "array" and self.kind.dtype not in ("bool", "float16"):
+            reductions = {"high": "max", "low": "min", "mean": "mean"}
+            self.groups(groups.agg(**{short: (self.name, how) for short, how in reductions.items()}))
+        hows = ("first", "last", "count", "nunique")
+        found = groups.agg(rows="size", **{how: (self.name, how) for how in hows}).to_list()
+        place = {number: row for row, number in enumerate(self.ids)}
+        check([row["id"] for row in found], sorted(self.ids), "keys")
+        order = [place[row["id"]] for row in found]
+        self.values((row["first"] for row in found), order)
+        self.values((row["last"] for row in found), order)
+        counts = [(int(self.rows[row] is not None),) * 2 + (1,) for row in order]
+        check([(row["count"], row["nunique"], row["rows"]) for row in found], counts, "counts")
+
     # -- loaders -------------------------------------------------------------------------------------------------
 
     def loader(self, *loaders: Iterable[Any]) -> None:
         """One epoch of one loader, or of those of all ranks: every row once."""
         found: dict[int, Any] = {}
         count = 0
+        stored = list(self.dataset[[self.name, "id"]].sample_indices)
         for loader in loaders:
             for batch in loader:
                 if len(batch[self.name]) != len(batch.rows):
                     raise Disagreement(f"{len(batch[self.name])} samples of {len(batch.rows)} rows")
-                found |= dict(zip(map(int, batch.rows), batch[self.name], strict=True))
+                numbers = list(map(self.ids.index, np.ravel(batch["id"]).tolist()))
+                check(batch.rows.tolist(), [stored[number] for number in numbers], "rows of a batch")
+                found |= dict(zip(numbers, batch[self.name], strict=True))
                 count += len(batch.rows)
         check((sorted(found), count), (list(range(len(self.rows))), len(self.rows)), "rows of an epoch")
         self._loaded([found[row] for row in range(len(self.rows))])
@@ -243,6 +364,11 @@ def _lists(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     return [_lists(part) for part in value] if isinstance(value, list) else value
+
+
+def _leaves(value: Any) -> list[Any]:
+    """Return what is in nested lists."""
+    return [leaf for part in value for leaf in _leaves(part)] if isinstance(value, list) else [value]
 
 
 def _parsed(kind: Kind, text: str) -> Any:

@@ -35,13 +35,19 @@ KINDS: dict[str, Kind] = {
 }
 TRANSFORMS = ("row", "tensor", "on", "returned", "columns")
 MAPS = ("changed", "changed columns", "new")
-IMPORTS = ("import numpy", "import csv", "import jsonl", "import parquet", "import frame", "import folder")
-COPIES = ("copy", "deepcopy", "backup")
-UPDATES = ("update", "update row", "update rows", "update slice", "part")
+IMPORTS = (
+    *("import numpy", "import csv", "import jsonl", "import parquet", "import frame", "import folder"),
+    "from rows",
+)
+COPIES = ("copy", "deepcopy", "backup", "concat")
+UPDATES = ("update", "update row", "update rows", "update slice", "part", "set column", "set rows")
+COLUMNS = ("add column", "new column")
+INFERRED = ("from rows", "new column")
+"""Values decide what the tensor is."""
 DOORS = ("list", "stack", *OURS)
 WAYS_IN = (
     *("append", "tensor append", *DOORS, *UPDATES, "transform", "map", "extend dataset", "merge"),
-    *(*IMPORTS, *COPIES),
+    *(*IMPORTS, *COPIES, *COLUMNS),
 )
 LOOKS = (
     "whole_as_list",
@@ -85,8 +91,12 @@ out.texts(ds.query(f"SELECT id, \\"{name}\\" WHERE \\"{name}\\" = ''"), \
 ds.query(f"SELECT id, \\"{name}\\" WHERE \\"{name}\\" LIKE '*'"))""",
     "groups": """\
 asked = f'MAX("{name}") AS high, MIN("{name}") AS low, AVG("{name}") AS mean'
-out.groups(ids, ds.query(f"SELECT id[0] AS id, {asked} GROUP BY id"))""",
+out.groups(ds.query(f"SELECT id[0] AS id, {asked} GROUP BY id"))""",
     "all": "out.truths(ds.query(f'SELECT all(\"{name}\" > 7) AS y'), lambda row: row > 7)",
+    **{
+        verbs: f"out.{verbs}(ds[columns])"
+        for verbs in ("chosen", "handed_out", "counted", "joined", "grouped")
+    },
     "loader": "out.loader(lakebed.Loader(ds, 3, tensors=columns, threads=0))",
     "loader threads": "out.loader(lakebed.Loader(ds, 2, tensors=columns, threads=3, shuffle=True))",
     "loader ranks": """\
@@ -94,6 +104,9 @@ out.loader(*[lakebed.Loader(ds, 2, tensors=columns, threads=1, rank=rank, world=
     "loader epochs": "",
 }
 OUTS = (*LOOKS, *WHOLE, *PARTS)
+STORED = ("head", "head lines", "query command", "loader epochs")
+"""Those that read, or change, what is stored, and not a view."""
+VIEWS = ("renamed", "sorted", "selected")
 NARROW = ("int8", "int16", "int32", "int64", "uint32", "float32")
 
 FACTORS = {
@@ -107,7 +120,10 @@ FACTORS = {
     "meets": ("declared", "grown", "committed", "branch", "new"),
     "scheduler": ("-", "serial", "threaded", "processed"),
     "place": ("mem", "folder"),
-    "between": ("nothing", "update", "pop", "rechunk", "merge", "commit", "copy", "reopen"),
+    "between": (
+        *("nothing", "update", "pop", "remove", "cast", "rechunk", "merge", "commit", "copy", "reopen"),
+        *VIEWS,
+    ),
     "size": ("few", "lowered", "large", "long"),
     "compression": ("none", "sample", "chunk"),
     "beside": ("none", "empty", "nulls"),
@@ -163,12 +179,32 @@ def _fits_import(way: str, kind: str, shape: str) -> bool:
         return kind == "text" or (scalars and not kind.startswith("complex"))
     if way == "import numpy":
         return _is_numbers(kind) and shape != "ragged"
+    if way in INFERRED:
+        if kind.startswith("complex"):
+            return way == "new column"  # Arrow has no such type
+        return _is_numbers(kind) or kind in ("text", "json", "bbox", "embedding")
     return way != "import folder" or kind == "image"
+
+
+def _is_computed(kind: str) -> bool:
+    """Whether a column that queries compute is stored as what it was."""
+    flat = not KINDS[kind].is_sequence and not KINDS[kind].smooth
+    return flat and KINDS[kind].form in ("array", "text", "json")
 
 
 def _has_nullable(way: str, kind: str, missing: str) -> bool:
     """Whether a column of pandas can hold what is missing."""
     return way != "import frame" or missing == "none" or kind not in ("bool", "float16")
+
+
+def _can_cast(kind: str) -> bool:
+    """Whether floats of at least 32 bits hold all values of a dtype."""
+    return (
+        _is_numbers(kind)
+        and kind not in ("bool", "float32")
+        and np.can_cast(kind, "float64", "safe")
+        and np.dtype(kind).itemsize < 8
+    )
 
 
 def _can_convert(given: str, kind: str) -> bool:
@@ -182,6 +218,10 @@ def _fits_out(out: str, kind: str, shape: str) -> bool:
     real = not kind.startswith("complex")
     if out == "to_duckdb" and kind == "float16":
         return False  # DuckDB has no such type
+    if out == "counted":
+        return real and KINDS[kind].form in ("array", "text") and not KINDS[kind].smooth
+    if out == "grouped":
+        return (scalars and real) or kind == "text"
     if out == "groups":
         return scalars and real and kind not in ("bool", "float16")
     if out == "all":
@@ -192,7 +232,7 @@ def _fits_out(out: str, kind: str, shape: str) -> bool:
         return kind in ("text", "json", "list", "tag")
     if out == "csv":
         return real and not KINDS[kind].smooth
-    return real or out not in ("arrow", *(set(WHOLE) - {"query"}))
+    return real or out not in ("arrow", "joined", *(set(WHOLE) - {"query"}))
 
 
 RULES = (
@@ -201,10 +241,11 @@ RULES = (
     Rule(("scheduler", "place"), lambda name, place: name != "processed" or place == "folder"),
     Rule(
         ("way in", "meets"),
-        lambda way, meets: (meets == "new") == (way in (*IMPORTS, *COPIES)) or (way, meets) == ("map", "new"),
+        lambda way, meets: (meets == "new") == (way in (*IMPORTS, *COPIES, *COLUMNS))
+        or (way, meets) == ("map", "new"),
     ),
     Rule(("hands", "meets"), lambda hands, meets: hands == "-" or (hands == "new") == (meets == "new")),
-    Rule(("way in", "compression"), lambda way, name: way not in IMPORTS or name == "none"),
+    Rule(("way in", "compression"), lambda way, name: way not in (*IMPORTS, *INFERRED) or name == "none"),
     Rule(("hands", "compression"), lambda hands, name: hands != "new" or name == "none"),
     Rule(("hands", "kind"), lambda hands, kind: hands != "new" or _is_numbers(kind)),
     Rule(("hands", "name"), lambda hands, name: hands != "new" or name == "x"),
@@ -219,7 +260,7 @@ RULES = (
     Rule(("missing", "kind", "shape"), lambda name, kind, shape: name != "empty" or _is_empty_possible(kind, shape)),
     Rule(("given", "kind"), _can_convert),
     Rule(("given", "meets"), lambda given, meets: meets not in ("grown", "new") or given in ("same", "plain")),
-    Rule(("given", "way in"), lambda given, way: given == "same" or way not in (*OURS, *IMPORTS)),
+    Rule(("given", "way in"), lambda given, way: given == "same" or way not in (*OURS, *IMPORTS, *INFERRED)),
     Rule(("given", "way in"), lambda given, way: given != "plain" or way not in ("stack", "part")),
     Rule(("way in", "kind", "missing"), _has_nullable),
     Rule(("given", "hands"), lambda given, hands: given == "same" or hands != "new"),
@@ -227,6 +268,12 @@ RULES = (
         ("size", "kind", "shape"),
         lambda size, kind, shape: (size, shape) != ("large", "scalar") or not _is_number(kind),
     ),
+    Rule(("way in", "kind"), lambda way, kind: way != "concat" or _is_computed(kind)),
+    Rule(("between", "kind"), lambda between, kind: between != "cast" or _can_cast(kind)),
+    Rule(("between", "size"), lambda between, size: between != "cast" or size != "lowered"),  # tiles
+    Rule(("between", "compression"), lambda between, name: between != "cast" or name != "sample"),
+    Rule(("between", "beside"), lambda between, beside: between not in VIEWS or beside != "empty"),
+    Rule(("between", "way out"), lambda between, out: between not in VIEWS or out not in STORED),
     Rule(("way out", "kind", "shape"), _fits_out),
     Rule(("way out", "missing"), lambda out, missing: out != "all" or missing == "none"),
 )  # fmt: skip
@@ -369,7 +416,7 @@ def _options(row: Row) -> dict[str, Any]:
 
 EMPTY = {"text": "''", "json": "{}", "list": "[]", "items": "[]", "texts": "[]"}
 SLOW = ("json", "list", "tag", "polygon", "image", "jpeg", "items", "texts")
-FILL = {
+FILL: dict[str, str | tuple[str, ...]] = {
     "append": "for number, sample in enumerate(given):\n    ds.append({name: sample, 'id': start + number})",
     "tensor append": "for sample in given:\n    ds[name].append(sample)\nds.id.extend(new)",
     "extend dataset": "ds.extend(source)",
@@ -381,6 +428,24 @@ FILL = {
     "update row": "for number, sample in enumerate(given):\n    ds[start + number].update({name: sample})",
     "update rows": "ds.update_rows(new, {name: given})",
     "update slice": "ds[name][start : start + len(given)] = given",
+    "set column": (
+        "ds[name] = before + given",
+        "whole = before + given\nds[name] = lambda row: whole[int(row['id'])]",
+    ),
+    "set rows": (
+        "ds[name][new] = given",
+        "ds[name][ds['id'] >= start] = given",
+        "for number, sample in enumerate(given):\n    ds[start + number] = {name: sample}",
+    ),
+    "add column": (
+        "ds.add_column(name, given, **kind.options)",
+        "ds.add_column(name, lambda row: given[int(row['id'])], **kind.options)",
+    ),
+    "new column": ("ds[name] = given", "ds[name] = lambda row: given[int(row['id'])]"),
+    "from rows": (
+        "ds = lakebed.from_rows(place, [{name: given[number], 'id': number} for number in new])",
+        "ds = lakebed.from_dict(place, {name: given, 'id': new})",
+    ),
     "part": """\
 for number, sample in enumerate(given):
     half = len(sample) // 2
@@ -425,6 +490,11 @@ ds.create_tensor("id", dtype="int64").extend(new)""",
     "backup": """\
 lakebed.backup(source, f"{base}/backup", progressbar=False)
 ds = lakebed.restore(f"{base}/backup", place, progressbar=False)""",
+    "concat": """\
+create(rest := lakebed.empty(f"{place}-rest"))
+rest.extend({name: given[2:], "id": new[2:]})
+rest.flush()
+ds = lakebed.concat([source[:2], rest]).materialize(place)""",
     "row": "def row(number, out):\n    out.append({name: given[number], 'id': start + number})\n",
     "tensor": "def row(number, out):\n    out[name].append(given[number])\n    out.id.append(start + number)\n",
     "on": "def row(sample, out):\n    out[name].append(sample[name])\n    out['id'].append(sample.id)\n",
@@ -446,10 +516,21 @@ ds.map(lambda batch: {name: [whole[number] for number in np.ravel(batch["id"])]}
 }
 FILL["new"] = FILL["changed"]
 EVAL = "lakebed.compute(row)().eval(INPUT, ds, scheduler=SCHEDULER, num_workers=WORKERS, progressbar=False)"
-BETWEEN = {
+BETWEEN: dict[str, str | tuple[str, ...]] = {
     "nothing": "",
     "update": "ds[name][0] = value(9)\nexpected[0] = of_tensor(value(9))",
     "pop": "ds.pop(1)\ndel expected[1], ids[1]",
+    "remove": tuple(
+        f"{removed}\ndel expected[1], ids[1]"
+        for removed in ("ds.remove(ds['id'] == ids[1])", "ds.pop(ds[ds['id'] == ids[1]])")
+    ),
+    "cast": """\
+wider = str(np.promote_types(kind.dtype, "float32"))
+ds.cast_column(name, wider)
+kind = Kind({**kind.options, "dtype": wider}, kind.form, wider, kind.axes)
+def of_tensor(sample):
+    return None if sample is None else sample.astype(wider)
+expected = [of_tensor(row) for row in expected]""",
     "rechunk": "ds.rechunk()",
     "merge": """\
 ds.checkout("other")
@@ -463,6 +544,14 @@ ds.merge("other")""",
     "commit": "ds.commit(allow_empty=True)",
     "copy": "place, home = COPY, 'main'\nds = lakebed.copy(ds, place, progressbar=False)",
     "reopen": "ds.flush()\nds = source = None\nds = lakebed.load(f'{place}@{home}')",
+    "renamed": "ds = ds.rename_column(name, 'shown')\nname = 'shown'",
+    "sorted": "ds = ds.sort('id', descending=True)\nexpected.reverse()\nids.reverse()",
+    "selected": """\
+ds = ds.shuffle(seed=3)
+order = [ids.index(number) for number in ds["id"].tolist()]
+assert sorted(order) == list(range(len(ids))), order
+ds = ds.select(range(1, len(ids)))
+expected, ids = [expected[row] for row in order[1:]], [ids[row] for row in order[1:]]""",
 }
 EPOCHS = {
     0: """\
@@ -511,7 +600,7 @@ def script(row: Row, seed: int, lowered: Mapping[constants.Key, Any] | None = No
     kind, way, hands, n = kind_of(row), row["way in"], row["hands"], _count(row)
     copy = "mem://crossing-SEED-copy" if row["place"] == "mem" else "{base}/copy"
     place = "mem://crossing-SEED" if row["place"] == "mem" else "{base}/lake"
-    made = row["meets"] == "new" and way != "map"
+    made = row["meets"] == "new" and way not in ("map", *COLUMNS)
     told = ", ".join(f"{name}: {level}" for name, level in row.items())
     settings = {
         f"{holder}.{key[1]}": value
@@ -557,21 +646,25 @@ def script(row: Row, seed: int, lowered: Mapping[constants.Key, Any] | None = No
     if row["info"] == "in place":
         (after if made else parts).append(log)
         after.append("ds.info['log'].append('filled')")
-    parts += [FILL[way if hands == "-" else hands].replace("SCHEDULER", repr(row["scheduler"])), *after]
+    fill = _spelled(FILL[way if hands == "-" else hands], seed)
+    parts += [fill.replace("SCHEDULER", repr(row["scheduler"])), *after]
     if hands in ("row", "tensor", "on"):
         source = "source" if hands == "on" else "list(range(len(given)))"
         parts.insert(
             len(parts) - len(after),
             EVAL.replace("INPUT", source).replace("SCHEDULER", repr(row["scheduler"])),
         )
-    parts.append(BETWEEN[row["between"]].replace("COPY", f"f'{copy}'"))
+    between = _spelled(BETWEEN[row["between"]], seed).replace("COPY", f"f'{copy}'")
+    if row["between"] not in VIEWS:
+        parts.append(between)
     if row["beside"] == "nulls":
         parts.append("ds.create_tensor('gone', dtype='float32').extend([None] * len(ids))")
         parts.append("ds.create_tensor('some', dtype='int32').extend([None, *range(1, len(ids))])")
     elif row["beside"] == "empty":
         parts.append("ds.create_tensor('blank', dtype='float32')")
     parts += [
-        f"out = Out(ds, name, kind, expected, seed={seed})",
+        between if row["between"] in VIEWS else "",
+        f"out = Out(ds, name, kind, expected, ids, seed={seed})",
         "columns = [name, 'id', 'some']" if row["beside"] == "nulls" else "columns = [name, 'id']",
         _way_out(
             row, seed, has_tiles=_TILES in (lowered or {})
@@ -583,6 +676,11 @@ def script(row: Row, seed: int, lowered: Mapping[constants.Key, Any] | None = No
     workers = 1 if row["scheduler"] == "processed" and seed % 4 else 2  # each costs a start
     text = "\n".join(part for part in parts if part)
     return text.replace("SEED", str(seed)).replace("WORKERS", str(workers)) + "\n"
+
+
+def _spelled(texts: str | tuple[str, ...], seed: int) -> str:
+    """Return one of several texts that do the same."""
+    return texts if isinstance(texts, str) else texts[seed % len(texts)]
 
 
 def _count(row: Row) -> int:
@@ -635,7 +733,7 @@ def _way_out(row: Row, seed: int, *, has_tiles: bool) -> str:
             [
                 f"loader = {make}\nout.loader(loader)",
                 EPOCHS[seed % 3],
-                f"out = Out(ds, name, kind, expected, seed={seed})",
+                f"out = Out(ds, name, kind, expected, ids, seed={seed})",
                 f"out.loader(loader)\nout.resumed(loader, {make})",
             ]
         )

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { across, fit, limited, panned, pinched, tilesOf, toImage, toView, widthStep, zoomedAt, type Camera } from "./camera";
+import { across, fit, limited, panned, pinched, tilesOf, toImage, toView, wholeStep, widthStep, zoomedAt, type Camera } from "./camera";
 import { edges } from "./scene/boxes";
 
 const IMAGE = { width: 640, height: 480 };
@@ -87,6 +87,8 @@ describe("pixels to ask for", () => {
   it("of a large image come in the tiles in sight, at the level of the zoom", () => {
     const large = { width: 20_000, height: 20_000 };
     expect(tilesOf(fit(large, VIEW), large, VIEW, 1)).toBeNull();
+    expect(wholeStep(fit(large, VIEW), large, VIEW, 1)).toBe(512);
+    expect(wholeStep({ scale: 1, x: 0, y: 0 }, large, VIEW, 1)).toBe(512);
     const near = tilesOf({ scale: 1, x: 10_000, y: 10_000 }, large, VIEW, 1)!;
     expect(near.width).toBe(512);
     expect(near.boxes.length).toBeLessThanOrEqual(6);
@@ -97,6 +99,7 @@ describe("pixels to ask for", () => {
     expect(tilesOf({ scale: 0.2, x: 10_000, y: 10_000 }, large, VIEW, 1)?.boxes[0]?.[2]).toBe(2048);
     const corner = tilesOf({ scale: 1, x: 20_000, y: 20_000 }, large, VIEW, 1)!.boxes.at(-1)!;
     expect([corner[0] + corner[2], corner[1] + corner[3]]).toEqual([20_000, 20_000]);
+    expect(wholeStep({ scale: 9, x: 100, y: 100 }, { width: 1920, height: 1080 }, VIEW, 2)).toBe(0);
     expect(tilesOf({ scale: 9, x: 100, y: 100 }, { width: 1920, height: 1080 }, VIEW, 2)).toBeNull();
   });
 });

@@ -74,12 +74,22 @@ export function across(camera: Camera, from: Size, to: Size): Camera {
 
 const STEPS = [128, 256, 512, 1024, 2048];
 const TILE = 512;
-const MOST_WHOLE = 8 << 20; // pixels of a picture that is asked for in one piece
+const MOST_WHOLE = 16 << 20; // pixels of an image that is asked for in one piece at any zoom
 
 /** Return the width to ask for, of those the server makes, for `needed` pixels across; 0 asks for all. */
 export function widthStep(needed: number, image: Size): number {
   const step = STEPS.find((one) => one >= Math.min(needed, image.width)) ?? 0;
   return step >= image.width ? 0 : step;
+}
+
+/** Return the width to ask for of the whole image: what the zoom needs, or, of a large one, what shows all of it. */
+export function wholeStep(camera: Camera, image: Size, view: Size, ratio: number): number {
+  const scale = isLarge(image) ? Math.min(camera.scale, fit(image, view).scale) : camera.scale;
+  return widthStep(scale * ratio * image.width * 0.9, image); // a tenth more or less is not seen
+}
+
+function isLarge(image: Size): boolean {
+  return image.width * image.height > MOST_WHOLE;
 }
 
 /** Boxes in the image's pixels, and the width that each is asked for. */
@@ -90,12 +100,11 @@ export interface Tiles {
 
 /**
  * Return the tiles of 512 pixels that are in sight, at the level that the zoom needs; null where the picture in one
- * piece (of `widthStep` pixels across) is enough or small.
+ * piece (of `wholeStep` pixels across) is enough.
  */
 export function tilesOf(camera: Camera, image: Size, view: Size, ratio: number): Tiles | null {
-  const step = widthStep(camera.scale * ratio * image.width, image);
-  const share = step ? step / image.width : 1;
-  if (image.width * image.height * share ** 2 <= MOST_WHOLE) return null;
+  const whole = wholeStep(camera, image, view, ratio);
+  if (!isLarge(image) || !whole || camera.scale * ratio * image.width <= whole * 1.1) return null;
   const factor = 2 ** Math.max(0, Math.floor(Math.log2(1 / (camera.scale * ratio))));
   const span = TILE * factor;
   const [left, top] = toImage(camera, view, 0, 0);

@@ -1,6 +1,17 @@
-/** Choosing rows: one by one, a range, and what moves the cursor. */
+/** Opening and choosing rows, and what moves the cursor over them. */
 
 import { BLOCK, type Session } from "./session.svelte";
+
+/** Open the row at a position. */
+export function open(session: Session, position: number): void {
+  session.change({ row: position, frame: 0, zoom: { scale: 0, x: 0, y: 0 } });
+}
+
+/** Show or hide a tensor that is drawn over others. */
+export function toggleOverlay(session: Session, name: string): void {
+  const { hidden } = session.state;
+  session.change({ hidden: hidden.includes(name) ? hidden.filter((one) => one !== name) : [...hidden, name] });
+}
 
 /** Choose a row, or leave it out. */
 export function toggle(session: Session, id: number): void {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { channels, colourOf, contrast, inkOn, numbered, PALETTE } from "./colours";
+import { channels, colourOf, contrast, inkOn, numbered, PALETTE, told } from "./colours";
 
 it("names keep their colours", () => {
   expect(["person", "car", "dog", ""].map((name) => colourOf(name))).toMatchInlineSnapshot(`
@@ -22,6 +22,14 @@ it("names are spread over the colours", () => {
   for (let at = 0; at < 2400; at += 1) counts.set(colourOf(`class ${at}`), (counts.get(colourOf(`class ${at}`)) ?? 0) + 1);
   expect(counts.size).toBe(PALETTE.length);
   expect(Math.max(...counts.values())).toBeLessThan(160);
+});
+
+it("classes of a dataset do not share a colour while there are some left", () => {
+  const names = Array.from({ length: PALETTE.length }, (_, at) => `class ${at}`);
+  const chosen = told([...names, ...names]);
+  expect(new Set(names.map((name) => colourOf(name, chosen))).size).toBe(PALETTE.length);
+  expect(chosen[names[0]!]).toBeUndefined(); // the first keeps its own
+  expect(Object.keys(told(["__proto__", "constructor"])).length).toBeLessThan(2);
 });
 
 it("numbers of objects go round", () => {

@@ -7,13 +7,35 @@ export const PALETTE = [
   "#a5d2ff", "#0f4bc3", "#780069", "#ff4b69", "#ffb478", "#c31e96", "#695ae1", "#5a87d2",
 ] as const;
 
-/** Return the colour of a class: the one chosen by hand, else one that its name alone decides. */
+/** Return the colour of a class: the one chosen for it, else one that its name alone decides. */
 export function colourOf(name: string, chosen: Readonly<Record<string, string>> = {}): string {
-  if (Object.hasOwn(chosen, name)) return chosen[name] as string;
+  return Object.hasOwn(chosen, name) ? (chosen[name] as string) : numbered(place(name));
+}
+
+/**
+ * Return colours of names that would share one with a name before them, while there are colours left.
+ *
+ * A name that shares with none before it keeps the colour that it has in every dataset.
+ */
+export function told(names: Iterable<string>): Record<string, string> {
+  const found: Record<string, string> = Object.create(null);
+  const taken = new Set<number>();
+  for (const name of new Set(names)) {
+    if (taken.size === PALETTE.length) break;
+    const own = place(name) % PALETTE.length;
+    let at = own;
+    while (taken.has(at)) at = (at + 1) % PALETTE.length;
+    taken.add(at);
+    if (at !== own) found[name] = numbered(at);
+  }
+  return found;
+}
+
+function place(name: string): number {
   let hash = 0x811c9dc5; // FNV-1a
   for (let at = 0; at < name.length; at += 1) hash = Math.imul(hash ^ name.charCodeAt(at), 0x01000193);
   hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d);
-  return numbered((hash ^ (hash >>> 12)) >>> 0);
+  return (hash ^ (hash >>> 12)) >>> 0;
 }
 
 /** Return the colour of an object without a class, by its number. */

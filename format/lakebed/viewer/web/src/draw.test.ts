@@ -4,7 +4,7 @@ import { below, draw, isInside, painted } from "./draw";
 import type { Item, Scene } from "./scene";
 
 const VIEW = { width: 400, height: 300 };
-const MARK = { tensor: "b", index: 0, name: "", score: null, colour: "#ff0000" };
+const MARK = { tensor: "b", index: 0, name: "", labels: null, score: null, colour: "#ff0000" };
 
 function made(items: Item[]): Scene {
   return { base: "i", size: { width: 100, height: 80 }, masks: [], items, chips: [], notes: [], overlays: [], classes: [], hasScores: false };
@@ -20,7 +20,7 @@ function recorder() {
   return { calls, context: context as unknown as CanvasRenderingContext2D };
 }
 
-const SETTINGS = { ratio: 2, opacity: 0.5, names: true, chips: true, lit: null };
+const SETTINGS = { ratio: 2, opacity: 0.5, names: "all" as const, chips: true, lit: null };
 
 describe("draw", () => {
   for (const scale of [0.05, 0.5, 1, 3.3, 64]) {
@@ -53,6 +53,19 @@ describe("draw", () => {
       for (const [, a, b, c, d] of chips.slice(0, at)) expect(x < a + c && x + w > a && y < b + d && y + h > b).toBe(false);
     });
   });
+});
+
+it("writes the name of an object once, though it has a box and an outline", () => {
+  const { calls, context } = recorder();
+  const of = { ...MARK, name: "dog", labels: "l" };
+  const items: Item[] = [
+    { ...of, is: "box", left: 10, top: 10, right: 60, bottom: 60 },
+    { ...of, tensor: "p", is: "polygon", parts: [[10, 10, 60, 10, 60, 59]] },
+    { ...of, tensor: "k", is: "points", points: [{ x: 30, y: 30, seen: true, name: "" }], joins: [] },
+    { ...of, index: 1, is: "box", left: 70, top: 10, right: 95, bottom: 60 },
+  ];
+  draw(context, made(items), { layers: [], masks: new Map() }, { scale: 3, x: 50, y: 40 }, VIEW, SETTINGS);
+  expect(calls.filter(([name]) => name === "fillText").length).toBe(2);
 });
 
 it("holes of polygons are outside", () => {

@@ -21,8 +21,8 @@ export interface Settings {
   /** Device pixels for each CSS pixel. */
   ratio: number;
   opacity: number;
-  /** Whether names are written, and the labels of the whole picture. */
-  names: boolean;
+  /** Which names are written: those of the largest things, where there is little room; and whether the picture's own are. */
+  names: "none" | "few" | "all";
   chips: boolean;
   /** The mark that is drawn thicker. */
   lit: { tensor: string; index: number } | null;
@@ -30,6 +30,7 @@ export interface Settings {
 
 const FONT = "system-ui, sans-serif";
 const MOST_NAMES = 400;
+const FEW_NAMES = 8;
 const NEAREST = 2; // device pixels of one of the picture's, from where on its pixels are shown as squares
 
 /** Draw on a canvas whose size is that of the view in device pixels. */
@@ -57,7 +58,7 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene, pixels: Pi
   lines(context, seen.map(({ item }) => item), camera, view, settings);
   const taken: Rectangle[] = [];
   if (settings.chips) chips(context, scene, camera, view, taken);
-  if (settings.names) names(context, seen, view, taken);
+  if (settings.names !== "none") names(context, seen, view, taken, settings.names === "few");
 }
 
 type Rectangle = [number, number, number, number]; // left, top, right, bottom in CSS pixels
@@ -95,7 +96,8 @@ function coloured(bitmap: ImageBitmap, mask: Mask): OffscreenCanvas {
 
 /** Return red, green, blue and alpha of each label. */
 export function painted(map: Uint32Array, mask: Mask): Uint8ClampedArray<ArrayBuffer> {
-  const most = map.reduce((a, b) => (a > b ? a : b), 0);
+  let most = 0;
+  for (let at = 0; at < map.length; at += 1) if ((map[at] as number) > most) most = map[at] as number;
   const colours = new Uint32Array(table(mask, most + 1).buffer);
   const found = new Uint32Array(map.length);
   const count = colours.length;
@@ -138,7 +140,8 @@ function areas(context: CanvasRenderingContext2D, items: Item[], camera: Camera,
 }
 
 /** Draw outlines, joins and points, those of a colour at once: a dark line below a coloured one is seen on any picture. */
-function lines(context: CanvasRenderingContext2D, items: Item[], camera: Camera, view: Size, { lit }: Settings): void {
+function lines(context: CanvasRenderingContext2D, items: Item[], camera: Camera, view: Size, { lit, names: which }: Settings): void {
+  const thin = which === "all" ? 1.5 : 1;
   const isLit = (item: Item) => item.tensor === lit?.tensor && item.index === lit.index;
   const groups = new Map<string, Item[]>();
   for (const item of items) {
@@ -149,16 +152,16 @@ function lines(context: CanvasRenderingContext2D, items: Item[], camera: Camera,
   }
   context.lineJoin = "round";
   for (const [key, group] of groups) {
-    const width = key.endsWith("+") ? 3 : 1.5;
+    const width = key.endsWith("+") ? 3 : thin;
     context.beginPath();
     for (const item of group) trace(context, item, camera, view);
     context.strokeStyle = "rgb(0 0 0 / 0.55)";
-    context.lineWidth = width + 1.5;
+    context.lineWidth = 2 * width;
     context.stroke();
     context.strokeStyle = key.slice(0, 7);
     context.lineWidth = width;
     context.stroke();
-    for (const item of group) if (item.is === "points") dots(context, item, camera, view, width * 2);
+    for (const item of group) if (item.is === "points") dots(context, item, camera, view, which === "all" ? width * 2 : 1.5);
   }
 }
 
@@ -206,18 +209,31 @@ function widthOf(context: CanvasRenderingContext2D, text: string): number {
   return found;
 }
 
-/** Write names of the largest things first, each at a corner of its own where no other one stands, or not at all. */
-function names(context: CanvasRenderingContext2D, seen: { item: Item; at: Rectangle }[], view: Size, taken: Rectangle[]): void {
+/**
+ * Write names of the largest things first, each at a corner of its own where no other one stands, or not at all; those
+ * of one object, which may have a box, an outline and points, once.
+ */
+function names(context: CanvasRenderingContext2D, seen: { item: Item; at: Rectangle }[], view: Size, taken: Rectangle[], few: boolean): void {
   const area = ([left, top, right, bottom]: Rectangle) => (right - left) * (bottom - top);
-  const named = seen.filter(({ item }) => item.name || item.score !== null).sort((a, b) => area(b.at) - area(a.at));
-  for (const { item, at } of named.slice(0, MOST_NAMES)) {
+  const least = few ? (view.width * view.height) / 50 : 0;
+  const named = seen.filter(({ item, at }) => (item.name || item.score !== null) && area(at) >= least).sort((a, b) => area(b.at) - area(a.at));
+  const written = new Map<string, Rectangle[]>(); // by text; an object's marks are about the same rectangle
+  const objects = new Set<string>();
+  context.font = `11px ${FONT}`;
+  for (const { item, at } of named.slice(0, few ? FEW_NAMES : MOST_NAMES)) {
     const text = [cut(item.name), item.score === null ? "" : item.score.toFixed(2)].join(" ").trim();
+    const object = `${item.labels} ${item.index}`;
+    const same = written.get(text) ?? [];
+    const isWritten = (item.is !== "box" && item.labels && objects.has(object)) || same.some((other) => other.every((edge, side) => Math.abs(edge - (at[side] as number)) < 6));
+    if (isWritten) continue;
     const [left, top, right, bottom] = at;
-    context.font = `11px ${FONT}`;
     const width = widthOf(context, text);
     const corners = [[left, top - HEIGHT], [left, top], [left, bottom], [right - width, top - HEIGHT], [right - width, bottom - HEIGHT]];
     for (const [x, y] of corners as [number, number][]) {
-      if (chip(context, text, item.colour, Math.min(Math.max(x, 0), view.width - width), Math.max(0, Math.min(y, view.height - HEIGHT)), taken)) break;
+      if (!chip(context, text, item.colour, Math.min(Math.max(x, 0), view.width - width), Math.max(0, Math.min(y, view.height - HEIGHT)), taken)) continue;
+      written.set(text, [...same, at]);
+      objects.add(object);
+      break;
     }
   }
 }

@@ -1,6 +1,6 @@
 /** The keys of the page: one table, which the help panel shows. */
 
-import { toggle } from "./choosing";
+import { open, toggle, toggleOverlay } from "./choosing";
 import type { Session } from "./session.svelte";
 import type { ViewState } from "./state";
 
@@ -31,7 +31,7 @@ const step = (by: 1 | -1) => ({ session }: Page) => {
   const { row } = session.state;
   if (row === null) return;
   const next = Math.max(0, Math.min(session.length - 1, row + by));
-  if (next !== row) session.change({ row: next, frame: 0, zoom: { scale: 0, x: 0, y: 0 } });
+  if (next !== row) open(session, next);
 };
 
 export const KEYS: Key[] = [
@@ -68,9 +68,7 @@ const PASSED = Symbol("passed");
 function overlay({ session }: Page, key: string): typeof PASSED | void {
   if (session.state.row !== null) return PASSED; // an open row has overlays of its own
   const name = overlays(session)[Number(key) - 1];
-  if (name === undefined) return;
-  const { hidden } = session.state;
-  session.change({ hidden: hidden.includes(name) ? hidden.filter((one) => one !== name) : [...hidden, name] });
+  if (name !== undefined) toggleOverlay(session, name);
 }
 
 function choose({ session }: Page): void {

@@ -23,7 +23,7 @@ export interface Anchor {
   offset: number;
 }
 
-/** What lies between two places where rows may be cut: ends of blocks and beginnings of groups. */
+/** What lies between two places where rows are cut: every so many rows, and where groups begin. */
 export interface Section {
   start: number;
   end: number;
@@ -49,15 +49,18 @@ export function justified(aspects: number[], width: number, target: number, gap:
     sum += aspect;
   }
   const boxes: Box[] = [];
+  const highest = Math.round(total * target < width * 0.75 ? target : target * 1.8); // a few stand beside each other
   let top = 0;
   for (const line of lines) {
     if (!line) continue; // a wide picture took the place of two lines
-    const height = Math.round(Math.min(target * 1.35, (width - gap * (line.length - 1)) / line.reduce((a, b) => a + b, 0)));
-    let left = 0;
+    const sum = line.reduce((a, b) => a + b, 0);
+    const exact = Math.min(highest, (width - gap * (line.length - 1)) / sum);
+    const height = Math.round(exact);
+    let passed = 0;
     line.forEach((aspect, at) => {
-      const room = at === line.length - 1 && height < Math.round(target * 1.35) ? width - left : Math.round(aspect * height);
-      boxes.push({ left, top, width: room, height: height + extra });
-      left += room + gap;
+      const left = Math.round(passed * exact) + at * gap;
+      passed += aspect;
+      boxes.push({ left, top, width: Math.round(passed * exact) + at * gap - left, height: height + extra });
     });
     top += height + extra + gap;
   }
@@ -77,6 +80,7 @@ export class Flow {
   private readonly laid = new Map<number, Laid>();
 
   /**
+   * @param block Rows of a section, of which lines of the usual shape are filled.
    * @param lay Lay out the rows from a position on, with what is known of them now.
    * @param groups First positions of groups, ascending.
    * @param band Height of the heading of a group.
@@ -105,10 +109,12 @@ export class Flow {
     return { start, end, group: group === start ? low - 1 : null };
   }
 
-  /** Lay out anew what lies in a block: more is known of its rows. */
-  forget(block: number): void {
-    for (let start = block; start < Math.min(block + this.block, this.length); start = this.section(start).end) {
-      this.laid.delete(start);
+  /** Lay out anew where some rows are: more is known of them. */
+  forget(from: number, count: number): void {
+    for (let at = from; at < Math.min(from + count, this.length); ) {
+      const section = this.section(at);
+      this.laid.delete(section.start);
+      at = section.end;
     }
   }
 

@@ -18,6 +18,9 @@ describe("rowBefore", () => {
 describe("spanCondition", () => {
   it("writes numbers and dates", () => {
     expect(spanCondition("x", 0.5, 1, false, null)).toBe("x >= 0.5 and x < 1");
+    expect(spanCondition("x", 0.18059407353401186, 0.4549339127540588, false, null)).toBe("x >= 0.180594 and x < 0.454933");
+    expect(spanCondition("x", -0.18059407353401186, 0.4549339127540588, true, null)).toBe("x >= -0.180595 and x <= 0.454934");
+    expect(spanCondition("x", 1e9, 1e9 + 1, false, null)).toBe("x >= 1000000000 and x < 1000000001");
     expect(spanCondition("x", 0, 86_400, true, "date")).toBe("x >= '1970-01-01' and x <= '1970-01-02'");
     expect(spanCondition("x", 0, 1.5, false, "timestamp")).toBe("x >= '1970-01-01 00:00:00.000' and x < '1970-01-01 00:00:01.500'");
     expect(spanCondition("x", 0, 1, false, "time")).toBeNull();

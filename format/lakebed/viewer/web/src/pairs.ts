@@ -20,8 +20,15 @@ export function rowBefore(row: number, { added, removed }: TensorDiff): number |
 /** A condition that chooses the rows of a span of a histogram; dates and times are written as texts. */
 export function spanCondition(name: string, low: number, high: number, isLast: boolean, logical: string | null): string | null {
   if (logical === "time" || logical === "duration") return null;
+  // Few digits: the lower ends are rounded down, and so is the upper end that is the lower one of the next span.
+  const unit = 10 ** (Math.floor(Math.log10(Math.max(Math.abs(low), Math.abs(high), 1e-300))) - 5);
+  const isShort = unit < 1 && unit > 1e-15 && high - low > 10 * unit;
   const write = (value: number) => {
-    if (!logical) return String(value);
+    if (!logical) {
+      if (!isShort || Number.isInteger(value)) return String(value);
+      const steps = value / unit;
+      return String(Number(((isLast && value === high ? Math.ceil(steps) : Math.floor(steps)) * unit).toPrecision(6)));
+    }
     const text = new Date(value * 1000).toISOString().replace("T", " ").replace("Z", "");
     return `'${logical === "date" ? text.slice(0, 10) : text}'`;
   };

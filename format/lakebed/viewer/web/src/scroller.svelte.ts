@@ -1,6 +1,6 @@
 /** Rows under a scroll bar: which of them have an element now, and which are asked for. */
 
-import { tick } from "svelte";
+import { tick, untrack } from "svelte";
 import { Bar, type Anchor, type Box, type Flow } from "./layout";
 import { BLOCK, type Row, type Session } from "./session.svelte";
 
@@ -39,6 +39,20 @@ export class Scroller {
     private readonly session: Session,
     private readonly overscan = 0.5,
   ) {}
+
+  /** Take in rows as they come, and keep the place in the address; called while a component is made. */
+  follow(isAway: () => boolean): void {
+    $effect(() => {
+      void this.session.arrivals;
+      untrack(() => this.arrived());
+    });
+    $effect(() => {
+      const top = this.first;
+      const later = setTimeout(() => !isAway() && top !== this.session.state.top && this.session.change({ top }), 400);
+      return () => clearTimeout(later);
+    });
+    $effect(() => () => this.stop());
+  }
 
   /** Show other rows, or the same ones otherwise: `position` is the first in sight, null keeps the one that is. */
   async show(flow: Flow, element: HTMLElement, viewport: number, rowHeight: number, position: number | null): Promise<void> {
@@ -103,7 +117,7 @@ export class Scroller {
   }
 
   /** Rows came: take their shapes into the layout, and keep the first row in sight where it is. */
-  arrived(): void {
+  private arrived(): void {
     const { flow } = this;
     if (!flow) return;
     const come = [...this.asked.keys()].filter((block) => this.session.rowNow(block));
@@ -111,13 +125,13 @@ export class Scroller {
     const first = flow.toPosition(this.anchor);
     for (const block of come) {
       this.asked.delete(block);
-      flow.forget(block);
+      flow.forget(block, BLOCK);
     }
     this.anchor = flow.within(flow.fromPosition(first), this.viewport);
     this.settle();
   }
 
-  stop(): void {
+  private stop(): void {
     clearTimeout(this.resting);
     for (const controller of this.asked.values()) controller.abort();
     this.asked.clear();

@@ -1,6 +1,7 @@
 /** What one page has open: the state that the address holds, and what the provider told of it. */
 
 import { Cache } from "./cache";
+import { told } from "./colours";
 import { ProviderError, type Numbers, type PictureOptions, type Place, type Provider } from "./provider";
 import { fromFragment, initial, toFragment, type ViewState } from "./state";
 import type { Answer, Cell, Lake, Meta, TensorMeta } from "./types";
@@ -46,6 +47,12 @@ export class Session {
       : null,
   );
 
+  /** Colours of classes that are not those of their names: chosen by hand, or taken by another class of the dataset. */
+  readonly colours: Record<string, string> = $derived({
+    ...told((this.meta?.tensors ?? []).flatMap((one) => one.class_names.filter(Boolean))),
+    ...this.state.colours,
+  });
+
   private readonly blocks = new Cache<Row[]>(ROWS_BYTES, (rows) => JSON.stringify(rows).length * 2);
   private readonly pictures = new Cache<ImageBitmap>(
     PICTURE_BYTES,
@@ -54,6 +61,8 @@ export class Session {
   );
   private readonly arrays = new Cache<Numbers>(ARRAY_BYTES, (numbers) => numbers.values.byteLength);
   private opening = new AbortController();
+  private target = ""; // dataset, version and query that were asked for last
+  private version = ""; // dataset and version that `meta` is of
 
   constructor(readonly provider: Provider) {}
 
@@ -88,7 +97,7 @@ export class Session {
   cancel(): void {
     if (!this.busy) return;
     this.opening.abort();
-    this.failure = { of: "query", error: new ProviderError("Cancelled", "cancelled: these are the rows from before") };
+    this.failure = { of: this.place ? "query" : "page", error: new ProviderError("Cancelled", "cancelled") };
   }
 
   /** The row at a position, if it is there already. */
@@ -160,36 +169,37 @@ export class Session {
   }
 
   private async show(next: ViewState, isAnew = false): Promise<void> {
-    const before = this.state;
-    const isOther = isAnew || !this.meta || next.dataset !== before.dataset || next.at !== before.at;
-    const isAsked = isOther || next.query !== before.query || (next.query !== "" && !this.answer && !this.failure);
+    if (next.dataset === null && this.lake?.single) next.dataset = 0;
+    const target = JSON.stringify([next.dataset, next.at, next.query]);
     this.state = next;
-    if (this.lake && !isAsked) return;
+    if (target === this.target && !isAnew) return; // it is there, on its way, or told why not
+    this.target = target;
     this.opening.abort();
     const opening = (this.opening = new AbortController());
     this.busy = true;
     this.failure = null;
+    let failing: "page" | "query" = "page";
     try {
       if (!this.lake || isAnew) this.lake = await this.provider.lake(opening.signal);
-      if (next.dataset === null && this.lake.single) this.state.dataset = 0;
-      const dataset = this.state.dataset;
-      if (dataset === null) {
+      if (next.dataset === null && this.lake.single) {
+        this.state.dataset = next.dataset = 0;
+        this.target = JSON.stringify([0, next.at, next.query]);
+      }
+      if (next.dataset === null) {
         this.meta = this.answer = null;
         return;
       }
-      if (isOther) {
-        const meta = await this.provider.meta(dataset, next.at, opening.signal);
+      const version = JSON.stringify([next.dataset, next.at]);
+      if (isAnew || !this.meta || version !== this.version) {
+        const meta = await this.provider.meta(next.dataset, next.at, opening.signal);
         this.answer = null;
         this.meta = meta;
+        this.version = version;
       }
-      if (next.query) {
-        const answer = await this.asked(dataset, next.query, opening.signal);
-        this.answer = answer;
-      } else {
-        this.answer = null;
-      }
+      failing = "query";
+      this.answer = next.query ? await this.asked(next.dataset, next.query, opening.signal) : null;
     } catch (error) {
-      if (!isAbort(error)) this.fail(this.meta && next.query ? "query" : "page", error);
+      if (!isAbort(error)) this.fail(failing, error);
     } finally {
       if (this.opening === opening) this.busy = false;
     }

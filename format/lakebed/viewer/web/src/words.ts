@@ -72,7 +72,7 @@ export function shown(cell: Cell | undefined, column: TensorMeta): Shown {
     );
     return { text: labels.join(", "), how: "labels", labels };
   }
-  if (typeof value === "number") return { text: column.dtype.startsWith("float") ? decimals.format(value) : String(value), how: "number" };
+  if (typeof value === "number") return { text: Number.isInteger(value) ? String(value) : decimals.format(value), how: "number" };
   if (typeof value === "boolean") return { text: String(value), how: "text" };
   if (typeof value === "string") {
     if (column.logical) return { text: value.replace("T", " ").replace(/\.0+(?=$|Z|\+)/, ""), how: "number" };

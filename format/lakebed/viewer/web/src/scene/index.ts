@@ -70,7 +70,7 @@ export function scene(
       const mine = mask(tensor, look, near.objects ? { ...near, names: near.objects.map((one) => near.names[one] ?? "") } : near);
       if (near.labels) used.add(near.labels);
       if (isOn) found.masks.push(mine);
-      found.classes.push(...classesOf(mine, look));
+      if (mine.names === tensor.class_names) found.classes.push(...classesOf(mine, look));
       continue;
     }
     const whole = Array.isArray(value) ? value.slice(0, MOST_OBJECTS) : value;
@@ -85,7 +85,7 @@ export function scene(
       if (score !== null && score < look.confidence) return null;
       if (name && [near.labels, tensor.name].some((by) => look.hiddenClasses.includes(`${by}:${name}`))) return null;
       const colour = name ? colourOf(name, look.colours) : numbered(index);
-      return { tensor: tensor.name, index, name, score, colour };
+      return { tensor: tensor.name, index, name, labels: near.labels, score, colour };
     };
     const note = (text: string) => found.notes.push(text);
     const items = FAMILIES[tensor.kind]?.({ tensor, value: whole, size: of, look, note, beside, mark }) ?? [];
@@ -94,7 +94,7 @@ export function scene(
   for (const [name, texts] of words) {
     const isOver = over.some((one) => one.name === name);
     if (!isOver && !used.has(name)) continue;
-    if (isOver && !used.has(name)) {
+    if (!used.has(name) && texts.length) {
       found.overlays.push(name);
       for (const text of new Set(texts)) {
         if (look.hidden.includes(name) || look.hiddenClasses.includes(`${name}:${text}`)) continue;

@@ -33,9 +33,7 @@ export function table(of: Mask, count: number): Uint8ClampedArray {
 
 /** Return the labels of a decoded picture of them: red + 256 green + 65,536 blue. */
 export function labels(rgba: Uint8ClampedArray): Uint32Array {
-  const found = new Uint32Array(rgba.length / 4);
-  for (let at = 0, to = 0; to < found.length; at += 4, to += 1) {
-    found[to] = (rgba[at] as number) + ((rgba[at + 1] as number) << 8) + ((rgba[at + 2] as number) << 16);
-  }
+  const found = new Uint32Array(rgba.buffer, rgba.byteOffset, rgba.length / 4).slice(); // browsers run on little-endian machines
+  for (let at = 0; at < found.length; at += 1) found[at] = (found[at] as number) & 0xffffff;
   return found;
 }

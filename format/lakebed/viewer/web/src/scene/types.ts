@@ -11,8 +11,9 @@ export interface Mark {
   tensor: string;
   /** Number of the object in its tensor. */
   index: number;
-  /** Name of its class, empty where it has none. */
+  /** Name of its class, empty where it has none; and the tensor of labels that says so. */
   name: string;
+  labels: string | null;
   score: number | null;
   colour: string;
 }

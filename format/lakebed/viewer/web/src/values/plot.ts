@@ -52,7 +52,7 @@ export function line(context: CanvasRenderingContext2D, values: ArrayLike<number
   context.stroke();
 }
 
-/** Return a number as short as it is read well. */
-export function short(value: number | bigint): string {
-  return typeof value === "bigint" || Number.isInteger(value) ? value.toLocaleString("en") : String(Number(value.toPrecision(6)));
+/** Return a number as short as it is read well, with so many digits where it is not whole. */
+export function short(value: number | bigint, digits = 6): string {
+  return typeof value === "bigint" || Number.isInteger(value) ? value.toLocaleString("en") : String(Number(value.toPrecision(digits)));
 }
