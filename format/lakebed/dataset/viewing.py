@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
@@ -63,9 +64,7 @@ class Viewer:
         if creds is not None:
             with for_own_process():
                 settings["creds"] = base64.b64encode(pickle.dumps(creds)).decode()
-        self.tell(settings | ({} if temporary is None else {"temporary": temporary}))
-        line = self._process.stdout.readline() if self._process.stdout is not None else b""
-        told: dict[str, Any] = json.loads(line) if line else {"error": "the viewer ended before it listened"}
+        told = self.tell(settings | ({} if temporary is None else {"temporary": temporary}))
         if "error" in told:
             self.close()
             kind = ModuleNotInstalledException if told.get("is_missing") else InvalidOperationError
@@ -79,11 +78,16 @@ class Viewer:
         """Whether it has not ended."""
         return self._process.poll() is None
 
-    def tell(self, what: Mapping[str, Any]) -> None:
-        """Send it a line of JSON: settings first, then rows that it is to show under a name."""
-        if self._process.stdin is not None:
-            self._process.stdin.write(json.dumps(what).encode() + b"\n")
-            self._process.stdin.flush()
+    def tell(self, what: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a line of JSON, settings first, then rows that it is to show under a name; return its answer."""
+        line = b""
+        if self._process.stdin is not None and self._process.stdout is not None:
+            with contextlib.suppress(BrokenPipeError):  # it ended: then there is no answer, either
+                self._process.stdin.write(json.dumps(what).encode() + b"\n")
+                self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        found: dict[str, Any] = json.loads(line) if line else {"error": "the viewer ended"}
+        return found
 
     def address(self, state: Mapping[str, Any]) -> str:
         """Return the address of a state of the page, with the token."""
@@ -136,7 +140,8 @@ def visualize(
         span = [rows.start, rows.stop, rows.step] if isinstance(rows, range) else None
         told = {"range": span, "rows": None if isinstance(rows, range) else rows.tolist()}
         name = hashlib.sha256(json.dumps([version, told]).encode()).hexdigest()[:16]
-        viewer.tell({"name": name, **told})
+        if "error" in viewer.tell({"name": name, **told}):
+            raise InvalidOperationError("the viewer ended just now: call visualize() again")
         shown["query"] = f"rows:{name}"
     address = viewer.address(shown)
     if notebook is not None:

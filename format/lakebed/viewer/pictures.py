@@ -217,6 +217,8 @@ def _pixels(sample: lakebed.Tensor, kind: str, htype: str | None, wanted: Wanted
             raise LimitError(
                 f"the picture has {height} x {width} pixels: ask for a part of it, or a smaller one"
             )
+    if sample.is_tiled and wanted.width:  # its tiles are put together no finer than it is shown
+        step = max(step, width // (2 * wanted.width))
     is_part = wanted.box is not None or step > 1
     found = (
         sample[rows.start : rows.stop : step, columns.start : columns.stop : step] if is_part else sample

@@ -8,7 +8,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -266,31 +265,34 @@ def _groups(found: Any, text: str, names: Sequence[str]) -> tuple[list[dict[str,
     keys = [key.column if isinstance(key, syntax.Name) else None for key in parse(text).arrange]
     if not keys or any(key not in names for key in keys):
         return None, None
-    columns = [_words(found, str(key)) for key in keys]
-    groups: list[dict[str, Any]] = []
-    starts: list[int] = []
-    at = 0
-    for label, members in groupby(zip(*columns, strict=True)):
-        count = sum(1 for _ in members)
-        starts.append(at)
-        if len(groups) < _MOST_GROUPS:
-            groups.append({"label": ", ".join(label), "start": at, "rows": count})
-        at += count
-    return groups, np.asarray(starts, np.int64)
+    import pyarrow as pa
+
+    columns = found.to_arrow([str(key) for key in keys]).columns
+    is_new = np.zeros(len(columns[0]), np.bool_)
+    is_new[:1] = True
+    for column in columns:
+        values = column.combine_chunks()
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        if pa.types.is_nested(values.type):
+            values = pa.array(map(repr, values.to_pylist()), pa.string())
+        numbers = values.dictionary_encode(null_encoding="encode").indices.to_numpy()
+        is_new[1:] |= numbers[1:] != numbers[:-1]
+    starts = np.flatnonzero(is_new)
+    ends = np.append(starts[1:], len(is_new)).tolist()
+    labels = [column.take(pa.array(starts[:_MOST_GROUPS])).to_pylist() for column in columns]
+    groups = [
+        {"label": ", ".join(map(_word, label)), "start": start, "rows": end - start}
+        for *label, start, end in zip(*labels, starts.tolist(), ends, strict=False)
+    ]
+    return groups, starts
 
 
-def _words(found: Any, name: str) -> list[str]:
-    """Return a column as texts, labels by their names."""
-    is_view = isinstance(found, lakebed.Dataset)
-    column = found[name] if is_view else found.column(name)
-    names = list((column.info.get("class_names") if is_view else column.class_names) or ())
-    words = []
-    for value in column.values():
-        is_one = value is None or isinstance(value, str | dict | list)
-        numbers = [value] if is_one else np.asarray(value).reshape(-1)[:8].tolist()
-        shown = [names[one] if isinstance(one, int) and 0 <= one < len(names) else one for one in numbers]
-        words.append(", ".join("missing" if one is None else str(one)[:200] for one in shown))
-    return words
+def _word(value: Any) -> str:
+    """Return the key of a group as it is headed."""
+    if value is None:
+        return "missing"
+    return ", ".join(map(str, value[:8])) if isinstance(value, list) else str(value)[:200]
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------
