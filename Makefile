@@ -164,7 +164,7 @@ env: .venv/.dev ## the development environment, in .venv
 .venv/.run: pyproject.toml $(EXTENSIONS)
 	@echo "installing the connector into .venv (compiles its core; a minute)"
 	scripts/venv.sh .venv --group build
-	scripts/venv.sh --rebuild destination-deeplake .venv --no-build-isolation -e '.[airbyte]'
+	scripts/venv.sh --rebuild destination-deeplake .venv --no-build-isolation -e '.[airbyte,view]'
 	touch $@
 
 .venv/.dev: .venv/.run
