@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "assets" / "viewer"
 MOST_BYTES = 60_000
+NAMED = "path => document.querySelectorAll('p.quiet[title]').forEach(one => { one.textContent = path; })"
 IS_STILL = "() => document.querySelectorAll('.later').length === 0 && document.fonts.status === 'loaded'"
 
 
@@ -52,13 +53,15 @@ def saved(png: bytes, path: Path) -> int:
 def shoot(browser: Browser, url: str, path: Path, is_dark: bool) -> int:
     """Write the picture of an address once nothing in it moves any more; return its bytes."""
     context = browser.new_context(
-        viewport={"width": 1280, "height": 800}, color_scheme="dark" if is_dark else "light", reduced_motion="reduce"
+        viewport={"width": 1280, "height": 800},
+        color_scheme="dark" if is_dark else "light",
+        reduced_motion="reduce",
     )
     page = context.new_page()
     page.goto(url)
     page.wait_for_load_state("networkidle")
     page.wait_for_function(IS_STILL)
-    page.evaluate("path => { const shown = document.querySelector('p.quiet[title]'); if (shown) shown.textContent = path; }", "/data/lake")
+    page.evaluate(NAMED, "/data/lake")
     last = b""
     while (now := page.screenshot()) != last:
         last = now
@@ -77,7 +80,9 @@ def main() -> None:
         server = Served(root)
         with sync_playwright() as started:
             browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            asked = started.request.new_context(extra_http_headers={"Authorization": f"Bearer {server.token}"})
+            asked = started.request.new_context(
+                extra_http_headers={"Authorization": f"Bearer {server.token}"}
+            )
             told = asked.get(f"{server.base}v1/lake").json()
             numbers = {one["name"].rpartition("/")[2]: at for at, one in enumerate(told["datasets"])}
             meta = asked.get(f"{server.base}v1/{numbers['street']}/meta").json()
