@@ -80,7 +80,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Return a function that opens an address in a context of its own; whatever the page complains of fails the test."""
+    """Return a function that opens an address in a context of its own; what the page complains of fails the test."""
     contexts: list[Any] = []
     complaints: list[str] = []
 
