@@ -76,6 +76,20 @@ def served(lake: Path) -> Iterator[Served]:
     server.close()
 
 
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Served]]:
+    """Return a function that starts a viewer, which ends with the test."""
+    started: list[Served] = []
+
+    def begin(path: Path | str, *arguments: str) -> Served:
+        started.append(Served(path, *arguments))
+        return started[-1]
+
+    yield begin
+    for server in started:
+        server.close()
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Return a Chromium of the machine."""
@@ -125,10 +139,10 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 
 
 def still(page: Page) -> bytes:
-    """Return a picture of the page once it changes no more; what requests cost, in its footer, is left out."""
+    """Return a picture of the page once it changes no more; its footer, which says what requests cost, is left out."""
     last = b""
     for _ in range(150):
-        now = page.screenshot(mask=[page.locator("footer .cost")], animations="disabled", caret="hide")
+        now = page.screenshot(mask=[page.locator("footer")], animations="disabled", caret="hide")
         if now == last:
             return now
         last = now
