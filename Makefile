@@ -139,6 +139,18 @@ docs: .venv/.docs ## the users' pages, into site/
 image: ## the connector's container image, on a Docker engine that is found or started
 	@scripts/docker.sh build $(IMAGE) $(BASE_IMAGE)
 
+.PHONY: test-viewer
+test-viewer: .venv/.viewer ## the viewer's page in a real Chromium: pixels, hostile data, keyboard, a million rows
+	@if [[ -z "$${LAKEBED_CHROMIUM:-$$(command -v chromium || command -v google-chrome)}" ]]; then
+		echo "make test-viewer: no Chromium: apt-get install chromium, or name one in LAKEBED_CHROMIUM" >&2
+		exit 1
+	fi
+	if command -v npm >/dev/null; then
+		npm ci --prefix format/lakebed/viewer/web --no-audit --no-fund --loglevel=error # axe-core is there
+	fi
+	$(IN_MEMORY)
+	$(PYTEST) -m "viewer or not viewer" integration_tests/viewer $(TESTS)
+
 .PHONY: test-image
 test-image: .venv/.dev $(FAKER)/.ready ## the image on a real Docker engine; says so where there is none
 	@if ! scripts/docker.sh start >/dev/null; then
@@ -174,6 +186,10 @@ env: .venv/.dev ## the development environment, in .venv
 
 .venv/.docs: .venv/.dev
 	@scripts/venv.sh .venv --group docs
+	touch $@
+
+.venv/.viewer: .venv/.dev
+	@scripts/venv.sh .venv --group viewer
 	touch $@
 
 .cache/stores/.ready: scripts/stores.sh | .venv/.run
