@@ -60,7 +60,7 @@ test-stores: .venv/.dev .cache/stores/.ready ## real object stores: Ceph, Azurit
 	$(PYTEST) -m "stores and not soak" -o faulthandler_timeout=7200 integration_tests/stores $(TESTS)
 
 .PHONY: lint
-lint: .venv/.dev ## style, types, layers, cycles, docstrings
+lint: .venv/.dev ## style, types, layers, cycles, docstrings, the viewer's page
 	@.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
@@ -68,6 +68,7 @@ lint: .venv/.dev ## style, types, layers, cycles, docstrings
 	PYTHONPATH=.:format .venv/bin/lint-imports
 	.venv/bin/python scripts/cycles.py
 	.venv/bin/python scripts/docstrings.py
+	scripts/page.sh
 
 .PHONY: checked
 checked: .venv/.dev ## the tests of the compiled core, built so that it checks every index and division
