@@ -1,8 +1,8 @@
-"""Datasets that the viewer is looked at with: a street of made-up photos with every annotation, and one for each kind."""
+"""Datasets to look at: a street of made-up photos with every annotation, and one for each kind."""
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import io
 import tempfile
 import wave
@@ -48,7 +48,7 @@ def jpeg(pixels: Pixels, quality: int = 88) -> bytes:
 
 
 def street(path: Path, rows: int = 120) -> None:
-    """Write photos with boxes, masks, polygons, key points, points, scores, labels, texts and documents, in three commits."""
+    """Write photos with boxes, masks, polygons, key points, points, scores, labels, texts, documents; three commits."""
     ds = lakebed.empty(str(path), overwrite=True)
     with ds:
         ds.create_tensor("images", htype="image", sample_compression="jpeg")
@@ -128,7 +128,7 @@ def street(path: Path, rows: int = 120) -> None:
 
 def table(path: Path, rows: int = 5000) -> None:
     """Write what a synced stream looks like."""
-    day = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
+    day = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
     lakebed.from_rows(
         str(path),
         [
@@ -139,7 +139,7 @@ def table(path: Path, rows: int = 5000) -> None:
                 "age": 18 + row * 7 % 60 if row % 11 else None,
                 "balance": round(1000 * float(np.sin(row)), 2),
                 "active": bool(row % 3),
-                "joined": day + datetime.timedelta(hours=row),
+                "joined": day + dt.timedelta(hours=row),
                 "address": {"city": ["Oslo", "Lima", "Kyoto"][row % 3], "zip": f"{10000 + row}"},
             }
             for row in range(rows)

@@ -1,4 +1,4 @@
-"""Datasets that change, and servers that end, while somebody looks: the page says so in a word, and can be loaded again."""
+"""Datasets that change, and servers that end, while somebody looks: the page says so, and can be loaded again."""
 
 from __future__ import annotations
 
