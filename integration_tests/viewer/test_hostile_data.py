@@ -140,8 +140,13 @@ def watched(hostile: Served, open_page: Open) -> Iterator[Page]:
     page = open_page("about:blank", refused=True)
     asked: list[str] = []
     dialogs: list[str] = []
+
+    def refuse(dialog: Any) -> None:
+        dialogs.append(dialog.message)
+        dialog.dismiss()
+
     page.on("request", lambda request: asked.append(request.url))
-    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    page.on("dialog", refuse)
     page.context.on("page", lambda _: dialogs.append("a window"))
     page.add_init_script("""
         window.broken = [];

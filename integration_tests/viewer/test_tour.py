@@ -81,7 +81,7 @@ def test_the_lake_lists_its_streams_and_opens_each(served: Served, open_page: Op
 
 def test_a_row_opens_from_the_grid_and_leads_back(street: Page) -> None:
     cell = street.get_by_role("gridcell").nth(2)
-    assert cell.get_attribute("aria-label").startswith("row 2: ")  # type: ignore[union-attr]
+    assert cell.get_attribute("aria-label").startswith("row 2: ")
     cell.click()
     row = street.get_by_role("region", name="Row 2")
     row.get_by_role("application").locator("canvas").wait_for()
@@ -429,7 +429,8 @@ def test_the_whole_tour_by_keyboard(served: Served, open_page: Open) -> None:
     press("End")
     until(
         page,
-        "document.activeElement.closest('[role=row]')?.ariaRowIndex === document.querySelector('[role=grid]').ariaRowCount",
+        "document.activeElement.closest('[role=row]')?.ariaRowIndex"
+        " === document.querySelector('[role=grid]').ariaRowCount",
     )
 
 
