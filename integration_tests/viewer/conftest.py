@@ -142,7 +142,7 @@ def still(page: Page) -> bytes:
     """Return a picture of the page once it changes no more; its footer, which says what requests cost, is left out."""
     last = b""
     for _ in range(150):
-        now = page.screenshot(mask=[page.locator("footer")], animations="disabled", caret="hide")
+        now: bytes = page.screenshot(mask=[page.locator("footer")], animations="disabled", caret="hide")
         if now == last:
             return now
         last = now

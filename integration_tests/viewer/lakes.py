@@ -1,4 +1,4 @@
-"""Datasets that the viewer is looked at with: a street of made-up photos with every annotation, one for each kind."""
+"""Datasets to look at: a street of made-up photos with every annotation, and one for each kind."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def jpeg(pixels: Pixels, quality: int = 88) -> bytes:
 
 
 def street(path: Path, rows: int = 120) -> None:
-    """Write photos with boxes, masks, polygons, key points, scores, labels, texts and documents, in three commits."""
+    """Write photos with boxes, masks, polygons, key points, points, scores, labels, texts, documents; three commits."""
     ds = lakebed.empty(str(path), overwrite=True)
     with ds:
         ds.create_tensor("images", htype="image", sample_compression="jpeg")

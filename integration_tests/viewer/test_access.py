@@ -46,7 +46,8 @@ PAGES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 CHECKED = """async () => {
   const found = await axe.run(document, {resultTypes: ['violations']});
-  return found.violations.map(({id, help, nodes}) => `${id}: ${help}: ${nodes.slice(0, 3).map((one) => one.html.slice(0, 160)).join(' ')}`);
+  const shown = (nodes) => nodes.slice(0, 3).map((one) => one.html.slice(0, 160)).join(' ');
+  return found.violations.map(({id, help, nodes}) => `${id}: ${help}: ${shown(nodes)}`);
 }"""
 
 

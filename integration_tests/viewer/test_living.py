@@ -1,4 +1,4 @@
-"""Datasets that change, and servers that end, while somebody looks: the page says so in a word, and can be loaded again."""
+"""Datasets that change, and servers that end, while somebody looks: the page says so, and can be loaded again."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def look_around(page: Page) -> str:
         page.get_by_role("grid").press(key)
         page.wait_for_timeout(250)
     until(page, "!document.querySelector('footer')?.innerText.includes('working')")
-    said = page.locator("body").inner_text()
+    said: str = page.locator("body").inner_text()
     assert not TRACE.search(said)
     return said
 
@@ -66,7 +66,7 @@ def test_two_viewers_and_a_writer(tmp_path: Path, serve: Serve, open_page: Open)
         painted(page)
 
     stop = threading.Event()
-    written = []
+    written: list[int] = []
 
     def go_on() -> None:
         while not stop.is_set():

@@ -1,4 +1,4 @@
-"""The short part, which `make test` runs where there are Playwright and a Chromium: the page opens, and runs no data."""
+"""The short part, run by `make test` where there are Playwright and a Chromium: the page opens, and runs no data."""
 
 from __future__ import annotations
 
