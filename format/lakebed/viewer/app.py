@@ -18,19 +18,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from lakebed.errors import (
-    CheckoutError,
-    DatasetHandlerError,
-    FormatError,
-    InvalidInputError,
-    LakebedError,
-    LimitError,
-    LockedException,
-    NotFoundError,
-    QueryError,
-    ReadOnlyModeError,
-    StorageError,
-)
+from lakebed import errors
+from lakebed.errors import DatasetHandlerError, FormatError, InvalidInputError, QueryError, StorageError
 from lakebed.viewer import diff, media, pictures, queries, schema, statistics
 from lakebed.viewer.access import Access
 from lakebed.viewer.asked import Asked
@@ -42,15 +31,15 @@ _MOST_BODY = 1 << 24
 _KINDS: dict[type[Exception], tuple[str, int]] = {
     Gone: ("gone", 410),
     QueryError: ("query", 400),
-    NotFoundError: ("missing", 404),
-    CheckoutError: ("missing", 404),
+    errors.NotFoundError: ("missing", 404),
+    errors.CheckoutError: ("missing", 404),
     DatasetHandlerError: ("missing", 404),
-    LimitError: ("limit", 413),
+    errors.LimitError: ("limit", 413),
     FormatError: ("damaged", 422),
-    ReadOnlyModeError: ("denied", 403),
-    LockedException: ("locked", 409),
+    errors.ReadOnlyModeError: ("denied", 403),
+    errors.LockedException: ("locked", 409),
     StorageError: ("storage", 502),
-    LakebedError: ("invalid", 400),
+    errors.LakebedError: ("invalid", 400),
     IndexError: ("missing", 404),
     MemoryError: ("limit", 413),
     ClientDisconnect: ("left", 499),
@@ -228,7 +217,7 @@ async def _body(request: Request) -> bytes:
     async for part in request.stream():
         room += part
         if len(room) > _MOST_BODY:
-            raise LimitError("the request is too large")
+            raise errors.LimitError("the request is too large")
     return bytes(room)
 
 

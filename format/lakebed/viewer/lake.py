@@ -18,7 +18,14 @@ import lakebed
 from lakebed import config
 from lakebed.dataclass import replace
 from lakebed.dataset.open import open_at
-from lakebed.errors import CheckoutError, DatasetHandlerError, LakebedError, LockedWarning, NotFoundError
+from lakebed.errors import (
+    CheckoutError,
+    DatasetHandlerError,
+    InvalidInputError,
+    LakebedError,
+    LockedWarning,
+    NotFoundError,
+)
 from lakebed.query.functions.registry import FUNCTIONS, SPECIAL
 from lakebed.storage.address import shown
 from lakebed.storage.url import Location, open_storage, parse
@@ -116,24 +123,24 @@ class Lake:
         config.LINK_HOSTS = (*config.LINK_HOSTS, *given.get("link_hosts", ()))
         # From the process that started this one, through a pipe.
         creds = given.get("creds")
-        self._path, self._creds = path, None if creds is None else pickle.loads(base64.b64decode(creds))  # noqa: S301
+        self._creds = None if creds is None else pickle.loads(base64.b64decode(creds))  # noqa: S301
+        self._path = path
         self._temporary = given.get("temporary")
         self._place = parse(path, existing=True, creds=self._creds)
         self.rows: dict[str, Sequence[int]] = {}
         self._mutex = threading.RLock()
         self._open: OrderedDict[tuple[int, str], Opened] = OrderedDict()
-        self._heads: dict[
-            tuple[int, str], tuple[str, str]
-        ] = {}  # (dataset, at) -> identity of the tree, version
+        # (dataset, at) -> identity of the tree, version
+        self._heads: dict[tuple[int, str], tuple[str, str]] = {}
         self._numbers: dict[str, int] = {}
         self._found: list[tuple[str, Location]] = []
         self.is_single = True
         try:
             open_at(self._place, read_only=True)
         except DatasetHandlerError:
-            place = self._place
-            if place.scheme in ("mem", "http", "https") or (
-                place.scheme == "file" and not Path(place.path).is_dir()
+            is_file = self._place.scheme == "file"
+            if self._place.scheme in ("mem", "http", "https") or (
+                is_file and not Path(self._place.path).is_dir()
             ):
                 raise
             self.is_single = False  # what lies in it is looked for once somebody asks
@@ -238,9 +245,17 @@ class Lake:
                 self._open.popitem(last=False)
             return self._open[number, version]
 
-    def named(self, name: str, at: str) -> Opened | None:
-        """Open a dataset by its name in the list; None if there is none."""
-        return self.open(self._numbers[name], at) if name in self._numbers else None
+    def named(self, name: str, at: str) -> Opened:
+        """Open a dataset by its name in the list.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is none.
+        """
+        if name not in self._numbers:
+            raise InvalidInputError("it is no dataset of this lake, and queries here ask no others")
+        return self.open(self._numbers[name], at)
 
     def _tree(self, number: int) -> str:
         """Return the identity of the file that names all versions, which each publish replaces."""

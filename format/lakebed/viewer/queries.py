@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -121,15 +121,15 @@ class Answers:
         DatasetViewSavingError
             If the version has changes that are not committed.
         """
-        ds = self._lake.writable(opened)
-        found: Any = ds[list(rows)]
+        is_query = text is not None and not text.startswith((_VIEW, _GIVEN))
         if text is not None:
             answer = self.answer(opened, text)
             if answer.rows is None or answer.opened is not opened:
                 told = "these are no rows of this version: they can not be saved as a view of it"
                 raise InvalidInputError(told)
-            is_given = text.startswith((_VIEW, _GIVEN))
-            found = ds[answer.rows.tolist()] if is_given else self._queried(ds, text)[0]
+            rows = answer.rows.tolist()
+        ds = self._lake.writable(opened)
+        found: Any = self._queried(ds, str(text))[0] if is_query else ds[list(rows)]
         place: str = found.save_view(message=name, verbose=False)
         return place.rpartition("/")[2]
 
@@ -153,48 +153,21 @@ class Answers:
     def _asked(self, opened: Opened, text: str) -> tuple[Opened | None, Any]:
         """Return the version that the rows of a query are of, None of several, and a view or a result."""
         found, others = self._queried(opened.ds, text)
-        of = (
-            (found.storage.url, found.pending_commit_id)
-            if isinstance(found, lakebed.Dataset)
-            else found.relation.origin()
-        )
-        return next(
-            (one for one in (opened, *others) if (one.ds.storage.url, one.version) == of), None
-        ), found
+        is_view = isinstance(found, lakebed.Dataset)
+        of = (found.storage.url, found.pending_commit_id) if is_view else found.relation.origin()
+        sources = (opened, *others)
+        return next((one for one in sources if (one.ds.storage.url, one.version) == of), None), found
 
     def _queried(self, ds: lakebed.Dataset, text: str) -> tuple[Any, list[Opened]]:
         """Answer a query, and return the datasets that it names: others than those of the lake are not opened."""
-        named = {address: self._lake.named(*address.partition("@")[::2]) for address in _sources(text)}
-        for address, one in named.items():
-            if one is None:
-                told = f"{address!r:.200} is no dataset of this lake, and queries here ask no others"
-                raise QueryError(told, kind="unknown_source")
-        others = {address: one for address, one in named.items() if one is not None}
+        others: list[Opened] = []
+
+        def named(address: str) -> lakebed.Dataset:
+            others.append(self._lake.named(*address.partition("@")[::2]))
+            return others[-1].ds
+
         limits: dict[str, Any] = {"timeout": _SECONDS, "max_memory": _MEMORY, "max_rows": _MOST_ROWS}
-        return ds.query(text, named={name: one.ds for name, one in others.items()}, **limits), [
-            *others.values()
-        ]
-
-
-def _sources(text: str) -> set[str]:
-    """Return the addresses that a query names, besides those of its own WITH."""
-    found: set[str] = set()
-    tables: set[str] = set()
-    waiting: list[object] = [parse(text)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, tuple):
-            waiting.extend(node)
-        elif is_dataclass(node):
-            if isinstance(node, syntax.Path):
-                found.add(node.path if node.version is None else f"{node.path}@{node.version}")
-            elif isinstance(node, syntax.Difference) and node.path is not None:
-                told = "DIFF is of the dataset that is shown here: leave out its path"
-                raise QueryError(told, kind="unknown_source")
-            elif isinstance(node, syntax.Query):
-                tables.update(name for name, _ in node.tables)
-            waiting.extend(getattr(node, part.name) for part in fields(node))
-    return found - tables
+        return ds.query(text, named=named, **limits), others
 
 
 def _told(opened: Opened, owner: Opened | None, found: Any, text: str | None) -> Answer:

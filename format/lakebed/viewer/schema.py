@@ -30,6 +30,7 @@ def meta(opened: Opened) -> dict[str, Any]:
     """Return `Meta` of a version."""
     ds, tree = opened.ds, opened.session.tree
     tensors = tensor_metas(opened)
+    filled = [one for one in tensors if one["rows"]]
     try:
         refs = read_refs(ds.storage)
     except CorruptError:
@@ -67,9 +68,7 @@ def meta(opened: Opened) -> dict[str, Any]:
         "commits": commits,
         "tags": [{"name": tag.name, "commit": tag.commit} for tag in refs.tags.values()],
         "views": views,
-        "primary": next(
-            (one["name"] for kind in _FIRST for one in tensors if one["kind"] == kind and one["rows"]), None
-        ),
+        "primary": next((one["name"] for kind in _FIRST for one in filled if one["kind"] == kind), None),
         "info": plain(dict(ds.info))[0],
     }
 
@@ -90,10 +89,8 @@ def layers(opened: Opened, name: str) -> list[str]:
     """Return the names of the tensors that hold smaller copies of images, the smallest last."""
     group, slash, base = name.rpartition("/")
     start = f"{group}{slash}_{base}_downsampled_"
-    found = [one for one in opened.ds.meta.hidden_tensors if one.startswith(start)]
-    return sorted(
-        (one for one in found if one[len(start) :].isdecimal()), key=lambda one: int(one[len(start) :])
-    )
+    factors = [one[len(start) :] for one in opened.ds.meta.hidden_tensors if one.startswith(start)]
+    return [f"{start}{factor}" for factor in sorted(map(int, filter(str.isdecimal, factors)))]
 
 
 def _tensor(opened: Opened, name: str, tensor: lakebed.Tensor) -> dict[str, Any]:

@@ -39,10 +39,9 @@ def of_answer(answer: Answer, name: str) -> dict[str, Any]:
         return found | _texts(known, name)
     if known and all(np.size(value) == 1 and np.asarray(value).dtype.kind in "biuf" for value in known):
         numbers = np.array([np.asarray(value).reshape(-1)[0] for value in known])
-        names = column.class_names
-        return found | (
-            _labels(numbers, name, names) if names else _numbers(numbers, name, column.info.logical)
-        )
+        if column.class_names:
+            return found | _labels(numbers, name, column.class_names)
+        return found | _numbers(numbers, name, column.info.logical)
     return found
 
 
@@ -71,9 +70,8 @@ def of_tensor(tensor: lakebed.Tensor, name: str, rows: NDArray[np.int64] | None)
         return found | (_texts([one for one in chosen.values() if one is not None], name) if is_plain else {})
     shapes, counts = np.unique(np.asarray(chosen.shapes()), axis=0, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:_MOST_TOP]
-    return found | {
-        "shapes": [{"shape": shapes[at].tolist(), "count": int(counts[at]) * step} for at in order]
-    }
+    found["shapes"] = [{"shape": shapes[at].tolist(), "count": int(counts[at]) * step} for at in order]
+    return found
 
 
 def _blank(name: str, rows: int, nulls: int, is_sampled: bool) -> dict[str, Any]:
@@ -125,22 +123,19 @@ def _histogram(
 
 def _labels(values: NDArray[Any], name: str, names: Sequence[Any]) -> dict[str, Any]:
     distinct, counts = np.unique(values, return_counts=True)
-    words = [str(names[one]) if 0 <= one < len(names) else None for one in map(int, distinct)]
-    labels = [str(int(one)) if word is None else word for one, word in zip(distinct, words, strict=True)]
-    texts = [
-        str(int(one)) if word is None else _text(word) for one, word in zip(distinct, words, strict=True)
-    ]
+    words = {one: str(names[one]) for one in map(int, distinct) if 0 <= one < len(names)}
+    labels = [words.get(one, str(one)) for one in map(int, distinct)]
+    texts = [_text(words[one]) if one in words else str(one) for one in map(int, distinct)]
     return {"distinct": len(distinct), "top": _top(labels, counts, texts, name, is_in=True)}
 
 
 def _texts(texts: Sequence[str], name: str) -> dict[str, Any]:
     counts = Counter(texts)
     common = [pair for pair in counts.most_common(_MOST_TOP) if len(pair[0]) <= 20 * _LONGEST]
-    words = [text for text, _ in common]
-    return {
-        "distinct": len(counts),
-        "top": _top(words, [count for _, count in common], [*map(_text, words)], name),
-    }
+    top = _top(
+        [text for text, _ in common], [n for _, n in common], [_text(text) for text, _ in common], name
+    )
+    return {"distinct": len(counts), "top": top}
 
 
 def _top(
@@ -148,14 +143,8 @@ def _top(
 ) -> list[dict[str, Any]]:
     """Return the commonest values, each with the condition that chooses its rows."""
     order = np.argsort(-np.asarray(counts, np.int64), kind="stable")[:_MOST_TOP].tolist()
-    return [
-        {
-            "label": labels[at][:_LONGEST],
-            "count": int(counts[at]),
-            "condition": _equals(name, texts[at], is_in),
-        }
-        for at in order
-    ]
+    found = ((labels[at][:_LONGEST], int(counts[at]), _equals(name, texts[at], is_in)) for at in order)
+    return [{"label": label, "count": count, "condition": condition} for label, count, condition in found]
 
 
 def _equals(name: str, text: str, is_in: bool) -> str:
