@@ -34,7 +34,10 @@ class Served:
             stdout=subprocess.PIPE,
             text=True,
         )
+        assert self.process.stdin is not None
         assert self.process.stdout is not None
+        self.process.stdin.write("{}\n")
+        self.process.stdin.flush()
         self.url: str = json.loads(self.process.stdout.readline())["url"]
         self.base, _, fragment = self.url.partition("#")
         self.token = fragment.removeprefix("token=").split("&")[0]

@@ -134,7 +134,7 @@ class QueryMethods(DatasetBase):
         namespace: str | None = None,
         device: str | None = None,
         creds: Creds | None = None,
-        named: Mapping[str, Any] | None = None,
+        named: Mapping[str, Any] | Callable[[str], Any] | None = None,
     ) -> Self | Result:
         """Answer a query in the tensor query language, of these rows unless it says FROM.
 
@@ -161,7 +161,8 @@ class QueryMethods(DatasetBase):
         creds
             Credentials of the buckets that FROM names.
         named
-            Datasets and results that FROM may name: {name: dataset}.
+            Datasets and results that FROM may name: {name: dataset}; or a function that returns the dataset of an
+            address, for all of them: then no others are opened.
 
         Returns
         -------
@@ -582,7 +583,9 @@ class QueryMethods(DatasetBase):
         found: Self = whole[frames.row_numbers(relation, row_ids, len(whole))]  # type: ignore[index, arg-type]
         return found
 
-    def _queried(self, creds: Creds | None = None, named: Mapping[str, Any] | None = None) -> Queried:
+    def _queried(
+        self, creds: Creds | None = None, named: Mapping[str, Any] | Callable[[str], Any] | None = None
+    ) -> Queried:
         from lakebed.dataset.queries import Queried
 
         return Queried(self, type(self), creds, named)

@@ -43,7 +43,8 @@ class Queried:
     creds
         Credentials of the datasets that FROM names in buckets.
     named
-        Datasets and results that FROM may name as they are called here.
+        Datasets and results that FROM may name as they are called here; or a function that returns one of an address,
+        and then it alone opens any.
     """
 
     def __init__(
@@ -51,14 +52,15 @@ class Queried:
         dataset: Any,
         made: Callable[..., Any],
         creds: Creds | None = None,
-        named: Mapping[str, Any] | None = None,
+        named: Mapping[str, Any] | Callable[[str], Any] | None = None,
     ) -> None:
         self.creds = kept(creds)
         self.dataset = dataset
         self.made = made
         self.opened: list[Any] = []
         self.whole: Table | None = None
-        self._named: dict[str, Any] = dict(named or {})
+        self._open: Callable[[str], Any] = named if callable(named) else self._at
+        self._named: dict[str, Any] = {} if callable(named) else dict(named or {})
         for one in (*(() if dataset is None else (dataset,)), *self._named.values()):
             self.opened += one.queried.opened if isinstance(one, Result) else [one]
 
@@ -75,11 +77,12 @@ class Queried:
         address = path if version is None else f"{path}@{version}"
         made = self._named.get(address)
         if made is None:
-            made = self._named[address] = self.made(
-                open_at(parse(address, existing=True, creds=self.creds), read_only=True)
-            )
+            made = self._named[address] = self._open(address)
             self.opened.append(made)
         return _asked(made)
+
+    def _at(self, address: str) -> Any:
+        return self.made(open_at(parse(address, existing=True, creds=self.creds), read_only=True))
 
     def differing(self, table: Table, first: str, second: str) -> tuple[Table, NDArray[np.int64]]:
         """Return the table of a second version, and the rows that a first one lacks or has otherwise."""

@@ -61,7 +61,7 @@ class Viewer:
     def __init__(
         self, path: str, *arguments: str, creds: Given | None = None, temporary: str | None = None
     ) -> None:
-        command = [sys.executable, "-m", "lakebed.viewer", path, "--with-parent", "--settings", *arguments]
+        command = [sys.executable, "-m", "lakebed.viewer", path, "--with-parent", *arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
         settings: dict[str, Any] = {"link_roots": config.LINK_ROOTS, "link_hosts": config.LINK_HOSTS}
         if creds is not None:

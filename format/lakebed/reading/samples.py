@@ -25,6 +25,7 @@ from lakebed.reading.stored import Locating, Shape, StoredSamples
 from lakebed.versions.state import TensorState
 
 if TYPE_CHECKING:
+    from lakebed.chunks.tiling import Box
     from lakebed.codecs.base import Buffer
     from lakebed.credentials.named import Keys
     from lakebed.reading.linked import Links
@@ -114,6 +115,15 @@ class SampleReader(StoredSamples):
             return TiledSample(self, range(ordinal, end), entry)
 
     # -- stored samples --------------------------------------------------------------------------------------
+
+    def files(self, row: int, subscript: Any) -> Iterator[tuple[Box, Buffer]]:
+        """Yield the stored files that ``sample[subscript]`` lies in, each with its place: tiles, or the only one."""
+        tiles = self.tiles_of(row, self._place(row)[0])
+        if tiles is not None:
+            yield from tiles.contents(subscript)
+        else:
+            data, shape = self.raw(row)
+            yield tuple(slice(0, extent) for extent in shape or ()), data
 
     def is_tiled(self, row: int) -> bool:
         """Whether a sample is cut into tiles."""

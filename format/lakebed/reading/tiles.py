@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.chunks.chunk import Chunk
-from lakebed.chunks.tiling import box, choose_tile_shape, grid, layouts, touched
+from lakebed.chunks.tiling import Box, box, choose_tile_shape, grid, layouts, touched
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TILING_THRESHOLD
 from lakebed.errors import FormatError, InvalidInputError
@@ -100,6 +100,13 @@ class TiledSample:
         """Return the bytes of a tile, compression by chunk undone; none if it was never written."""
         chunk = self._chunk(number)
         return b"" if chunk.is_unwritten else chunk.data
+
+    def contents(self, subscript: Any) -> Iterator[tuple[Box, bytes | memoryview]]:
+        """Yield the tiles that ``sample[subscript]`` touches: the place of each, and its bytes."""
+        numbers = touched(self.shape, self.tile_shape, subscript)
+        with prefetch_tiles(self._reader, [self._ordinals[number] for number in numbers]):
+            for number in numbers:
+                yield box(self.shape, self.tile_shape, number), self.content(number)
 
     def array(self) -> NDArray[Any]:
         """Return the whole sample."""

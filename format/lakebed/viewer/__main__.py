@@ -35,29 +35,26 @@ def main() -> None:
     except ModuleNotFoundError as error:
         _end(ModuleNotInstalledException(f"{_MISSING} ({error})"))
     lines = _lines()
-    given: dict[str, Any] = json.loads(next(lines)) if arguments.settings else {}
+    given: dict[str, Any] = json.loads(next(lines, b"{}")) if arguments.with_parent else {}
     try:
         lake = Lake(arguments.path, given)
     except (LakebedError, OSError) as error:
         _end(error)
-    family = socket.AF_INET6 if ":" in arguments.host else socket.AF_INET
-    listening = socket.socket(family)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((arguments.host, arguments.port))
+        family = socket.AF_INET6 if ":" in arguments.host else socket.AF_INET
+        listening = socket.create_server((arguments.host, arguments.port), family=family)
     except OSError as error:
         _end(error)
-    listening.listen(128)
     port = listening.getsockname()[1]
     access = Access(secrets.token_urlsafe(16), arguments.host, port, arguments.proxied)
-    config = uvicorn.Config(
-        access.guarding(app(lake, access)),
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-    )
-    server = uvicorn.Server(config)
+    guarded = access.guarding(app(lake, access))
+    quiet: dict[str, Any] = {
+        "log_level": "error",
+        "access_log": False,
+        "server_header": False,
+        "lifespan": "off",
+    }
+    server = uvicorn.Server(uvicorn.Config(guarded, **quiet))
     if arguments.with_parent:
         threading.Thread(target=_follow_parent, args=(server, lake, lines), daemon=True).start()
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
@@ -75,17 +72,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("path", help="a dataset, or a folder of some")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    parser.add_argument(
-        "--proxied",
-        action="store_true",
-        help="a notebook server stands before this one, under a name of its own",
-    )
-    parser.add_argument("--with-parent", action="store_true", help="end when standard input does")
-    parser.add_argument(
-        "--settings",
-        action="store_true",
-        help="read a line of JSON from standard input first: creds, link_roots, ...",
-    )
+    told = "a notebook server stands before this one, under a name of its own"
+    parser.add_argument("--proxied", action="store_true", help=told)
+    told = "standard input has settings as a line of JSON, then rows to show; end when it does"
+    parser.add_argument("--with-parent", action="store_true", help=told)
     return parser
 
 

@@ -21,6 +21,12 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; "
     "connect-src 'self'; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors "
 )
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
 _NOTEBOOKS = "'self' http://localhost:* http://127.0.0.1:* vscode-webview:"
 
 
@@ -45,28 +51,21 @@ class Access:
         self._used: set[str] = set()
         self._proxied = proxied
         policy = _POLICY + ("'self'" if proxied else _NOTEBOOKS)
-        self._headers = [
-            (name.encode(), value.encode())
-            for name, value in {
-                "content-security-policy": policy,
-                "x-content-type-options": "nosniff",
-                "referrer-policy": "no-referrer",
-                "cross-origin-resource-policy": "same-origin",
-                "cross-origin-opener-policy": "same-origin",
-            }.items()
-        ]
+        self._headers = [(b"content-security-policy", policy.encode()), *_HEADERS]
 
     def ticket(self, path: str, at: str, q: str) -> str:
         """Return what opens one film or sound without the token: of its path, decoded, version and query."""
-        message = f"{path}?at={at}&q={q}".encode("utf-8", "surrogatepass")
-        return hmac.new(self.token.encode(), message, hashlib.sha256).hexdigest()
+        return self._mac(f"{path}?at={at}&q={q}")
+
+    def _mac(self, message: str) -> str:
+        return hmac.new(
+            self.token.encode(), message.encode("utf-8", "surrogatepass"), hashlib.sha256
+        ).hexdigest()
 
     def opened(self, nonce: str, mac: str) -> bool:
         """Whether an address that works once may be used; the token is needed to make one."""
-        mine = hmac.new(
-            self.token.encode(), f"open {nonce}".encode("utf-8", "replace"), hashlib.sha256
-        ).hexdigest()
-        if nonce in self._used or not hmac.compare_digest(mac.encode("utf-8", "replace"), mine.encode()):
+        mine = self._mac(f"open {nonce}").encode()
+        if nonce in self._used or not hmac.compare_digest(mac.encode("utf-8", "surrogatepass"), mine):
             return False
         self._used.add(nonce)
         return True

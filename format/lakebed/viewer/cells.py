@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date, time, timedelta
 from typing import Any
 
@@ -13,14 +13,36 @@ from numpy.typing import NDArray
 import lakebed
 from lakebed.errors import LakebedError
 
-MOST_ROWS = 512
 _LETTERS = 4096
 _ITEMS = 4096
 _DEPTH = 32
 _FEW = 64
+_LINE = 256
+_SCALARS: tuple[list[int], ...] = ([], [1], [0])
+_KINDS = {
+    **dict.fromkeys(("image", "image.rgb", "image.gray", "dicom", "nifti"), "image"),
+    **dict.fromkeys(("binary_mask", "segment_mask", "instance_label"), "mask"),
+    **dict.fromkeys(("point_cloud", "mesh"), "mesh"),
+    **dict.fromkeys(("bbox.3d", "embedding", "intrinsics"), "array"),
+    **dict.fromkeys(("text", "tag"), "text"),
+    **dict.fromkeys(("json", "list"), "json"),
+    **{name: name for name in ("video", "audio", "bbox", "polygon", "point")},
+    "keypoints_coco": "keypoints",
+    "class_label": "label",
+}
 _EXACT = 1 << 53
 _APART = ("image", "video", "audio", "mask", "mesh", "unknown")
 """Kinds of tensors of whose samples only the shape is told."""
+
+
+def kind_of(tensor: lakebed.Tensor) -> str:
+    """Return how the page treats a tensor."""
+    htype = tensor.base_htype
+    if htype in _KINDS:
+        return _KINDS[htype]
+    if htype not in (None, "generic"):
+        return "unknown"
+    return "scalar" if tensor.meta.max_shape in _SCALARS else "array"
 
 
 def plain(value: Any, items: int = _ITEMS) -> tuple[Any, bool]:
@@ -41,7 +63,7 @@ def _plain(value: Any, left: list[int], cut: list[bool], depth: int) -> Any:
     if isinstance(value, int):
         return value if abs(value) < _EXACT else str(value)
     if isinstance(value, float):
-        return value if math.isfinite(value) else _word(value)
+        return value if math.isfinite(value) else str(value).replace("nan", "NaN").replace("inf", "Infinity")
     if isinstance(value, str):
         cut[0] |= len(value) > _LETTERS
         left[0] -= len(value) // _FEW
@@ -71,10 +93,6 @@ def _plain(value: Any, left: list[int], cut: list[bool], depth: int) -> Any:
     return found
 
 
-def _word(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
 def _numbers(array: NDArray[Any], left: list[int], cut: list[bool]) -> Any:
     """Return an array as lists, of its first axis no more than is left; single precision by its own digits."""
     row = max(1, math.prod(array.shape[1:]))
@@ -87,30 +105,23 @@ def _numbers(array: NDArray[Any], left: list[int], cut: list[bool]) -> Any:
     return array.tolist()
 
 
-def cells(tensor: lakebed.Tensor, kind: str, rows: Sequence[int]) -> list[Any]:
+def cells(tensor: lakebed.Tensor, rows: Sequence[int]) -> list[Any]:
     """Return a cell for each row of a tensor, None beyond its end."""
-    known = [row for row in rows if 0 <= row < len(tensor)]
+    kind, known = kind_of(tensor), [row for row in rows if 0 <= row < len(tensor)]
     read = _shapes if _is_apart(tensor, kind) else _values
     try:
         found = dict(zip(known, read(tensor[known], kind), strict=True)) if known else {}
-    except (LakebedError, OverflowError, MemoryError):
-        found = {row: _single(read, tensor, kind, row) for row in known}
+    except (LakebedError, OverflowError, MemoryError) as error:
+        if len(rows) == 1:
+            return [{"error": str(error) or type(error).__name__}]
+        return [cells(tensor, [row])[0] for row in rows]
     return [found.get(row) for row in rows]
 
 
-def _single(
-    read: Callable[[lakebed.Tensor, str], list[Any]], tensor: lakebed.Tensor, kind: str, row: int
-) -> Any:
-    try:
-        return read(tensor[[row]], kind)[0]
-    except (LakebedError, OverflowError, MemoryError) as error:
-        return {"error": str(error) or type(error).__name__}
-
-
 def _is_apart(tensor: lakebed.Tensor, kind: str) -> bool:
-    if kind in _APART:
-        return True
-    return kind == "array" and (tensor.is_sequence or math.prod(tensor.meta.max_shape) > _FEW)
+    shape = tensor.meta.max_shape
+    is_many = tensor.is_sequence or math.prod(shape) > (_LINE if len(shape) == 1 else _FEW)
+    return kind in _APART or (kind == "array" and is_many)
 
 
 def _shapes(tensor: lakebed.Tensor, kind: str) -> list[Any]:

@@ -26,39 +26,27 @@ def diff(a: Opened, b: Opened) -> dict[str, Any]:
     after = {tensor.key: (name, tensor) for name, tensor in b.tensors.items()}
     base = _common(a, b)
     told, schema = [], []
-    for key, (name, tensor) in after.items():
-        if key not in before:
+    for key in after | before:
+        old_name, old = before.get(key, ("", None))
+        name, new = after.get(key, ("", None))
+        if new is None:
+            schema.append(f"tensor {old_name!r} was removed")
+        elif old is None:
             schema.append(f"tensor {name!r} was made")
-            found = np.arange(len(tensor)), _NONE, _NONE
-        else:
-            old_name, old = before[key]
-            if old_name != name:
-                schema.append(f"tensor {old_name!r} was renamed to {name!r}")
-            if old.htype != tensor.htype:
-                schema.append(f"tensor {name!r} was {old.htype} and is {tensor.htype}")
-            found = _changed(a, old, b, tensor, base)
+        elif old_name != name:
+            schema.append(f"tensor {old_name!r} was renamed to {name!r}")
+        if old is not None and new is not None and old.htype != new.htype:
+            schema.append(f"tensor {name!r} was {old.htype} and is {new.htype}")
+        found = _changed(a, old, b, new, base)
         if any(map(len, found)):
-            added, updated, removed = map(_listed, found)
-            told.append({"name": name, "added": added, "updated": updated, "removed": removed})
-    for key, (name, tensor) in before.items():
-        if key not in after:
-            schema.append(f"tensor {name!r} was removed")
+            lists = [{"count": len(rows), "rows": rows[:_MOST_ROWS].tolist()} for rows in found]
             told.append(
-                {
-                    "name": name,
-                    "added": _listed(_NONE),
-                    "updated": _listed(_NONE),
-                    "removed": _listed(np.arange(len(tensor))),
-                }
+                {"name": name or old_name, **dict(zip(("added", "updated", "removed"), lists, strict=True))}
             )
     old_groups, groups = set(a.ds.meta.groups), set(b.ds.meta.groups)
     schema += [f"group {name!r} was made" for name in sorted(groups - old_groups)]
     schema += [f"group {name!r} was removed" for name in sorted(old_groups - groups)]
     return {"a": a.version, "b": b.version, "tensors": told, "schema": schema}
-
-
-def _listed(rows: Numbers) -> dict[str, Any]:
-    return {"count": len(rows), "rows": rows[:_MOST_ROWS].tolist()}
 
 
 def _common(a: Opened, b: Opened) -> str | None:
@@ -68,9 +56,11 @@ def _common(a: Opened, b: Opened) -> str | None:
 
 
 def _changed(
-    a: Opened, old: lakebed.Tensor, b: Opened, new: lakebed.Tensor, base: str | None
+    a: Opened, old: lakebed.Tensor | None, b: Opened, new: lakebed.Tensor | None, base: str | None
 ) -> tuple[Numbers, Numbers, Numbers]:
     """Return the rows of b that were added, those of b that were replaced, and those of a that were removed."""
+    if old is None or new is None:
+        return np.arange(0 if new is None else len(new)), _NONE, np.arange(0 if old is None else len(old))
     touched_old, touched_new = _touched(a, old, base), _touched(b, new, base)
     if not len(touched_old) and not len(touched_new) and len(old) == len(new):
         return _NONE, _NONE, _NONE

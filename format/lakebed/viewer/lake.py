@@ -12,11 +12,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 import lakebed
 from lakebed import config
 from lakebed.dataclass import replace
 from lakebed.dataset.open import open_at
-from lakebed.errors import CheckoutError, DatasetHandlerError, LakebedError, LockedWarning, NotFoundError
+from lakebed.errors import (
+    CheckoutError,
+    DatasetHandlerError,
+    InvalidInputError,
+    LakebedError,
+    LockedWarning,
+    NotFoundError,
+)
 from lakebed.query.functions.registry import FUNCTIONS, SPECIAL
 from lakebed.storage.address import shown
 from lakebed.storage.url import Location, open_storage, parse
@@ -48,10 +57,7 @@ class Opened:
     """
 
     def __init__(self, number: int, name: str, session: Any, ds: lakebed.Dataset) -> None:
-        self.number = number
-        self.name = name
-        self.session = session
-        self.ds = ds
+        self.number, self.name, self.session, self.ds = number, name, session, ds
         self.version: str = session.snapshot.version_id
         self.is_lasting = not ds.is_head_node
         self.tensors: dict[str, lakebed.Tensor] = dict(ds.tensors)
@@ -68,6 +74,33 @@ class Opened:
         if name not in self.tensors:
             raise NotFoundError(f"there is no tensor {name!r:.200} in this version")
         return self.tensors[name]
+
+    def sample(self, name: str, row: int, frame: int = 0) -> lakebed.Tensor:
+        """Return a sample of a tensor, of a sequence one of its items.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such tensor or row.
+        """
+        tensor = self.tensor(name)
+        if not 0 <= row < len(tensor):
+            raise NotFoundError(f"there is no row {row} in tensor {name!r}")
+        return item(tensor, row, frame)
+
+
+def item(tensor: lakebed.Tensor, row: int, frame: int) -> lakebed.Tensor:
+    """Return a sample, of a sequence one of its items."""
+    return tensor[row, frame] if tensor.is_sequence else tensor[row]
+
+
+Found = tuple[Opened, str, int] | NDArray[Any]
+"""A version, a tensor and a row of it; or what a query computed."""
+
+
+def shape_of(sample: lakebed.Tensor) -> list[int]:
+    """Return the shape of one sample."""
+    return [int(axis or 0) for axis in sample.shape]
 
 
 class Lake:
@@ -90,51 +123,46 @@ class Lake:
         config.LINK_HOSTS = (*config.LINK_HOSTS, *given.get("link_hosts", ()))
         # From the process that started this one, through a pipe.
         creds = given.get("creds")
-        self._path, self._creds = path, None if creds is None else pickle.loads(base64.b64decode(creds))  # noqa: S301
+        self._creds = None if creds is None else pickle.loads(base64.b64decode(creds))  # noqa: S301
+        self._path = path
         self._temporary = given.get("temporary")
         self._place = parse(path, existing=True, creds=self._creds)
         self.rows: dict[str, Sequence[int]] = {}
         self._mutex = threading.RLock()
         self._open: OrderedDict[tuple[int, str], Opened] = OrderedDict()
-        self._heads: dict[
-            tuple[int, str], tuple[str, str]
-        ] = {}  # (dataset, at) -> identity of the tree, version
-        self._places: dict[tuple[str, str], int] = {}
+        # (dataset, at) -> identity of the tree, version
+        self._heads: dict[tuple[int, str], tuple[str, str]] = {}
+        self._numbers: dict[str, int] = {}
         self._found: list[tuple[str, Location]] = []
         self.is_single = True
         try:
             open_at(self._place, read_only=True)
         except DatasetHandlerError:
-            if self._place.scheme in ("mem", "http", "https") or not self._is_folder():
+            is_file = self._place.scheme == "file"
+            if self._place.scheme in ("mem", "http", "https") or (
+                is_file and not Path(self._place.path).is_dir()
+            ):
                 raise
             self.is_single = False  # what lies in it is looked for once somebody asks
         else:
             self._number(self._place.shown.rstrip("/").rpartition("/")[2], self._place)
 
-    def _is_folder(self) -> bool:
-        return self._place.scheme != "file" or Path(self._place.path).is_dir()
-
     def _number(self, name: str, place: Location) -> int:
-        key = (name, place.ref or "")
-        if key not in self._places:
-            self._places[key] = len(self._found)
+        if name not in self._numbers:
+            self._numbers[name] = len(self._found)
             self._found.append((name, place))
-        return self._places[key]
+        return self._numbers[name]
 
     def close(self) -> None:
         """Remove what is there for this process only."""
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
-    def names(self) -> list[str]:
-        """Return the names of the datasets, by number."""
-        return [name for name, _ in self._found]
-
     def listed(self) -> dict[str, Any]:
         """Return what there is: `Lake` of types.ts."""
         found = [] if self.is_single else lakebed.ls(self._path, creds=self._creds)
         with self._mutex:
-            datasets = [self._row(0)] if self.is_single else list(map(self._entry, found))
+            datasets = [self._single()] if self.is_single else list(map(self._entry, found))
         title = shown(self._path).rstrip("/").rpartition("/")[2]
         return {
             "title": title or shown(self._path),
@@ -145,39 +173,34 @@ class Lake:
         }
 
     def _entry(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Describe what `lakebed.ls` found."""
         branch = found["branch"] if found["branch"] not in (None, "main") else None
-        below = found["path"]
-        path = self._place.path if below == "." else f"{self._place.path.rstrip('/')}/{below}"
-        number = self._number(
-            below if branch is None else f"{below}@{branch}", replace(self._place, path=path, ref=branch)
-        )
-        is_near = found["error"] is None and self._place.scheme == "file"
-        return {
-            "id": number,
-            "name": self._found[number][0],
-            "rows": found["rows"],
-            "bytes": _size(self.place(number)) if is_near else None,
-            "changed": self._changed(number),
-            "mode": (found["stream"] or {}).get("mode"),
-            "error": found["error"],
-        }
+        name, path = found["path"], self._place.path
+        path = path if name == "." else f"{path.rstrip('/')}/{name}"
+        place = replace(self._place, path=path, ref=branch)
+        number = self._number(name if branch is None else f"{name}@{branch}", place)
+        is_near = found["error"] is None and place.scheme == "file"
+        size = lakebed.Dataset(open_at(place, read_only=True)).size_approx() if is_near else None
+        return self._row(number, found["rows"], size, found["stream"], found["error"])
 
-    def _row(self, number: int) -> dict[str, Any]:
-        opened = self.open(number)
-        stream = opened.ds.info.get("airbyte")
+    def _single(self) -> dict[str, Any]:
+        ds = self.open(0).ds
+        return self._row(0, ds.max_len, ds.size_approx(), ds.info.get("airbyte"), None)
+
+    def _row(
+        self, number: int, rows: int | None, size: int | None, stream: Any, error: str | None
+    ) -> dict[str, Any]:
+        name, place = self._found[number]
+        tree = open_storage(place).stat(TREE_KEY)
         return {
             "id": number,
-            "name": opened.name,
-            "rows": opened.ds.max_len,
-            "bytes": opened.ds.size_approx(),
-            "changed": self._changed(number),
+            "name": name,
+            "rows": rows,
+            "bytes": size,
+            "changed": None if tree is None else (tree.modified or tree.stored) / 1e9 or None,
             "mode": stream.get("mode") if isinstance(stream, dict) else None,
-            "error": None,
+            "error": error,
         }
-
-    def _changed(self, number: int) -> float | None:
-        found = open_storage(self.place(number)).stat(TREE_KEY)
-        return (found.modified or found.stored) / 1e9 or None if found is not None else None
 
     # -- opening -----------------------------------------------------------------------------------------------------
 
@@ -205,24 +228,34 @@ class Lake:
         CheckoutError
             If there is no such version.
         """
-        place = self.place(number)
         with self._mutex:
-            exact = at.removeprefix("id:") if at.startswith("id:") else None
-            if exact is not None and (number, exact) in self._open:
-                self._open.move_to_end((number, exact))
-                return self._open[number, exact]
-            known, tree = self._heads.get((number, at)), self._tree(number)
-            if known is not None and known[0] == tree and (number, known[1]) in self._open:
-                self._open.move_to_end((number, known[1]))
-                return self._open[number, known[1]]
-            found = self._opened(number, place, at, exact)
-            if exact is None:
-                self._heads[number, at] = tree, found.version
-            self._open.pop((number, found.version), None)  # which knew less of the other versions
-            self._open[number, found.version] = found
+            if at.startswith("id:"):
+                tree, version = "", at.removeprefix("id:")
+            else:
+                tree = self._tree(number)
+                known, version = self._heads.get((number, at), ("", ""))
+                version = version if known == tree else ""
+            if (number, version) not in self._open:
+                found = self._opened(number, at)
+                version = found.version
+                self._heads |= {(number, at): (tree, version)} if tree else {}
+                self._open[number, version] = found  # one of before knew less of the other versions
+            self._open.move_to_end((number, version))
             while len(self._open) > _MOST_OPEN:
                 self._open.popitem(last=False)
-            return found
+            return self._open[number, version]
+
+    def named(self, name: str, at: str) -> Opened:
+        """Open a dataset by its name in the list.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is none.
+        """
+        if name not in self._numbers:
+            raise InvalidInputError("it is no dataset of this lake, and queries here ask no others")
+        return self.open(self._numbers[name], at)
 
     def _tree(self, number: int) -> str:
         """Return the identity of the file that names all versions, which each publish replaces."""
@@ -231,18 +264,17 @@ class Lake:
             raise Gone(f"dataset {self._found[number][0]!r} was deleted, or moved")
         return found.etag
 
-    def _opened(self, number: int, place: Location, at: str, exact: str | None) -> Opened:
-        handle = open_at(place, read_only=True)
-        ds = lakebed.Dataset(handle)
-        if exact is not None:
-            try:
+    def _opened(self, number: int, at: str) -> Opened:
+        handle = open_at(self.place(number), read_only=True)
+        ds, exact = lakebed.Dataset(handle), at.removeprefix("id:")
+        gone = Gone("this version was replaced by a newer one; load the dataset again")
+        try:
+            if at:
                 ds.checkout(exact)
-            except CheckoutError as error:
-                raise Gone("this version was replaced by a newer one; load the dataset again") from error
-            if handle.session.snapshot.version_id != exact:
-                raise Gone("this version was replaced by a newer one; load the dataset again")
-        elif at:
-            ds.checkout(at)
+        except CheckoutError as error:
+            raise (gone if at != exact else error) from error
+        if at != exact and handle.session.snapshot.version_id != exact:
+            raise gone
         return Opened(number, self._found[number][0], handle.session, ds)
 
     def writable(self, opened: Opened) -> lakebed.Dataset:
@@ -255,23 +287,12 @@ class Lake:
 
     def check(self, opened: Opened) -> None:
         """Raise `Gone` if a version is no longer there, which explains why samples of it cannot be read."""
-        found = self.explained(opened, LakebedError())
-        if isinstance(found, Gone):
-            raise found
-
-    def explained(self, opened: Opened, error: LakebedError) -> LakebedError:
-        """Return why a version cannot be read: that it is gone, if it is."""
-        with self._mutex:
-            try:
-                self._tree(opened.number)
-                self._opened(opened.number, self.place(opened.number), "", opened.version)
-            except Gone as gone:
+        try:
+            self._tree(opened.number)
+            self._opened(opened.number, f"id:{opened.version}")
+        except Gone:
+            with self._mutex:
                 self._open.pop((opened.number, opened.version), None)
-                return gone
-            except LakebedError:
-                return error
-        return error
-
-
-def _size(place: Location) -> int:
-    return lakebed.Dataset(open_at(place, read_only=True)).size_approx()
+            raise
+        except LakebedError:
+            return  # then the error that led here tells more

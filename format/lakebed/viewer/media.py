@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lakebed.codecs.registry import sniff
 from lakebed.errors import InvalidInputError, LimitError, NotFoundError
-from lakebed.viewer.lake import Opened
+from lakebed.viewer.lake import Found, Opened, shape_of
 
 _TYPES = {
     "mp4": "video/mp4",
@@ -27,6 +27,7 @@ _MOST_NUMBERS = 1 << 27
 _WINDOW = 512
 _BANDS = 128
 _COLUMNS = 1000
+_FULL = (1.0, 1 << 7, 1 << 15, 1 << 23, 1 << 31)  # what the loudest numbers may be
 
 
 class File:
@@ -40,24 +41,19 @@ class File:
         What a browser is told that it is.
     """
 
-    def __init__(self, opened: Opened, name: str, row: int) -> None:
+    def __init__(self, found: Found) -> None:
+        opened, name, row = _stored(found, "video", "audio")
         tensor = opened.tensor(name)
-        if tensor.base_htype not in ("video", "audio") or tensor.is_sequence:
-            raise InvalidInputError(f"tensor {name!r} holds no films or sounds")
-        if not 0 <= row < len(tensor):
-            raise NotFoundError(f"there is no row {row} in tensor {name!r}")
-        self._row = row
+        self._row, self._linked = row, None
         self._reader = opened.session.reader(tensor.key, name)
-        self._linked: Any = None
         if tensor.is_link:
             links = self._reader.links
             self._linked = links.open(row, links.path(row) or "")
         head = self.read(0, 512)
-        compression = tensor.meta.sample_compression if not tensor.is_link else sniff(head, None)
+        compression = sniff(head, None) if tensor.is_link else tensor.meta.sample_compression
         if compression not in _TYPES:
-            raise InvalidInputError(
-                f"browsers play no files of tensor {name!r}: ask for pictures of its frames"
-            )
+            told = f"browsers play no files of tensor {name!r}: ask for pictures of its frames"
+            raise InvalidInputError(told)
         self.type = _TYPES[compression]
         if not self.size:
             raise NotFoundError(f"the sample of tensor {name!r} in row {row} is empty")
@@ -101,15 +97,23 @@ def pieces(file: File) -> Any:
         yield file.read(start, start + _PART)
 
 
-def sound(opened: Opened, name: str, row: int) -> dict[str, Any]:
-    """Return `Sound` of types.ts."""
+def _stored(found: Found, *htypes: str) -> tuple[Opened, str, int]:
+    """Return the place of a film or a sound."""
+    if isinstance(found, np.ndarray):
+        raise InvalidInputError("what a query computes is no film or sound")
+    opened, name, row = found
     tensor = opened.tensor(name)
-    if tensor.base_htype != "audio" or tensor.is_sequence:
-        raise InvalidInputError(f"tensor {name!r} holds no sounds")
-    if not 0 <= row < len(tensor):
-        raise NotFoundError(f"there is no row {row} in tensor {name!r}")
-    sample = tensor[row]
-    shape = [int(axis or 0) for axis in sample.shape]
+    if tensor.base_htype not in htypes or tensor.is_sequence:
+        raise InvalidInputError(f"tensor {name!r} holds no {' or '.join(htypes)}")
+    opened.sample(name, row)
+    return found
+
+
+def sound(found: Found) -> dict[str, Any]:
+    """Return `Sound` of types.ts."""
+    opened, name, row = _stored(found, "audio")
+    sample = opened.sample(name, row)
+    shape = shape_of(sample)
     if int(np.prod(shape)) > _MOST_NUMBERS:
         raise LimitError("this sound is too long for a picture of it")
     values = np.nan_to_num(np.asarray(sample.numpy(), np.float32)).reshape(shape[0], -1)
@@ -119,9 +123,7 @@ def sound(opened: Opened, name: str, row: int) -> dict[str, Any]:
         raise InvalidInputError(f"it is not on record how fast the sound of tensor {name!r} in row {row} is")
     mono = values.mean(axis=1) if values.size else np.zeros(0, np.float32)
     loudest = float(np.abs(mono).max(initial=0.0))
-    mono = mono / next(
-        (full for full in (1.0, 1 << 7, 1 << 15, 1 << 23, 1 << 31) if loudest <= full), loudest
-    )
+    mono = mono / next((full for full in _FULL if loudest <= full), loudest)
     return {
         "rate": rate,
         "channels": values.shape[1],

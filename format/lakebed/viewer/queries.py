@@ -6,8 +6,8 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from lakebed.query import parse, syntax
 from lakebed.query.bound import Info, Input
 from lakebed.query.relation import Picked, Projected, Relation, Stored
 from lakebed.viewer import schema
+from lakebed.viewer.asked import Asked
 from lakebed.viewer.cells import cell, cells
-from lakebed.viewer.lake import Lake, Opened
+from lakebed.viewer.lake import Found, Lake, Opened
 
 _MOST_ANSWERS = 32
 _MOST_GROUPS = 10_000
@@ -28,8 +29,8 @@ _MOST_LETTERS = 1 << 16
 _MOST_ROWS = 50_000_000
 _MEMORY = 1 << 30
 _SECONDS = 20.0
-_VIEW = "view:"
-_GIVEN = "rows:"
+_VIEW, _GIVEN = "view:", "rows:"
+_DRAWN = {"bbox": "bbox", **dict.fromkeys(("image", "image.rgb", "image.gray"), "image")}
 
 
 @dataclass(slots=True)
@@ -64,12 +65,12 @@ class Answer:
 
 
 class Answers:
-    """The last answers, by id."""
+    """The last answers, by dataset and id."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._mutex = threading.Lock()
-        self._kept: OrderedDict[str, Answer] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, str], Answer] = OrderedDict()
 
     def answer(self, opened: Opened, text: str) -> Answer:
         """Answer a query; ``view:ID`` are the rows of a saved view, ``rows:NAME`` those of the parent process.
@@ -82,23 +83,24 @@ class Answers:
         if len(text) > _MOST_LETTERS:
             raise QueryError("the query is too long", kind="limit")
         asked = f"{opened.number}\n{opened.version}\n{text}".encode("utf-8", "replace")
-        id_ = hashlib.sha256(asked).hexdigest()[:24]
+        key = opened.number, hashlib.sha256(asked).hexdigest()[:24]
         with self._mutex:
-            if id_ in self._kept:
-                self._kept.move_to_end(id_)
-                return self._kept[id_]
-        began = time.perf_counter()
-        owner, found = self._found(opened, text)
-        answer = _told(opened, owner, found, text)
-        answer.told |= {"q": id_, "ms": round((time.perf_counter() - began) * 1000, 3)}
+            found = self._kept.get(key)
+        if found is None:
+            began = time.perf_counter()
+            given = self._given(opened, text)
+            owner, view = self._asked(opened, text) if given is None else given
+            found = _told(opened, owner, view, text if given is None else None)
+            found.told |= {"q": key[1], "ms": round((time.perf_counter() - began) * 1000, 3)}
         with self._mutex:
-            self._kept[id_] = answer
+            self._kept[key] = found
+            self._kept.move_to_end(key)
             while len(self._kept) > _MOST_ANSWERS:
                 self._kept.popitem(last=False)
-        return answer
+        return found
 
-    def kept(self, number: int, id_: str) -> Answer:
-        """Return an answer by its id.
+    def kept(self, asked: Asked) -> Answer:
+        """Return the answer of an id.
 
         Raises
         ------
@@ -106,11 +108,10 @@ class Answers:
             If it was forgotten, or is of another dataset.
         """
         with self._mutex:
-            found = self._kept.get(id_)
-            if found is None or found.told["dataset"] != number:
+            if (asked.number, asked.q) not in self._kept:
                 raise NotFoundError("the answer of this query is no longer there: ask again")
-            self._kept.move_to_end(id_)
-            return found
+            self._kept.move_to_end((asked.number, asked.q))
+            return self._kept[asked.number, asked.q]
 
     def save(self, opened: Opened, name: str, text: str | None, rows: Sequence[int]) -> str:
         """Save the rows of a query, or rows, as a view; return its id.
@@ -120,95 +121,61 @@ class Answers:
         DatasetViewSavingError
             If the version has changes that are not committed.
         """
+        is_query = text is not None and not text.startswith((_VIEW, _GIVEN))
         if text is not None:
             answer = self.answer(opened, text)
             if answer.rows is None or answer.opened is not opened:
-                raise InvalidInputError(
-                    "these are no rows of this version: they can not be saved as a view of it"
-                )
+                told = "these are no rows of this version: they can not be saved as a view of it"
+                raise InvalidInputError(told)
             rows = answer.rows.tolist()
         ds = self._lake.writable(opened)
-        found: Any = ds[list(rows)]
-        if text is not None and not text.startswith((_VIEW, _GIVEN)):
-            asked = ds.query(text, timeout=_SECONDS)
-            found = asked if isinstance(asked, lakebed.Dataset) else found
+        found: Any = self._queried(ds, str(text))[0] if is_query else ds[list(rows)]
         place: str = found.save_view(message=name, verbose=False)
         return place.rpartition("/")[2]
 
-    def _found(self, opened: Opened, text: str) -> tuple[Opened | None, Any]:
-        """Return the version that the rows are of, None of several, and a view or a result."""
-        if text.startswith(_VIEW):
-            name = text.removeprefix(_VIEW)
-            try:
-                entry = opened.ds.get_view(name)
-            except KeyError as error:
-                raise NotFoundError(f"there is no view {name!r:.200}") from error
-            there = self._lake.open(opened.number, entry.commit_id)
-            rows = entry.load(verbose=False).sample_indices
-            is_here = entry.commit_id == opened.ds.commit_id and not opened.ds.has_head_changes
-            owner = opened if is_here else there
-            return owner, owner.ds[list(rows)]
-        if text.startswith(_GIVEN):
-            given = self._lake.rows.get(text.removeprefix(_GIVEN))
-            if given is None:
+    def _given(self, opened: Opened, text: str) -> tuple[Opened, Any] | None:
+        """Return rows that are known by a name, with the version that they are of; None of a query."""
+        kind, name = text[: len(_VIEW)], text[len(_VIEW) :]
+        if kind == _GIVEN:
+            if name not in self._lake.rows:
                 raise NotFoundError("these rows are no longer known: show them again")
-            return opened, opened.ds[list(given)]
-        named = {address: self._source(address) for address in _sources(text)}
+            return opened, opened.ds[list(self._lake.rows[name])]
+        if kind != _VIEW:
+            return None
+        try:
+            entry = opened.ds.get_view(name)
+        except KeyError as error:
+            raise NotFoundError(f"there is no view {name!r:.200}") from error
+        is_here = entry.commit_id == opened.ds.commit_id and not opened.ds.has_head_changes
+        owner = opened if is_here else self._lake.open(opened.number, entry.commit_id)
+        return owner, owner.ds[list(entry.load(verbose=False).sample_indices)]
+
+    def _asked(self, opened: Opened, text: str) -> tuple[Opened | None, Any]:
+        """Return the version that the rows of a query are of, None of several, and a view or a result."""
+        found, others = self._queried(opened.ds, text)
+        is_view = isinstance(found, lakebed.Dataset)
+        of = (found.storage.url, found.pending_commit_id) if is_view else found.relation.origin()
+        sources = (opened, *others)
+        return next((one for one in sources if (one.ds.storage.url, one.version) == of), None), found
+
+    def _queried(self, ds: lakebed.Dataset, text: str) -> tuple[Any, list[Opened]]:
+        """Answer a query, and return the datasets that it names: others than those of the lake are not opened."""
+        others: list[Opened] = []
+
+        def named(address: str) -> lakebed.Dataset:
+            others.append(self._lake.named(*address.partition("@")[::2]))
+            return others[-1].ds
+
         limits: dict[str, Any] = {"timeout": _SECONDS, "max_memory": _MEMORY, "max_rows": _MOST_ROWS}
-        others = {address: one.ds for address, one in named.items()}
-        found: Any = opened.ds.query(text, named=others, **limits)
-        for one in (opened, *named.values()):
-            origin = (one.ds.storage.url, one.version)
-            if _origin(found) == origin:
-                return one, found
-        return None, found
-
-    def _source(self, address: str) -> Opened:
-        """Return a dataset that a query names: others than those of the lake are not opened."""
-        name, _, version = address.partition("@")
-        for number, known in enumerate(self._lake.names()):
-            if known == name:
-                return self._lake.open(number, version)
-        told = f"{name!r:.200} is no dataset of this lake, and queries here ask no others"
-        raise QueryError(told, kind="unknown_source")
+        return ds.query(text, named=named, **limits), others
 
 
-def _origin(found: Any) -> object:
-    if isinstance(found, lakebed.Dataset):
-        return found.storage.url, found.pending_commit_id
-    return found.relation.origin()
-
-
-def _sources(text: str) -> set[str]:
-    """Return the addresses that a query names, besides those of its own WITH."""
-    found: set[str] = set()
-    tables: set[str] = set()
-    waiting: list[object] = [parse(text)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, tuple):
-            waiting.extend(node)
-        elif is_dataclass(node):
-            if isinstance(node, syntax.Path):
-                found.add(node.path if node.version is None else f"{node.path}@{node.version}")
-            elif isinstance(node, syntax.Difference) and node.path is not None:
-                told = "DIFF is of the dataset that is shown here: leave out its path"
-                raise QueryError(told, kind="unknown_source")
-            elif isinstance(node, syntax.Query):
-                tables.update(name for name, _ in node.tables)
-            waiting.extend(getattr(node, part.name) for part in fields(node))
-    return found - tables
-
-
-def _told(opened: Opened, owner: Opened | None, found: Any, text: str) -> Answer:
+def _told(opened: Opened, owner: Opened | None, found: Any, text: str | None) -> Answer:
     metas = {} if owner is None else {one["name"]: one for one in schema.tensor_metas(owner)}
-    if isinstance(found, lakebed.Dataset):
-        names = list(found.tensors)
-        sources = {name: name for name in names if name in metas}
-    else:
-        names = list(found.names)
-        origins = {name: _source_of(found.relation, name) for name in names}
-        sources = {name: source for name, source in origins.items() if source is not None and source in metas}
+    is_view = isinstance(found, lakebed.Dataset)
+    names = list(found.tensors if is_view else found.names)
+    shown = {name: name if is_view else _source_of(found.relation, name) for name in names}
+    sources = {name: source for name, source in shown.items() if source is not None and source in metas}
     columns = [
         {**metas[sources[name]], "name": name} if name in sources else _computed(name, found)
         for name in names
@@ -217,14 +184,11 @@ def _told(opened: Opened, owner: Opened | None, found: Any, text: str) -> Answer
         rows = None if owner is None else np.asarray(found.sample_indices, np.int64)
     except InvalidInputError:
         rows = None
-    mine = {*opened.tensors}
-    is_plain = (
-        owner is opened and rows is not None and all(sources.get(n, "") == n for n in names if n in mine)
-    )
-    count = len(found) if rows is None else len(rows)
-    groups, starts = _groups(found, text, names)
-    told = {"rows": count, "columns": columns, "groups": groups, "dataset": opened.number}
-    return Answer(owner or opened, found, rows, sources if rows is not None else {}, is_plain, starts, told)
+    is_mine = all(sources.get(name, "") == name for name in names if name in opened.tensors)
+    groups, starts = _groups(found, parse(text).arrange if text is not None else (), names)
+    told = {"rows": len(found) if rows is None else len(rows), "columns": columns, "groups": groups}
+    is_plain = owner is opened and rows is not None and is_mine
+    return Answer(owner or opened, found, rows, {} if rows is None else sources, is_plain, starts, told)
 
 
 def _source_of(relation: Relation, name: str) -> str | None:
@@ -243,31 +207,32 @@ def _computed(name: str, found: Any) -> dict[str, Any]:
     kind = {"text": "text", "json": "json"}.get(info.kind, "scalar")
     if info.class_names is not None:
         kind = "label"
-    elif info.htype == "bbox" and not info.is_group:
-        kind = "bbox"
-    elif info.htype in ("image", "image.rgb", "image.gray") and not info.is_group:
-        kind = "image"
+    elif info.htype in _DRAWN and not info.is_group:
+        kind = _DRAWN[info.htype]
     elif info.kind == "array" and (info.rank or 0) > 1:
         kind = "array"
-    return {
-        "name": name, "htype": info.htype or "generic", "kind": kind, "dtype": str(info.dtype or ""),
-        "min_shape": [], "max_shape": [], "rows": len(found), "sequence": False, "link": False, "compression": None,
+    return schema.NOTHING | {
+        "name": name,
+        "htype": info.htype or "generic",
+        "kind": kind,
+        "dtype": str(info.dtype or ""),
+        "rows": len(found),
         "class_names": list(info.class_names or ()),
         "coords": {"type": "pixel", "mode": info.coords} if kind == "bbox" else None,
-        "skeleton": [], "keypoints": [], "over": None, "logical": schema.logical(info.logical), "pyramid": [],
-    }  # fmt: skip
+        "logical": schema.logical(info.logical),
+    }
 
 
-def _groups(found: Any, text: str, names: Sequence[str]) -> tuple[list[dict[str, Any]] | None, Any]:
+def _groups(
+    found: Any, arranged: Sequence[Any], names: Sequence[str]
+) -> tuple[list[dict[str, Any]] | None, NDArray[np.int64] | None]:
     """Return the groups of ARRANGE BY columns, with where each begins; (None, None) without."""
-    if text.startswith((_VIEW, _GIVEN)):
-        return None, None
-    keys = [key.column if isinstance(key, syntax.Name) else None for key in parse(text).arrange]
+    keys = [key.column if isinstance(key, syntax.Name) else "" for key in arranged]
     if not keys or any(key not in names for key in keys):
         return None, None
     import pyarrow as pa
 
-    columns = found.to_arrow([str(key) for key in keys]).columns
+    columns = found.to_arrow(keys).columns
     is_new = np.zeros(len(columns[0]), np.bool_)
     is_new[:1] = True
     for column in columns:
@@ -298,23 +263,22 @@ def _word(value: Any) -> str:
 # -- rows ------------------------------------------------------------------------------------------------------------
 
 
-def rows(answer: Answer, names: Sequence[str] | None, start: int, count: int) -> dict[str, Any]:
+def rows(answer: Answer, asked: Asked) -> dict[str, Any]:
     """Return `Rows` of an answer; of all columns if none are named."""
-    places = range(start, max(start, min(start + count, answer.told["rows"])))
+    start = asked.start
+    places = range(start, max(start, min(start + asked.count, answer.told["rows"])))
     kinds = {one["name"]: one["kind"] for one in answer.told["columns"]}
     numbers = [-1] * len(places)
     if answer.rows is not None:
         numbers = answer.rows[places.start : places.stop].tolist()
     found = {}
-    for name in kinds if names is None else names:
-        if name in answer.sources:
-            tensor = answer.opened.tensor(answer.sources[name])
-            found[name] = cells(tensor, kinds[name], numbers)
+    for name in kinds if asked.tensors is None else asked.tensors:
+        if name in answer.sources or (
+            name not in kinds and name in answer.opened.tensors and answer.is_plain
+        ):
+            found[name] = cells(answer.opened.tensor(answer.sources.get(name, name)), numbers)
         elif name in kinds:
             found[name] = _computed_cells(answer, name, kinds[name], places)
-        elif name in answer.opened.tensors and answer.is_plain:
-            tensor = answer.opened.tensor(name)
-            found[name] = cells(tensor, schema.kind_of(tensor), numbers)
         else:
             raise NotFoundError(f"the answer has no column {name!r:.200}")
     groups = None
@@ -325,12 +289,12 @@ def rows(answer: Answer, names: Sequence[str] | None, start: int, count: int) ->
 
 
 def _computed_cells(answer: Answer, name: str, kind: str, places: range) -> list[Any]:
+    if not places:
+        return []
     column = answer.found.column(name)
     try:
-        if kind in ("image", "label", "bbox"):
-            values = column[places.start : places.stop].once() if len(places) else []
-        else:
-            values = column.shown(places) if len(places) else []
+        is_drawn = kind in ("image", "label", "bbox")
+        values = column[places.start : places.stop].once() if is_drawn else column.shown(places)
     except LakebedError as error:
         if len(places) == 1:
             return [{"error": str(error)}]
@@ -340,7 +304,7 @@ def _computed_cells(answer: Answer, name: str, kind: str, places: range) -> list
     return [cell(value, kind) for value in values]
 
 
-def located(answer: Answer, name: str, place: int) -> tuple[Opened, str, int] | NDArray[Any]:
+def located(answer: Answer, name: str, place: int) -> Found:
     """Return the tensor and row that a place of an answer shows, or its value where it is computed.
 
     Raises
@@ -348,13 +312,11 @@ def located(answer: Answer, name: str, place: int) -> tuple[Opened, str, int] | 
     NotFoundError
         If there is no such row or column.
     """
-    known: Mapping[str, Any] = {one["name"]: one for one in answer.told["columns"]}
-    if not 0 <= place < answer.told["rows"] or name not in known:
+    if place >= answer.told["rows"] or all(name != one["name"] for one in answer.told["columns"]):
         raise NotFoundError(f"the answer has no row {place} with a column {name!r:.200}")
-    if name in answer.sources and answer.rows is not None:
+    if answer.rows is not None and name in answer.sources:
         return answer.opened, answer.sources[name], int(answer.rows[place])
-    value = answer.found.column(name)[place].value()
-    array = np.asarray(value)
-    if value is None or array.dtype.kind not in "biuf":
+    array = np.asarray(answer.found.column(name)[place].value())
+    if array.dtype.kind not in "biuf":
         raise NotFoundError(f"column {name!r:.200} holds no numbers in row {place}")
     return array

@@ -3,61 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import lakebed
 from lakebed.errors import CorruptError
 from lakebed.history.log import Log
 from lakebed.versions.refs import Refs, read_refs
-from lakebed.viewer.cells import plain
+from lakebed.viewer.cells import kind_of, plain
 from lakebed.viewer.lake import Opened
 
-_KINDS = {
-    **dict.fromkeys(("image", "image.rgb", "image.gray", "dicom", "nifti"), "image"),
-    **dict.fromkeys(("binary_mask", "segment_mask", "instance_label"), "mask"),
-    **dict.fromkeys(("point_cloud", "mesh"), "mesh"),
-    **dict.fromkeys(("bbox.3d", "embedding", "intrinsics"), "array"),
-    **dict.fromkeys(("text", "tag"), "text"),
-    **dict.fromkeys(("json", "list"), "json"),
-    **{name: name for name in ("video", "audio", "bbox", "polygon", "point")},
-    "keypoints_coco": "keypoints",
-    "class_label": "label",
-}
 _SPLIT = "split"  # which part of a data set a row is of: no annotation
 _DRAWN = ("bbox", "mask", "polygon", "keypoints", "point", "label")
-_FIRST = (("image",), ("video",), ("mask",))
-_SCALARS: tuple[list[int], ...] = ([], [1], [0])
+_FIRST = ("image", "video", "mask")
 _MOST_NAMES = 100_000
 _MOST_COMMITS = 10_000
-
-
-def kind_of(tensor: lakebed.Tensor) -> str:
-    """Return how the page treats a tensor."""
-    htype = tensor.base_htype
-    if htype in _KINDS:
-        return _KINDS[htype]
-    if htype not in (None, "generic"):
-        return "unknown"
-    return "scalar" if tensor.meta.max_shape in _SCALARS else "array"
+NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("min_shape", "max_shape", "skeleton", "keypoints", "pyramid"), ()),
+    **dict.fromkeys(("sequence", "link"), False),
+    **dict.fromkeys(("compression", "coords", "over")),
+}
+"""What is known of a column of which nothing is."""
 
 
 def meta(opened: Opened) -> dict[str, Any]:
     """Return `Meta` of a version."""
     ds, tree = opened.ds, opened.session.tree
     tensors = tensor_metas(opened)
+    filled = [one for one in tensors if one["rows"]]
     try:
         refs = read_refs(ds.storage)
     except CorruptError:
         refs = Refs()
+    nodes = (entry.node for entry in islice(Log(opened.session, refs).all_commits(), _MOST_COMMITS))
     commits = [
         {
-            "id": entry.node.id,
-            "branch": entry.node.branch,
-            "message": str(entry.node.message or ""),
-            "author": str(entry.node.user or ""),
-            "time": entry.node.time,
+            "id": node.id,
+            "branch": node.branch,
+            "message": str(node.message or ""),
+            "author": str(node.user or ""),
         }
-        for entry, _ in zip(Log(opened.session, refs).all_commits(), range(_MOST_COMMITS), strict=False)
+        | {"time": node.time}
+        for node in nodes
+    ]
+    views = [
+        {
+            "id": view.id,
+            "name": view.message or view.id,
+            "text": view.tql_query or f"view:{view.id}",
+            "rows": None,
+        }
+        for view in ds.get_views()
     ]
     return {
         "id": opened.number,
@@ -71,16 +67,8 @@ def meta(opened: Opened) -> dict[str, Any]:
         "branches": list(tree.branches),
         "commits": commits,
         "tags": [{"name": tag.name, "commit": tag.commit} for tag in refs.tags.values()],
-        "views": [
-            {
-                "id": view.id,
-                "name": view.message or view.id,
-                "text": view.tql_query or f"view:{view.id}",
-                "rows": None,
-            }
-            for view in ds.get_views()
-        ],
-        "primary": primary(tensors),
+        "views": views,
+        "primary": next((one["name"] for kind in _FIRST for one in filled if one["kind"] == kind), None),
         "info": plain(dict(ds.info))[0],
     }
 
@@ -88,22 +76,27 @@ def meta(opened: Opened) -> dict[str, Any]:
 def tensor_metas(opened: Opened) -> list[dict[str, Any]]:
     """Return `TensorMeta` of all tensors."""
     if "tensors" not in opened.kept:
-        hidden = opened.ds.meta.hidden_tensors
-        found = [_tensor(name, tensor, hidden) for name, tensor in opened.tensors.items()]
-        _place_over(found)
+        found = [_tensor(opened, name, tensor) for name, tensor in opened.tensors.items()]
+        bases = [one for one in found if one["kind"] in ("image", "video")]
+        for one in found:
+            one["over"] = _over(one, bases)
         opened.kept["tensors"] = found
     metas: list[dict[str, Any]] = opened.kept["tensors"]
     return metas
 
 
-def _tensor(name: str, tensor: lakebed.Tensor, hidden: Iterable[str]) -> dict[str, Any]:
-    info, meta, kind = dict(tensor.info), tensor.meta, kind_of(tensor)
-    given = info.get("coords")
-    coords = given if isinstance(given, Mapping) else {}
+def layers(opened: Opened, name: str) -> list[str]:
+    """Return the names of the tensors that hold smaller copies of images, the smallest last."""
     group, slash, base = name.rpartition("/")
-    layer = f"{group}{slash}_{base}_downsampled_"
-    layers = [one for one in hidden if one.startswith(layer) and one.removeprefix(layer).isdecimal()]
-    return {
+    start = f"{group}{slash}_{base}_downsampled_"
+    factors = [one[len(start) :] for one in opened.ds.meta.hidden_tensors if one.startswith(start)]
+    return [f"{start}{factor}" for factor in sorted(map(int, filter(str.isdecimal, factors)))]
+
+
+def _tensor(opened: Opened, name: str, tensor: lakebed.Tensor) -> dict[str, Any]:
+    info, meta, kind = dict(tensor.info), tensor.meta, kind_of(tensor)
+    is_skeleton = kind == "keypoints"
+    return NOTHING | {
         "name": name,
         "htype": tensor.htype or "generic",
         "kind": kind,
@@ -115,17 +108,11 @@ def _tensor(name: str, tensor: lakebed.Tensor, hidden: Iterable[str]) -> dict[st
         "link": tensor.is_link,
         "compression": meta.sample_compression or meta.chunk_compression,
         "class_names": _texts(info.get("class_names")),
-        "coords": None
-        if kind != "bbox"
-        else {
-            "type": "fractional" if coords.get("type") == "fractional" else "pixel",
-            "mode": _mode(coords.get("mode")),
-        },
-        "skeleton": _pairs(info.get("connections")) if kind == "keypoints" else [],
-        "keypoints": _texts(info.get("keypoints")) if kind == "keypoints" else [],
-        "over": None,
+        "coords": _coords(info.get("coords")) if kind == "bbox" else None,
+        "skeleton": _pairs(info.get("connections")) if is_skeleton else [],
+        "keypoints": _texts(info.get("keypoints")) if is_skeleton else [],
         "logical": logical(info.get("logical_type")),
-        "pyramid": sorted(layers, key=lambda one: int(one.removeprefix(layer))),
+        "pyramid": layers(opened, name),
     }
 
 
@@ -134,8 +121,11 @@ def logical(stored: Any) -> str | None:
     return next((w for w in ("timestamp", "date", "time", "duration") if str(stored).startswith(w)), None)
 
 
-def _mode(given: Any) -> str:
-    return given.upper() if isinstance(given, str) and given.upper() in ("LTRB", "CCWH") else "LTWH"
+def _coords(given: Any) -> dict[str, str]:
+    coords = given if isinstance(given, Mapping) else {}
+    mode = str(coords.get("mode")).upper()
+    kind = "fractional" if coords.get("type") == "fractional" else "pixel"
+    return {"type": kind, "mode": mode if mode in ("LTRB", "CCWH") else "LTWH"}
 
 
 def _texts(given: Any) -> list[str]:
@@ -144,37 +134,20 @@ def _texts(given: Any) -> list[str]:
 
 def _pairs(given: Any) -> list[list[int]]:
     pairs = given[:_MOST_NAMES] if isinstance(given, list | tuple) else []
-    return [
-        list(pair)
-        for pair in pairs
-        if isinstance(pair, list | tuple) and len(pair) == 2 and all(type(one) is int for one in pair)
+    lists = (list(pair) for pair in pairs if isinstance(pair, list | tuple))
+    return [pair for pair in lists if [*map(type, pair)] == [int, int]]
+
+
+def _over(one: Mapping[str, Any], bases: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the images that annotations are drawn over: those of their own group, else the first.
+
+    They have an item for each picture: sequences of both, or what a film has per frame.
+    """
+    if one["kind"] not in _DRAWN or one["name"] == _SPLIT:
+        return None
+    fitting = [
+        base["name"] for base in bases if one["sequence"] == base["sequence"] or base["kind"] == "video"
     ]
-
-
-def _place_over(tensors: list[dict[str, Any]]) -> None:
-    """Find the images that annotations are drawn over: those of their own group, else the first."""
-
-    def group(tensor: dict[str, Any]) -> str:
-        return str(tensor["name"]).rpartition("/")[0]
-
-    bases = [one for one in tensors if one["kind"] in ("image", "video")]
-    for one in tensors:
-        if one["kind"] not in _DRAWN or one["name"] == _SPLIT:
-            continue
-        fitting = [base for base in bases if _goes_with(one, base)]
-        near = [base for base in fitting if group(base) == group(one)] or fitting
-        one["over"] = near[0]["name"] if near else None
-
-
-def _goes_with(one: dict[str, Any], base: dict[str, Any]) -> bool:
-    """Whether annotations have an item for each picture: sequences of both, or what a film has per frame."""
-    return bool(one["sequence"]) == bool(base["sequence"]) or base["kind"] == "video"
-
-
-def primary(tensors: list[dict[str, Any]]) -> str | None:
-    """Return the tensor that a grid shows."""
-    for kinds in _FIRST:
-        for tensor in tensors:
-            if tensor["kind"] in kinds and tensor["rows"]:
-                return str(tensor["name"])
-    return None
+    group = one["name"].rpartition("/")[0]
+    near = [name for name in fitting if name.rpartition("/")[0] == group]
+    return next(iter(near or fitting), None)

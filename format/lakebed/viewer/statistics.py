@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 import lakebed
 from lakebed.errors import InvalidInputError
 from lakebed.verbs.condition import quoted
-from lakebed.viewer.cells import plain
+from lakebed.viewer.cells import kind_of, plain
 from lakebed.viewer.queries import Answer
-from lakebed.viewer.schema import kind_of, logical
+from lakebed.viewer.schema import logical
 
 _MOST_NUMBERS = 4_000_000
 _MOST_TEXTS = 200_000
@@ -24,149 +25,129 @@ _LONGEST = 200
 _IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "d": 86400.0}
 
 
-def of_tensor(tensor: lakebed.Tensor, name: str, rows: NDArray[np.int64] | None) -> dict[str, Any]:
-    """Return the statistics of a tensor, of some rows or of all; where they are many, of some that lie evenly."""
-    total = len(tensor) if rows is None else len(rows)
-    kind = kind_of(tensor)
-    is_counted = kind in ("scalar", "label") and not tensor.is_sequence
-    most = _MOST_NUMBERS if is_counted else _MOST_TEXTS
-    step = max(1, -(-total // most))
-    chosen = tensor[::step] if rows is None else tensor[rows[::step].tolist()]
-    found = _blank(name, total, step > 1)
-    if tensor.holds_nothing:
-        return found | {"nulls": total}
-    mask = chosen.null_mask()
-    found["nulls"] = 0 if mask is None else int(mask.sum()) * step
-    if kind == "scalar" and not tensor.is_sequence:
-        _numbers(
-            found,
-            np.asarray(chosen.numpy(aslist=False, masked=True)),
-            mask,
-            name,
-            tensor.info.get("logical_type"),
-        )
-    elif kind == "label" and not tensor.is_sequence:
-        values = [np.asarray(value).reshape(-1) for value in chosen.values() if value is not None]
-        _labels(found, values, name, list(tensor.info.get("class_names") or ()))
-    elif kind == "text" and tensor.base_htype == "text" and not tensor.is_sequence:
-        _texts(found, [value for value in chosen.values() if value is not None], name)
-    elif kind not in ("text", "json") and not tensor.is_sequence:
-        shapes, counts = np.unique(np.asarray(chosen.shapes()), axis=0, return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:_MOST_TOP]
-        found["shapes"] = [{"shape": shapes[at].tolist(), "count": int(counts[at]) * step} for at in order]
-    return found
-
-
-def of_computed(answer: Answer, name: str) -> dict[str, Any]:
-    """Return the statistics of a column that a query computes."""
+def of_answer(answer: Answer, name: str) -> dict[str, Any]:
+    """Return the statistics of a column of an answer."""
+    if name in answer.sources:
+        return of_tensor(answer.opened.tensor(answer.sources[name]), name, answer.rows)
     column = answer.found.column(name)
-    total = len(column)
-    step = max(1, -(-total // _MOST_TEXTS))
+    step = max(1, -(-len(column) // _MOST_TEXTS))
     values = column[::step].once()
-    found = _blank(name, total, step > 1)
     known = [value for value in values if value is not None]
-    found["nulls"] = (len(values) - len(known)) * step
+    nulls = (len(values) - len(known)) * step
+    found = _blank(name, len(column), nulls, step > 1)
     if known and all(isinstance(value, str) for value in known):
-        _texts(found, known, name)
-    elif known and all(np.size(value) == 1 and np.asarray(value).dtype.kind in "biuf" for value in known):
+        return found | _texts(known, name)
+    if known and all(np.size(value) == 1 and np.asarray(value).dtype.kind in "biuf" for value in known):
         numbers = np.array([np.asarray(value).reshape(-1)[0] for value in known])
         if column.class_names:
-            _labels(found, [numbers], name, list(column.class_names))
-        else:
-            _numbers(found, numbers, None, name, column.info.logical)
+            return found | _labels(numbers, name, column.class_names)
+        return found | _numbers(numbers, name, column.info.logical)
     return found
 
 
-def _blank(name: str, rows: int, is_sampled: bool) -> dict[str, Any]:
-    nothing = dict.fromkeys(("distinct", "min", "max", "mean", "histogram", "top", "shapes"))
-    return {"tensor": name, "rows": rows, "nulls": 0, **nothing, "sampled": is_sampled}
-
-
-def _numbers(
-    found: dict[str, Any], values: NDArray[Any], mask: NDArray[np.bool_] | None, name: str, stored: Any
-) -> None:
-    values = values.reshape(-1) if mask is None else values.reshape(len(mask), -1)[~mask].reshape(-1)
-    if values.dtype.kind not in "biuf":
-        return
-    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
-    if not len(finite):
-        return
-    distinct, counts = np.unique(finite, return_counts=True)
-    found["distinct"] = len(distinct)
-    word = logical(stored)
-    if word is not None:
-        unit = str(stored).partition("[")[2].partition("]")[0].partition(",")[0] or (
-            "d" if word == "date" else "s"
-        )
-        seconds = _IN_SECONDS.get(unit, 1.0)
-        low, high = float(distinct[0]) * seconds, float(distinct[-1]) * seconds
-        found |= {"min": low, "max": high}
-        numbers = distinct.astype(np.float64) * seconds
-    else:
-        low, high = plain(distinct[0])[0], plain(distinct[-1])[0]
-        found |= {
-            "min": int(low) if isinstance(low, bool) else low,
-            "max": int(high) if isinstance(high, bool) else high,
-        }
-        numbers = distinct.astype(np.float64)
-        found["mean"] = plain(float(np.average(numbers, weights=counts)))[0]
-        if len(distinct) <= _MOST_BINS and values.dtype.kind in "biu":
-            found["top"] = _top(distinct.tolist(), counts.tolist(), lambda one: _equals(name, str(int(one))))
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = float(numbers[-1] - numbers[0])
-    if np.isfinite(spread):
-        is_whole = values.dtype.kind in "biu" and word is None
-        bins, reach = (_MOST_BINS if spread else 1), (float(numbers[0]), float(numbers[-1]))
-        if is_whole:  # bars of equally many numbers
-            width = np.ceil((spread + 1) / _MOST_BINS)
-            bins = int(np.ceil((spread + 1) / width))
-            reach = (reach[0], reach[0] + bins * width)
-        if reach[0] == reach[1]:
-            reach = (reach[0] - 0.5, reach[1] + 0.5)
-        if np.all(
-            np.diff(np.linspace(*reach, bins + 1)) > 0
-        ):  # between numbers that are too large are no edges
-            heights, edges = np.histogram(numbers, bins=bins, range=reach, weights=counts)
-            found["histogram"] = {"edges": edges.tolist(), "counts": heights.astype(np.int64).tolist()}
-
-
-def _labels(found: dict[str, Any], values: Sequence[NDArray[Any]], name: str, names: Sequence[Any]) -> None:
-    numbers = np.concatenate(values) if values else np.empty(0, np.int64)
-    distinct, counts = np.unique(numbers, return_counts=True)
-    found["distinct"] = len(distinct)
-    words = {int(one): str(names[int(one)]) for one in distinct if 0 <= int(one) < len(names)}
-
-    def condition(one: int) -> str:
-        return _equals(name, _text(words[one]) if one in words else str(one), is_in=True)
-
+def of_tensor(tensor: lakebed.Tensor, name: str, rows: NDArray[np.int64] | None) -> dict[str, Any]:
+    """Return the statistics of a tensor, of some rows or of all; where they are many, of some that lie evenly."""
+    total, kind = len(tensor) if rows is None else len(rows), kind_of(tensor)
+    most = _MOST_NUMBERS if kind in ("scalar", "label") and not tensor.is_sequence else _MOST_TEXTS
+    step = max(1, -(-total // most))
+    if tensor.holds_nothing:
+        return _blank(name, total, total, step > 1)
+    chosen = tensor[::step] if rows is None else tensor[rows[::step].tolist()]
+    mask = chosen.null_mask()
+    found = _blank(name, total, 0 if mask is None else int(mask.sum()) * step, step > 1)
+    if tensor.is_sequence or kind == "json":
+        return found
+    if kind == "scalar":
+        values = np.asarray(chosen.numpy(aslist=False, masked=True))
+        values = values if mask is None else values.reshape(len(mask), -1)[~mask]
+        return found | _numbers(values.reshape(-1), name, tensor.info.get("logical_type"))
+    if kind == "label":
+        parts = [np.asarray(value).reshape(-1) for value in chosen.values() if value is not None]
+        numbers = np.concatenate(parts) if parts else np.empty(0, np.int64)
+        return found | _labels(numbers, name, list(tensor.info.get("class_names") or ()))
+    if kind == "text":
+        is_plain = tensor.base_htype == "text"
+        return found | (_texts([one for one in chosen.values() if one is not None], name) if is_plain else {})
+    shapes, counts = np.unique(np.asarray(chosen.shapes()), axis=0, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:_MOST_TOP]
-    found["top"] = [
-        {
-            "label": words.get(int(distinct[at]), str(int(distinct[at])))[:_LONGEST],
-            "count": int(counts[at]),
-            "condition": condition(int(distinct[at])),
-        }
-        for at in order
-    ]
+    found["shapes"] = [{"shape": shapes[at].tolist(), "count": int(counts[at]) * step} for at in order]
+    return found
 
 
-def _texts(found: dict[str, Any], texts: Sequence[str], name: str) -> None:
+def _blank(name: str, rows: int, nulls: int, is_sampled: bool) -> dict[str, Any]:
+    nothing = dict.fromkeys(("distinct", "min", "max", "mean", "histogram", "top", "shapes"))
+    return {"tensor": name, "rows": rows, "nulls": nulls, **nothing, "sampled": is_sampled}
+
+
+def _numbers(values: NDArray[Any], name: str, stored: Any) -> dict[str, Any]:
+    if values.dtype.kind not in "biuf":
+        return {}
+    values = values.astype(np.uint8) if values.dtype.kind == "b" else values
+    distinct, counts = np.unique(values[np.isfinite(values)], return_counts=True)
+    if not len(distinct):
+        return {}
+    found: dict[str, Any] = {"distinct": len(distinct)}
+    word, is_whole = logical(stored), values.dtype.kind != "f"
+    numbers = distinct.astype(np.float64)
+    if word is not None:
+        unit = str(stored).partition("[")[2].partition("]")[0].partition(",")[0]
+        numbers *= _IN_SECONDS.get(unit or ("d" if word == "date" else "s"), 1.0)
+        found |= {"min": float(numbers[0]), "max": float(numbers[-1])}
+    else:
+        low, high = (plain(one)[0] for one in distinct[[0, -1]])
+        found |= {"min": low, "max": high, "mean": plain(float(np.average(numbers, weights=counts)))[0]}
+        if len(distinct) <= _MOST_BINS and is_whole:
+            words = [str(int(one)) for one in distinct]
+            found["top"] = _top(words, counts, words, name)
+    return found | {"histogram": _histogram(numbers, counts, is_whole=is_whole and word is None)}
+
+
+def _histogram(
+    numbers: NDArray[np.float64], counts: NDArray[np.int64], *, is_whole: bool
+) -> dict[str, Any] | None:
+    """Return bars of numbers in ascending order; of whole ones each of equally many."""
+    low, high, bins = float(numbers[0]), float(numbers[-1]), _MOST_BINS if len(numbers) > 1 else 1
+    if is_whole:
+        width = math.ceil((high - low + 1) / _MOST_BINS)
+        bins = math.ceil((high - low + 1) / width)
+        high = low + bins * width
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    with np.errstate(over="ignore", invalid="ignore"):
+        edges = np.linspace(low, high, bins + 1)
+    if not np.all(np.diff(edges) > 0):  # between numbers that are too large are no edges
+        return None
+    heights, edges = np.histogram(numbers, bins=bins, range=(low, high), weights=counts)
+    return {"edges": edges.tolist(), "counts": heights.astype(np.int64).tolist()}
+
+
+def _labels(values: NDArray[Any], name: str, names: Sequence[Any]) -> dict[str, Any]:
+    distinct, counts = np.unique(values, return_counts=True)
+    words = {one: str(names[one]) for one in map(int, distinct) if 0 <= one < len(names)}
+    labels = [words.get(one, str(one)) for one in map(int, distinct)]
+    texts = [_text(words[one]) if one in words else str(one) for one in map(int, distinct)]
+    return {"distinct": len(distinct), "top": _top(labels, counts, texts, name, is_in=True)}
+
+
+def _texts(texts: Sequence[str], name: str) -> dict[str, Any]:
     counts = Counter(texts)
-    found["distinct"] = len(counts)
-    common = counts.most_common(_MOST_TOP)
-    found["top"] = [
-        {"label": text[:_LONGEST], "count": count, "condition": _equals(name, _text(text))}
-        for text, count in common
-        if len(text) <= 20 * _LONGEST
-    ]
+    common = [pair for pair in counts.most_common(_MOST_TOP) if len(pair[0]) <= 20 * _LONGEST]
+    top = _top(
+        [text for text, _ in common], [n for _, n in common], [_text(text) for text, _ in common], name
+    )
+    return {"distinct": len(counts), "top": top}
 
 
-def _top(values: Sequence[Any], counts: Sequence[int], condition: Any) -> list[dict[str, Any]]:
-    pairs = sorted(zip(values, counts, strict=True), key=lambda pair: -pair[1])[:_MOST_TOP]
-    return [{"label": str(value), "count": count, "condition": condition(value)} for value, count in pairs]
+def _top(
+    labels: Sequence[str], counts: Any, texts: Sequence[str], name: str, *, is_in: bool = False
+) -> list[dict[str, Any]]:
+    """Return the commonest values, each with the condition that chooses its rows."""
+    order = np.argsort(-np.asarray(counts, np.int64), kind="stable")[:_MOST_TOP].tolist()
+    found = ((labels[at][:_LONGEST], int(counts[at]), _equals(name, texts[at], is_in)) for at in order)
+    return [{"label": label, "count": count, "condition": condition} for label, count, condition in found]
 
 
-def _equals(name: str, text: str, *, is_in: bool = False) -> str:
+def _equals(name: str, text: str, is_in: bool) -> str:
     """Return the condition that a column is, or holds, a value; "" of columns that queries cannot name."""
     try:
         column = quoted(name)

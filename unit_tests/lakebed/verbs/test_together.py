@@ -193,6 +193,24 @@ def test_results_are_grouped_and_asked_again(ds: lakebed.Dataset) -> None:
     assert set(paired["name"].tolist()) == {row["name"] for row in ROWS if row["age"] in (0, 1, 2)}
 
 
+def test_a_function_that_opens_what_a_query_names(ds: lakebed.Dataset) -> None:
+    """It is called once for an address, and nothing else is opened."""
+    asked: list[str] = []
+
+    def opened(address: str) -> lakebed.Dataset:
+        asked.append(address)
+        if address != "d@main":
+            raise InvalidInputError("not this one")
+        return ds
+
+    text = 'SELECT a.name FROM "d@main" AS a JOIN "d@main" AS b ON a.age = b.age WHERE a.age = 1'
+    assert len(ds.query(text, named=opened)) == sum(row["age"] == 1 for row in ROWS) ** 2
+    assert asked == ["d@main"]
+    for other in ('SELECT * FROM "mem://other"', "SELECT * FROM DIFF(\"mem://other\", 'a', 'b')"):
+        with pytest.raises(InvalidInputError, match="not this one"):
+            ds.query(other, named=opened)
+
+
 # -- values of a column ----------------------------------------------------------------------------------------------
 
 

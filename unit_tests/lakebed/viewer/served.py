@@ -33,7 +33,10 @@ class Served:
     def __init__(self, path: Path | str, *arguments: str) -> None:
         command = [sys.executable, "-m", "lakebed.viewer", str(path), "--with-parent", *arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdin is not None
         assert self.process.stdout is not None
+        self.process.stdin.write("{}\n")
+        self.process.stdin.flush()
         told = json.loads(self.process.stdout.readline())
         self.port, self.token, self.url = told["port"], told["token"], told["url"]
 

@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import lakebed
+from lakebed.reading.tiles import TiledSample
+from lakebed.viewer.asked import Asked
+from lakebed.viewer.lake import Lake
+from lakebed.viewer.pictures import picture
 from unit_tests.lakebed.viewer.conftest import ROWS, birds, file_of
 from unit_tests.lakebed.viewer.contract import Types
 from unit_tests.lakebed.viewer.served import Served, Told
@@ -99,6 +103,23 @@ def test_rows_hold_what_is_stored(served: Served) -> None:
     assert served.get(number, "rows", tensors="").json["cells"] == {}
 
 
+def test_arrays_of_a_line_are_values(tmp_path: Path) -> None:
+    """Up to 256 numbers beside each other; of more, or of several lines of more than 64, the shape is told."""
+    ds = lakebed.empty(tmp_path / "ds")
+    shapes = {"line": (256,), "long": (257,), "lines": (8, 8), "more": (5, 13)}
+    with ds:
+        for name, shape in shapes.items():
+            ds.create_tensor(name, dtype="float32")
+            ds[name].append(np.zeros(shape, np.float32))
+    ds.close()
+    server = Served(tmp_path / "ds")
+    cells = checked(server.get(0, "rows"), "Rows")["cells"]
+    assert cells["line"] == [{"v": [0.0] * 256}]
+    assert cells["lines"] == [{"v": [[0.0] * 8] * 8}]
+    assert (cells["long"], cells["more"]) == ([{"s": [257]}], [{"s": [5, 13]}])
+    server.close()
+
+
 def test_the_schema(served: Served) -> None:
     meta = served.get(served.number("birds"), "meta").json
     tensors = {one["name"]: one for one in meta["tensors"]}
@@ -158,6 +179,36 @@ def test_a_file_that_its_exif_turns_is_not_handed_out(tmp_path: Path) -> None:
     assert b"Exif" not in told.body[:200]
     assert pixels(told).shape == (240, 320, 3)
     server.close()
+
+
+def test_tiles_are_decoded_no_larger_than_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only those inside of the part that is asked for are read, and the picture is that of the whole image."""
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor("photo", htype="image", sample_compression="jpeg", tiling_threshold=1 << 16)
+    image = Image.open(io.BytesIO(file_of(3, 1600, 1200)))
+    ds.photo.append(np.asarray(image))
+    ds.close()
+    read: list[int] = []
+    content = TiledSample.content
+    monkeypatch.setattr(TiledSample, "content", lambda *args: (read.append(args[1]), content(*args))[1])
+    monkeypatch.setattr(TiledSample, "_joined", None)  # no tile is decoded as a whole
+    opened = Lake(str(tmp_path / "ds"), {}).open(0)
+    for box, tiles in (
+        (None, 64),
+        ((0, 0, 400, 300), 4),
+        ((1250, 930, 300, 200), 4),
+        ((210, 160, 150, 100), 1),
+    ):
+        read.clear()
+        made, type_ = picture((opened, "photo", 0), Asked(w=100, box=box))
+        assert (type_, len(read)) == ("image/jpeg", tiles)
+        left, top, width, height = box or (0, 0, 1600, 1200)
+        part = image.crop((left, top, left + width, top + height))
+        expected = part.resize((100, round(100 * height / width)), Image.Resampling.BILINEAR)
+        found = Image.open(io.BytesIO(made))
+        assert found.size == expected.size
+        difference = np.asarray(found.convert("L")).astype(int) - np.asarray(expected.convert("L"))
+        assert np.abs(difference).mean() < 2
 
 
 def test_stored_layers_are_used(served: Served, lake: Path) -> None:

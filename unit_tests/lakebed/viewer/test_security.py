@@ -14,6 +14,7 @@ import sys
 import time
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -324,6 +325,29 @@ def test_hostile_queries(served: Served, at: int) -> None:
     harmless(told)
     assert told.status in (400, 404) or "MATCHES" in QUERIES[at], told.body
     assert b"root:" not in told.body
+
+
+@pytest.mark.parametrize("what", ["query", "views"])
+def test_datasets_that_are_not_in_the_list(served: Served, tmp_path: Path, what: str) -> None:
+    """Queries do not open them, however they name them, nor does what saves their rows."""
+    ds = lakebed.empty(tmp_path / "other")
+    ds.create_tensor("span", dtype="float32")
+    ds.extend({"span": [1.0, 2.0]})
+    ds.commit()
+    ds.close()
+    other, number = f'"{tmp_path}/other"', served.number("birds")
+    for text in (
+        f"SELECT * FROM {other}",
+        f"SELECT * FROM {other} AS birds JOIN birds AS b ON 1 = 1",
+        f"SELECT * WHERE span IN (SELECT span FROM {other})",
+        f"WITH t AS (SELECT * FROM {other}) SELECT * FROM t",
+        f"SELECT span UNION ALL SELECT span FROM {other}",
+        f"SELECT * FROM DIFF({other}, 'main', 'main')",
+        f'SELECT * FROM {other[:-1]}@main"',
+    ):
+        told = served.post(number, what, text=text, name="x")
+        assert (told.status, "no dataset of this lake" in told.json["error"]["message"]) == (400, True), text
+    assert served.post(number, "query", text='SELECT span FROM "birds"').json["rows"] == 12
 
 
 def test_a_query_that_does_not_end(served: Served) -> None:

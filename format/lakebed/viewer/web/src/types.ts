@@ -115,7 +115,8 @@ export interface SavedView {
  * Values of some rows.
  *
  * Where a value is too large for a cell it is cut: texts to 4,096 letters, lists to 4,096 numbers, and its place is in
- * `cut`. Of pictures, films, sounds, masks and arrays of more than 64 numbers only the shape is told.
+ * `cut`. Of pictures, films, sounds, masks and arrays of more than 64 numbers, 256 on one axis, only the shape is
+ * told.
  */
 export interface Rows {
   start: number;
