@@ -28,7 +28,8 @@ def _reduction(name: str) -> Callable[..., Any]:
         values = self.to_arrow(labels="numbers" if is_numpy else "names")
         found = _of_arrays(_arrays(self), name) if is_file(values.type) else reduced(values, name)
         if is_numpy:
-            return of_numpy(self.numpy()) if found is None else np.asarray(found)[()]
+            wanted = self.dtype if isinstance(found, np.floating) and self.dtype.kind == "f" else None
+            return of_numpy(self.numpy()) if found is None else np.asarray(found, wanted)[()]
         return found.item() if isinstance(found, np.generic) else found
 
     reduction.__name__ = name

@@ -291,3 +291,12 @@ def test_as_pandas_calls_it(ds: lakebed.Dataset, capsys: pytest.CaptureFixture[s
     assert np.isnan(ds["score"].to_numpy()).sum() == 1
     floats = ds["age"].astype("float32")
     assert (floats.dtype, np.isnan(floats).sum()) == (np.float32, 2)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64", "uint8"])
+def test_functions_of_numpy_give_their_own_types(dtype: str) -> None:
+    column = lakebed.from_dict({"t": np.arange(6).astype(dtype)})["t"]
+    for function in (np.max, np.min, np.mean, np.std, np.sum):
+        found, wanted = function(column), function(column.numpy())
+        assert type(found) is type(wanted)
+        assert found == pytest.approx(wanted, rel=1e-3)
