@@ -61,6 +61,10 @@ class Stand(ModuleType):
             )
         super().__setattr__(name, value)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Functions that go to another process name modules by their attributes: deeplake.htype.TEXT.
+        return _again, (self.__name__,)
+
     def __dir__(self) -> list[str]:
         return sorted(
             {
@@ -120,6 +124,12 @@ def _found(where: str) -> Any:
     module, _, name = where.partition(":")
     value = importlib.import_module(module)
     return attrgetter(name)(value) if name else value
+
+
+def _again(name: str) -> ModuleType:
+    """Return the module of a name, in a process where none may be installed yet."""
+    install(replace=True)  # which the process that sends it has done
+    return importlib.import_module(name)
 
 
 def _ours(name: str) -> Any:

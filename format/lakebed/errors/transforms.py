@@ -16,17 +16,26 @@ class TransformError(LakebedError, RuntimeError):
     index
         Number of the input sample, counted from 0.
     item
-        The input sample, or its text where it came from another process; None where it is a row of a dataset.
+        Text of the input sample; None where it is a row of a dataset.
+    sample
+        The input sample itself, as in 3.x; None where the input was only iterated over.
     checkpoint
         Input samples whose rows are kept by the last checkpoint; None without checkpoints.
     """
 
     def __init__(
-        self, message: str = "", *, index: int | None = None, item: Any = None, checkpoint: int | None = None
+        self,
+        message: str = "",
+        *,
+        index: int | None = None,
+        item: Any = None,
+        sample: Any = None,
+        checkpoint: int | None = None,
     ) -> None:
         super().__init__(message)
         self.index = index
         self.item = item
+        self.sample = sample
         self.checkpoint = checkpoint
 
 

@@ -132,8 +132,8 @@ class Policy:
             return
         raise UnsafePathError(
             f"the link to {path!r} is not followed: it leads out of the dataset's folder, and was not made on this "
-            "machine. If you trust the dataset, call lakebed.allow_links with the folder that its links may lead to, "
-            "or run `lakebed allow FOLDER` once"
+            "machine, or by a transform or an import. If you trust the dataset, call lakebed.allow_links with the "
+            "folder that its links may lead to, or run `lakebed allow FOLDER` once"
         )
 
     def _roots(self) -> Sequence[str]:

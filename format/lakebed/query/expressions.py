@@ -132,13 +132,15 @@ def _in(words: Words, left: Expression, negated: bool, at: int) -> Expression:
             "CONTAINS", (expression(words, _RELATION + 1), left), False, False, at
         )
         return syntax.Unary("not", found, at) if negated else found
-    words.expect_operator("(")
-    if words.is_keyword("select", "with"):
+    # As manuals of 3.x write a list: x IN ARRAY[1, 2].
+    opening, closing = ("[", "]") if words.take_keyword("array") else ("(", ")")
+    words.expect_operator(opening)
+    if opening == "(" and words.is_keyword("select", "with"):
         query = _query(words)
         words.expect_operator(")")
         return syntax.In(left, (), query, negated, at)
-    items = () if words.is_operator(")") else expressions(words)
-    words.expect_operator(")")
+    items = () if words.is_operator(closing) else expressions(words)
+    words.expect_operator(closing)
     return syntax.In(left, items, None, negated, at)
 
 

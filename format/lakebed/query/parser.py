@@ -214,7 +214,7 @@ def _expand(words: Words) -> syntax.Expand | None:
     at = words.take().at
     words.expect_keyword("by")
     before = _whole(words)
-    after = _whole(words) if words.word.kind == "integer" else before
+    after = _whole(words) if words.take_operator(",") or words.word.kind == "integer" else before
     keeps = False
     if words.take_keyword("overlap"):
         keeps = not words.take_keyword("false")

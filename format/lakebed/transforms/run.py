@@ -405,6 +405,7 @@ class _Run:
             f"{text} See traceback for more details: {_in_one_line(failure.error)}",
             index=failure.index,
             item=failure.item,
+            sample=self._source.sample(failure.index),
             checkpoint=self._checkpoint,
         )
         found.__cause__ = failure.error

@@ -54,6 +54,10 @@ class Source(ABC):
     def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:
         """Iterate over items in a worker."""
 
+    def sample(self, index: int) -> Any:  # noqa: ARG002
+        """Return an item for the error about it; None where that would do work, or draw items."""
+        return None
+
     def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:
         """Iterate over batches of items in a worker: lists, or what the input has for many items."""
         items = self.items(payload, start, stop)
@@ -116,6 +120,9 @@ class _DatasetRows(Source):
                         row[name].moment = column[i]
                 yield row
 
+    def sample(self, index: int) -> Any:
+        return None if self._as_dicts else self._facade[index]
+
     def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:  # noqa: ARG002
         yield from Batches(self._table[start:stop], size)
 
@@ -168,6 +175,9 @@ class _Pieces(Source):
 
     def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002
         return iter(payload)
+
+    def sample(self, index: int) -> Any:
+        return next(self.items(self.payload(index, index + 1), index, index + 1))
 
     def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:
         for at in range(0, stop - start, size):

@@ -242,6 +242,55 @@ def test_what_goes_by_that_name_is_pickled_as_lakebeds(deeplake: Any) -> None:
     )
 
 
+def test_modules_go_to_another_process(deeplake: Any) -> None:
+    import deeplake.htype  # type: ignore[import-not-found]
+
+    sent = pickle.dumps((deeplake, sys.modules["deeplake.htype"]))
+
+    assert pickle.loads(sent) == (deeplake, sys.modules["deeplake.htype"])
+    there = run(
+        "-c", f"import pickle; root, htype = pickle.loads({sent!r}); print(root.__name__, htype.TEXT)"
+    )
+    assert (there.stdout, there.stderr) == ("deeplake text\n", "")
+
+
+def test_functions_that_name_deeplake_run_in_workers(tmp_path: Path) -> None:
+    file = tmp_path / "words.py"
+    file.write_text(
+        textwrap.dedent(
+            """
+            import deeplake
+
+            KINDS = {"word": deeplake.htype.TEXT, "length": deeplake.htype.DEFAULT}
+
+            @deeplake.compute
+            def measured(word, out):
+                for name, htype in KINDS.items():
+                    out[name].append(word if htype == deeplake.htype.TEXT else len(word))
+
+            if __name__ == "__main__":
+                ds = deeplake.empty("words")
+                for name, htype in KINDS.items():
+                    ds.create_tensor(name, htype=htype)
+                measured().eval(["wren", "kite", "gannet"], ds, num_workers=2, scheduler="processed", progressbar=False)
+                print(ds.word.data()["value"], ds.length.numpy().ravel().tolist())
+            """
+        )
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-m", "lakebed.compat", str(file)],
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.stdout == "['wren', 'kite', 'gannet'] [4, 4, 6]\n", done.stderr
+
+
 def test_small_functions_do_what_their_names_say(deeplake: Any) -> None:
     from deeplake.core.fast_forwarding import version_compare  # type: ignore[import-not-found]
     from deeplake.util.path import is_remote_path  # type: ignore[import-not-found]

@@ -190,8 +190,11 @@ def test_functions_of_transforms_and_imports_make_nobody_the_owner(
         out.append({"photo": lakebed.link(path)})  # type: ignore[attr-defined]
 
     linked().eval([str(photos / "0.png")], ds, num_workers=0, progressbar=False)
+    restart()
 
     assert list(kept.datasets()) == []
+    with pytest.raises(LinkForbiddenError, match="or by a transform or an import"):
+        lakebed.load(tmp_path / "ds").photo[0].numpy()
 
 
 def test_datasets_that_are_nowhere_on_this_machine_are_not_remembered(photos: Path) -> None:

@@ -43,10 +43,29 @@ def test_queries_of_the_corpus_are_read_or_refused(case: dict[str, str]) -> None
         ("3 NOT IN a", "NOT CONTAINS(a, 3)"),
         ("[1, .5, 1e3]", "ARRAY[1, 0.5, 1000.0]"),
         ('"a/b".c', '"a/b"."c"'),
+        ("a IN ARRAY[1, 2]", "a IN (1, 2)"),  # as the manual of 3.x writes it
+        ("a NOT IN array['x'] AND b", "a NOT IN ('x') AND b"),
     ],
 )
 def test_operators_bind_as_the_table_says(text: str, like: str) -> None:
     assert _bare(parse_expression(text)) == _bare(parse_expression(like))
+
+
+def test_numbers_of_rows_may_have_a_comma_between() -> None:
+    assert _bare(parse("SELECT * WHERE a EXPAND BY 2, 1")) == _bare(parse("SELECT * WHERE a EXPAND BY 2 1"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * WHERE a IN ARRAY(1, 2)", r"'\['"),
+        ("SELECT * WHERE a IN ARRAY[1, 2)", r"'\]'"),
+        ("SELECT * WHERE a EXPAND BY 2, LIMIT 3", "a number of rows"),
+    ],
+)
+def test_halves_of_these_spellings_are_refused(text: str, expected: str) -> None:
+    with pytest.raises(QuerySyntaxError, match=expected):
+        parse(text)
 
 
 def _bare(node: object) -> object:

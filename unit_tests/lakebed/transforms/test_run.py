@@ -321,6 +321,34 @@ def test_an_item_that_fails_leaves_the_dataset_as_it_was(make: Make, anywhere: d
     assert [a for a, _ in rows(ds)] == [7, 0, 1, 2]
 
 
+def test_the_item_that_failed_is_handed_back(make: Make, anywhere: dict[str, Any]) -> None:
+    """So that it can be taken out of the input."""
+    ds = make()
+    items = list(range(50))
+    with pytest.raises(TransformError) as caught:
+        functions.fails_at(bad=40).eval(items, ds, **anywhere)
+    items.remove(caught.value.sample)
+    functions.fails_at(bad=40).eval(items, ds, **anywhere)
+    assert [a for a, _ in rows(ds)] == [*range(40), *range(41, 50)]
+
+
+def test_the_row_that_failed_is_handed_back(make: Make, workers: dict[str, Any]) -> None:
+    @lakebed.compute
+    def fails(row: Any, out: Any) -> None:
+        out.a.append(1 // (row.a.numpy().item() - 4))
+
+    ds = filled(make())
+    with pytest.raises(TransformError) as caught:
+        fails().eval(ds, skip_ok=True, **workers)
+    assert (caught.value.index, caught.value.sample.b.text()) == (4, "4")
+
+
+def test_what_was_only_iterated_over_is_not_asked_again(make: Make, workers: dict[str, Any]) -> None:
+    with pytest.raises(TransformError) as caught:
+        functions.fails_at(bad=4).eval(iter(range(9)), make(), **workers)
+    assert (caught.value.index, caught.value.item, caught.value.sample) == (4, "4", None)
+
+
 def test_a_sample_that_does_not_fit_names_its_item(make: Make, workers: dict[str, Any]) -> None:
     ds = make()
     with pytest.raises(TransformError, match="index 40") as caught:
