@@ -60,7 +60,7 @@ test-stores: .venv/.dev .cache/stores/.ready ## real object stores: Ceph, Azurit
 	$(PYTEST) -m "stores and not soak" -o faulthandler_timeout=7200 integration_tests/stores $(TESTS)
 
 .PHONY: lint
-lint: .venv/.dev ## style, types, layers, cycles, docstrings
+lint: .venv/.dev ## style, types, layers, cycles, docstrings, the viewer's page
 	@.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
@@ -68,6 +68,7 @@ lint: .venv/.dev ## style, types, layers, cycles, docstrings
 	PYTHONPATH=.:format .venv/bin/lint-imports
 	.venv/bin/python scripts/cycles.py
 	.venv/bin/python scripts/docstrings.py
+	scripts/page.sh
 
 .PHONY: checked
 checked: .venv/.dev ## the tests of the compiled core, built so that it checks every index and division
@@ -139,6 +140,18 @@ docs: .venv/.docs ## the users' pages, into site/
 image: ## the connector's container image, on a Docker engine that is found or started
 	@scripts/docker.sh build $(IMAGE) $(BASE_IMAGE)
 
+.PHONY: test-viewer
+test-viewer: .venv/.viewer ## the viewer's page in a real Chromium: pixels, hostile data, keyboard, a million rows
+	@if [[ -z "$${LAKEBED_CHROMIUM:-$$(command -v chromium || command -v google-chrome)}" ]]; then
+		echo "make test-viewer: no Chromium: apt-get install chromium, or name one in LAKEBED_CHROMIUM" >&2
+		exit 1
+	fi
+	if command -v npm >/dev/null; then
+		npm ci --prefix format/lakebed/viewer/web --no-audit --no-fund --loglevel=error # axe-core is there
+	fi
+	$(IN_MEMORY)
+	$(PYTEST) -m "viewer or not viewer" integration_tests/viewer $(TESTS)
+
 .PHONY: test-image
 test-image: .venv/.dev $(FAKER)/.ready ## the image on a real Docker engine; says so where there is none
 	@if ! scripts/docker.sh start >/dev/null; then
@@ -164,7 +177,7 @@ env: .venv/.dev ## the development environment, in .venv
 .venv/.run: pyproject.toml $(EXTENSIONS)
 	@echo "installing the connector into .venv (compiles its core; a minute)"
 	scripts/venv.sh .venv --group build
-	scripts/venv.sh --rebuild destination-deeplake .venv --no-build-isolation -e '.[airbyte]'
+	scripts/venv.sh --rebuild destination-deeplake .venv --no-build-isolation -e '.[airbyte,view]'
 	touch $@
 
 .venv/.dev: .venv/.run
@@ -174,6 +187,10 @@ env: .venv/.dev ## the development environment, in .venv
 
 .venv/.docs: .venv/.dev
 	@scripts/venv.sh .venv --group docs
+	touch $@
+
+.venv/.viewer: .venv/.dev
+	@scripts/venv.sh .venv --group viewer
 	touch $@
 
 .cache/stores/.ready: scripts/stores.sh | .venv/.run

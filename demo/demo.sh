@@ -63,4 +63,5 @@ destination-deeplake write --config "$work/replay.json" --catalog "$work/catalog
     <"$work/sent-1.jsonl" >"$work/answered-replay.jsonl"
 python demo/messages.py rate "${began/,/.}" "${EPOCHREALTIME/,/.}" <"$work/sent-1.jsonl"
 
-say "The lake stays in ./$lake: lakebed ls ./$lake; ./$lake/photos.png shows photos with their boxes"
+say "The lake stays in ./$lake; ./$lake/photos.png shows photos with their boxes. Look at all of it in the browser:"
+printf '$ .venv/bin/lakebed view ./%s\n' "$lake"

@@ -1,8 +1,8 @@
-"""Datasets that the viewer is looked at with: a street of made-up photos with every annotation, and one for each kind."""
+"""Datasets to look at: a street of made-up photos with every annotation, and one for each kind."""
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import io
 import tempfile
 import wave
@@ -18,7 +18,9 @@ CLASSES = ["car", "person", "bicycle", "dog", "traffic light", "<b>sign</b>"]
 Pixels = NDArray[np.uint8]
 
 
-def photo(seed: int, width: int = 640, height: int = 480) -> tuple[Pixels, NDArray[np.float32], NDArray[np.uint32]]:
+def photo(
+    seed: int, width: int = 640, height: int = 480
+) -> tuple[Pixels, NDArray[np.float32], NDArray[np.uint32]]:
     """Draw a sky, a street and some blocks; return the pixels, the boxes of the blocks (LTWH) and their classes."""
     draws = np.random.default_rng(seed)
     sky = np.linspace(0, 1, height)[:, None, None]
@@ -30,7 +32,9 @@ def photo(seed: int, width: int = 640, height: int = 480) -> tuple[Pixels, NDArr
     for _ in range(int(draws.integers(2, 7))):
         w, h = (int(draws.integers(side // 12, side // 4)) for side in (width, height))
         x, y = int(draws.integers(0, width - w)), int(draws.integers(height // 4, height - h))
-        draw.rounded_rectangle((x, y, x + w - 1, y + h - 1), 8, fill=tuple(draws.integers(40, 230, 3).tolist()))
+        draw.rounded_rectangle(
+            (x, y, x + w - 1, y + h - 1), 8, fill=tuple(draws.integers(40, 230, 3).tolist())
+        )
         boxes.append((x, y, w, h))
         classes.append(int(draws.integers(0, len(CLASSES))))
     return np.asarray(image), np.array(boxes, np.float32), np.array(classes, np.uint32)
@@ -44,16 +48,20 @@ def jpeg(pixels: Pixels, quality: int = 88) -> bytes:
 
 
 def street(path: Path, rows: int = 120) -> None:
-    """Write photos with boxes, masks, polygons, key points, points, scores, labels, texts and documents, in three commits."""
+    """Write photos with boxes, masks, polygons, key points, points, scores, labels, texts, documents; three commits."""
     ds = lakebed.empty(str(path), overwrite=True)
     with ds:
         ds.create_tensor("images", htype="image", sample_compression="jpeg")
         ds.create_tensor("boxes", htype="bbox", coords={"type": "pixel", "mode": "LTWH"})
         ds.create_tensor("labels", htype="class_label", class_names=CLASSES)
         ds.create_tensor("scores", dtype="float32")
-        ds.create_tensor("segments", htype="segment_mask", sample_compression="lz4", class_names=["", *CLASSES])
+        ds.create_tensor(
+            "segments", htype="segment_mask", sample_compression="lz4", class_names=["", *CLASSES]
+        )
         ds.create_tensor("outlines", htype="polygon")
-        ds.create_tensor("poses", htype="keypoints_coco", keypoints=["head", "hip", "foot"], connections=[[0, 1], [1, 2]])
+        ds.create_tensor(
+            "poses", htype="keypoints_coco", keypoints=["head", "hip", "foot"], connections=[[0, 1], [1, 2]]
+        )
         ds.create_tensor("corners", htype="point")
         ds.create_tensor("scene", htype="class_label", class_names=["day", "dusk", "night"])
         ds.create_tensor("caption", htype="text")
@@ -66,7 +74,17 @@ def street(path: Path, rows: int = 120) -> None:
             for (x, y, w, h), number in zip(boxes.astype(int).tolist(), classes.tolist(), strict=True):
                 segments[y : y + h, x : x + w] = number + 1
             poses = [
-                [int(x + w / 2), int(y + h * 0.1), 2, int(x + w / 2), int(y + h * 0.5), 2, int(x + w / 2), int(y + h * 0.95), 1]
+                [
+                    int(x + w / 2),
+                    int(y + h * 0.1),
+                    2,
+                    int(x + w / 2),
+                    int(y + h * 0.5),
+                    2,
+                    int(x + w / 2),
+                    int(y + h * 0.95),
+                    1,
+                ]
                 for x, y, w, h in boxes.tolist()[:2]
             ]
             bare = row % 17 == 16  # a photo that nobody annotated
@@ -85,7 +103,10 @@ def street(path: Path, rows: int = 120) -> None:
                     "corners": boxes[:, :2].astype(np.int32),
                     "scene": np.uint32(row % 3),
                     "caption": f"Photo {row}: {len(boxes)} blocks on a street, seen from the <i>other</i> side.",
-                    "about": {"camera": {"make": "Block & Sons", "iso": 100 * (1 + row % 8)}, "tags": ["street", f"n{row}"]},
+                    "about": {
+                        "camera": {"make": "Block & Sons", "iso": 100 * (1 + row % 8)},
+                        "tags": ["street", f"n{row}"],
+                    },
                     "taken": 1.7e9 + 3600.0 * row,
                     "embedding": np.sin(np.arange(64, dtype=np.float32) * (1 + row % 5) / 9),
                 }
@@ -107,7 +128,7 @@ def street(path: Path, rows: int = 120) -> None:
 
 def table(path: Path, rows: int = 5000) -> None:
     """Write what a synced stream looks like."""
-    day = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
+    day = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
     lakebed.from_rows(
         str(path),
         [
@@ -118,7 +139,7 @@ def table(path: Path, rows: int = 5000) -> None:
                 "age": 18 + row * 7 % 60 if row % 11 else None,
                 "balance": round(1000 * float(np.sin(row)), 2),
                 "active": bool(row % 3),
-                "joined": day + datetime.timedelta(hours=row),
+                "joined": day + dt.timedelta(hours=row),
                 "address": {"city": ["Oslo", "Lima", "Kyoto"][row % 3], "zip": f"{10000 + row}"},
             }
             for row in range(rows)
@@ -184,7 +205,9 @@ def sound(pitch: float, seconds: float = 2.0, rate: int = 16000) -> bytes:
 def pictures(path: Path) -> None:
     """Write images of every form: channels, depths, numbers, orientations, empty; a scan and a large one in tiles."""
     ds = lakebed.empty(str(path), overwrite=True)
-    ramp = np.linspace(0, 1, 96, dtype=np.float32)[None, :] * np.linspace(0.2, 1, 64, dtype=np.float32)[:, None]
+    ramp = (
+        np.linspace(0, 1, 96, dtype=np.float32)[None, :] * np.linspace(0.2, 1, 64, dtype=np.float32)[:, None]
+    )
     with ds:
         ds.create_tensor("any", htype="image", sample_compression="png")
         for channels in (1, 2, 3, 4):
@@ -196,7 +219,9 @@ def pictures(path: Path) -> None:
         ds.create_tensor("large", htype="image", sample_compression="jpeg", tiling_threshold=1 << 20)
         for row in range(5):
             ds.deep.append((ramp * (3000 if row % 2 else 65535)).astype(np.uint16)[:, :, None])
-            ds.numbers.append(np.where(ramp > 0.9, np.nan, ramp * 10 - 3) if row else np.zeros((0, 5), np.float32))
+            ds.numbers.append(
+                np.where(ramp > 0.9, np.nan, ramp * 10 - 3) if row else np.zeros((0, 5), np.float32)
+            )
             ds["stack"].append((np.arange(6 * 32 * 48).reshape(6, 32, 48) % 400 - 200).astype(np.int16))
         big = np.kron(photo(7, 400, 300)[0], np.ones((8, 8, 1), np.uint8))
         for _ in range(5):

@@ -106,8 +106,12 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     server.close()
 
 
-@pytest.mark.parametrize("density", [1, 2])
-@pytest.mark.parametrize("zoom", ZOOMS, ids=lambda zoom: f"{zoom['scale']}x" if zoom else "fit")
+@pytest.mark.parametrize("density", [1, pytest.param(2, marks=pytest.mark.viewer)])
+@pytest.mark.parametrize(
+    "zoom",
+    [pytest.param(zoom, marks=pytest.mark.viewer) if zoom else zoom for zoom in ZOOMS],
+    ids=lambda zoom: f"{zoom['scale']}x" if zoom else "fit",
+)
 def test_overlays_stand_within_half_a_pixel(
     golden: Served, open_page: Callable[..., Page], zoom: dict[str, float] | None, density: int
 ) -> None:

@@ -26,6 +26,17 @@ def test_every_public_function_and_class_of_verbs_is_on_a_page() -> None:
     assert functions | {f"{cls.__module__}.{cls.__name__}" for cls in verbs} <= SHOWN
 
 
+def test_what_has_no_entry_of_its_own_is_named_on_the_page() -> None:
+    """Pages have entries of what is defined by `def`: neither second names nor what a function makes."""
+    words = set(re.findall(r"\w+", PAGES["verbs.md"]))
+    for cls in (DatasetVerbs, ColumnVerbs, Condition, Groups):
+        for name, found in inspect.getmembers(cls):
+            of = found.fget if isinstance(found, property) else found
+            if not name.startswith("_") and inspect.isfunction(of):
+                defined = {f"{base.__name__}.{name}" for base in cls.__mro__}
+                assert of.__qualname__ in defined or name in words, name
+
+
 def test_every_page_is_in_the_menu_and_in_the_overview() -> None:
     menu = (ROOT / "mkdocs.yml").read_text()
 

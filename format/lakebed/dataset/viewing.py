@@ -7,6 +7,7 @@ import base64
 import contextlib
 import hashlib
 import hmac
+import http.client
 import json
 import os
 import pickle
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from lakebed.storage.credentials import Given
 
 _HEIGHT = 800
+_MOST_BYTES = 64 << 20
+_SECONDS = 60.0
 _running: dict[tuple[int, str], Viewer] = {}
 
 
@@ -100,6 +103,28 @@ class Viewer:
         shown = f"?v1={quote(json.dumps(state))}" if state else ""
         return f"{self.url.partition('#')[0]}open/{nonce}/{mac}{shown}"
 
+    def ask(
+        self, path: str, method: str = "GET", body: str | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Ask for an address, and return status, headers that the page reads, and content of 64 MiB at most."""
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_SECONDS)
+        try:
+            connection.request(method, f"/{path}", body, headers)
+            answer = connection.getresponse()
+            content = answer.read(_MOST_BYTES + 1)
+            names = ("content-type", "x-shape", "x-dtype")
+            kept = {name: value for name in names if (value := answer.getheader(name)) is not None}
+        finally:
+            connection.close()
+        if len(content) > _MOST_BYTES:
+            told = {
+                "kind": "limit",
+                "message": f"more than {_MOST_BYTES >> 20} MiB do not go through a notebook",
+            }
+            return 413, {}, json.dumps({"error": told}).encode()
+        return answer.status, kept, content
+
     def wait(self) -> int:
         """Wait until it ends; return its exit status."""
         return self._process.wait()
@@ -144,6 +169,10 @@ def visualize(
             raise InvalidOperationError("the viewer ended just now: call visualize() again")
         shown["query"] = f"rows:{name}"
     address = viewer.address(shown)
+    if notebook is not None and _is_out_of_reach():
+        from lakebed.dataset.widget import widget
+
+        return widget(viewer, shown, width or "100%", height or _HEIGHT)
     if notebook is not None:
         source = address if prefix is None else f"{prefix}proxy/{viewer.port}/#{address.partition('#')[2]}"
         return notebook.IFrame(source, width or "100%", height or _HEIGHT)
@@ -151,6 +180,11 @@ def visualize(
 
     webbrowser.open(viewer.address_once(shown))
     return address
+
+
+def _is_out_of_reach() -> bool:
+    """Whether browsers reach no port of this machine, and no proxy of the notebook server leads to one."""
+    return os.environ.get("LAKEBED_VIEWER") == "widget" or "google.colab" in sys.modules
 
 
 def _notebook() -> Any:

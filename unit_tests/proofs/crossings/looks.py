@@ -362,6 +362,8 @@ def _plain(kind: Kind, value: Any) -> Any:
 def _lists(value: Any) -> Any:
     """Arrays as lists, also those inside of arrays of objects."""
     if isinstance(value, np.ndarray | np.generic):
+        if value.dtype != object:
+            return value.tolist()
         value = value.tolist()
     return [_lists(part) for part in value] if isinstance(value, list) else value
 

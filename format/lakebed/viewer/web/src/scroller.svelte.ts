@@ -20,10 +20,12 @@ export class Scroller {
   bands = $state.raw<{ group: number; top: number }[]>([]);
   /** Height of what scrolls. */
   inner = $state(0);
-  /** First position in sight. */
-  first = $state(0);
+  /** Position at the upper edge, with the share of its section that lies above: all that a link needs to come back. */
+  top = $state(0);
 
   private flow: Flow | null = null;
+  private first = 0; // position in sight
+  private kept = 0; // place in the address, as it was last shown or written
   private bar = new Bar(0, 0);
   private anchor: Anchor = { section: 0, offset: 0 };
   private element: HTMLElement | null = null;
@@ -47,9 +49,17 @@ export class Scroller {
       untrack(() => this.arrived());
     });
     $effect(() => {
-      const top = this.first;
-      const later = setTimeout(() => !isAway() && top !== this.session.state.top && this.session.change({ top }), 400);
+      const { top } = this;
+      const later = setTimeout(() => {
+        if (isAway() || top === this.session.state.top) return;
+        this.kept = top;
+        this.session.change({ top });
+      }, 400);
       return () => clearTimeout(later);
+    });
+    $effect(() => {
+      const { top } = this.session.state;
+      untrack(() => top !== this.kept && !this.session.busy && this.go(top)); // other rows come with a place of their own
     });
     $effect(() => () => this.stop());
   }
@@ -57,13 +67,16 @@ export class Scroller {
   /** Show other rows, or the same ones otherwise: `position` is the first in sight, null keeps the one that is. */
   async show(flow: Flow, element: HTMLElement, viewport: number, rowHeight: number, position: number | null): Promise<void> {
     const kept = position ?? (this.flow ? this.flow.toPosition(this.anchor) : 0);
-    if (position !== null) this.stop();
+    if (position !== null) {
+      this.kept = position;
+      this.stop();
+    }
     this.flow = flow;
     this.element = element;
     this.viewport = viewport;
     this.bar = new Bar(Math.max(flow.length * rowHeight, flow.length <= BLOCK ? flow.height(flow.section(0)) : 0), viewport);
     this.inner = this.bar.inner;
-    this.anchor = flow.within(flow.fromPosition(Math.min(kept, flow.length - 1)), viewport);
+    this.anchor = flow.within(flow.fromPosition(Math.min(kept, flow.length)), viewport);
     await tick(); // the element has its new height before it is scrolled
     if (this.flow === flow) this.settle();
   }
@@ -109,10 +122,12 @@ export class Scroller {
     this.settle();
   }
 
-  /** Move by screens. */
-  page(screens: number): void {
-    if (!this.flow) return;
-    this.anchor = this.flow.move(this.anchor, screens * this.viewport * 0.9, this.viewport);
+  /** Move to a place of an address. */
+  private go(top: number): void {
+    const { flow } = this;
+    if (!flow) return;
+    this.kept = top;
+    this.anchor = flow.within(flow.fromPosition(top), this.viewport);
     this.settle();
   }
 
@@ -177,6 +192,7 @@ export class Scroller {
     if (items.length !== this.items.length || items.some((item, at) => item !== this.items[at])) this.items = items;
     this.bands = bands.map(({ group, top }) => ({ group, top: Math.round(this.scroll + top) }));
     this.first = boxes.find((box) => box.top + box.height / 2 >= 0)?.position ?? 0;
+    this.top = Math.round(flow.toPosition(this.anchor) * 1000) / 1000;
     this.ask(boxes.map((box) => box.position), isFlying);
   }
 

@@ -38,6 +38,7 @@ export class ServerProvider implements Provider {
   constructor(
     private readonly base: string,
     private readonly token: string,
+    private readonly send: (address: string, request: RequestInit) => Promise<Response> = (...one) => fetch(...one),
   ) {}
 
   lake(signal?: AbortSignal): Promise<Lake> {
@@ -123,14 +124,14 @@ export class ServerProvider implements Provider {
     return JSON.parse(text) as T;
   }
 
-  private async asked(path: string, query: Record<string, unknown>, signal?: AbortSignal, body?: unknown): Promise<Response> {
+  protected async asked(path: string, query: Record<string, unknown>, signal?: AbortSignal, body?: unknown): Promise<Response> {
     const started = performance.now();
     this.traffic.requests += 1;
     const headers: Record<string, string> = { Authorization: `Bearer ${this.token}` };
     if (body !== undefined) headers["Content-Type"] = "application/json";
     let response: Response;
     try {
-      response = await fetch(this.address(path, query), {
+      response = await this.send(this.address(path, query), {
         method: body === undefined ? "GET" : "POST",
         headers,
         body: body === undefined ? null : JSON.stringify(body),

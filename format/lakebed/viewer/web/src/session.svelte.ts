@@ -4,7 +4,7 @@ import { Cache } from "./cache";
 import { told } from "./colours";
 import { ProviderError, type Numbers, type PictureOptions, type Place, type Provider } from "./provider";
 import { fromFragment, initial, toFragment, type ViewState } from "./state";
-import type { Answer, Cell, Lake, Meta, TensorMeta } from "./types";
+import type { Answer, Cell, Kind, Lake, Meta, TensorMeta } from "./types";
 
 /** One row, at its position in the order that is shown. */
 export interface Row {
@@ -16,6 +16,7 @@ export interface Row {
 }
 
 export const BLOCK = 64; // rows that are asked for at once
+const PICTURED: Kind[] = ["image", "video", "mask"]; // an open row may have a sound in front
 const ROWS_BYTES = 32 << 20;
 const PICTURE_BYTES = 192 << 20;
 const ARRAY_BYTES = 64 << 20;
@@ -38,7 +39,8 @@ export class Session {
   readonly length: number = $derived(this.answer?.rows ?? this.meta?.rows ?? 0);
   /** The tensor of images that a grid shows; null where there is none. */
   readonly primary: TensorMeta | null = $derived(
-    this.columns.find((one) => one.name === (this.state.primary || this.meta?.primary)) ?? null,
+    this.columns.find((one) => one.name === this.state.primary && PICTURED.includes(one.kind)) ??
+      this.columns.find((one) => one.name === this.meta?.primary) ?? null,
   );
   /** Where rows are read: the version that was opened, which stays the same while a writer goes on. */
   readonly place: Place | null = $derived(

@@ -12,7 +12,7 @@ export interface ViewState {
   row: number | null;
   /** Frame of a sequence or film, slice of a scan. */
   frame: number;
-  /** First position of the grid that is in sight. */
+  /** Position at the upper edge of the rows, with a share of what lies around it. */
   top: number;
   /** Width of a cell of the grid, in CSS pixels. */
   cell: number;
@@ -106,7 +106,7 @@ export function fromFragment(fragment: string): ViewState {
   take("layout", (value) => value === "grid" || value === "table");
   take("row", isCount);
   take("frame", isCount);
-  take("top", isCount);
+  take("top", (value) => typeof value === "number" && value >= 0 && value <= Number.MAX_SAFE_INTEGER);
   take("cell", (value) => isCount(value) && (value as number) >= 60 && (value as number) <= 1024);
   take("primary", isText);
   take("hidden", isTexts);
