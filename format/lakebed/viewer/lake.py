@@ -15,17 +15,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 import lakebed
-from lakebed import config
+from lakebed import config, errors
 from lakebed.dataclass import replace
 from lakebed.dataset.open import open_at
-from lakebed.errors import (
-    CheckoutError,
-    DatasetHandlerError,
-    InvalidInputError,
-    LakebedError,
-    LockedWarning,
-    NotFoundError,
-)
+from lakebed.errors import CheckoutError, InvalidInputError, LakebedError, NotFoundError
 from lakebed.query.functions.registry import FUNCTIONS, SPECIAL
 from lakebed.storage.address import shown
 from lakebed.storage.url import Location, open_storage, parse
@@ -137,7 +130,7 @@ class Lake:
         self.is_single = True
         try:
             open_at(self._place, read_only=True)
-        except DatasetHandlerError:
+        except errors.DatasetHandlerError:
             is_file = self._place.scheme == "file"
             if self._place.scheme in ("mem", "http", "https") or (
                 is_file and not Path(self._place.path).is_dir()
@@ -162,7 +155,10 @@ class Lake:
         """Return what there is: `Lake` of types.ts."""
         found = [] if self.is_single else lakebed.ls(self._path, creds=self._creds)
         with self._mutex:
-            datasets = [self._single()] if self.is_single else list(map(self._entry, found))
+            datasets = list(map(self._entry, found))
+        if self.is_single:
+            ds = self.open(0).ds
+            datasets = [self._row(0, ds.max_len, ds.size_approx(), ds.info.get("airbyte"), None)]
         title = shown(self._path).rstrip("/").rpartition("/")[2]
         return {
             "title": title or shown(self._path),
@@ -182,10 +178,6 @@ class Lake:
         is_near = found["error"] is None and place.scheme == "file"
         size = lakebed.Dataset(open_at(place, read_only=True)).size_approx() if is_near else None
         return self._row(number, found["rows"], size, found["stream"], found["error"])
-
-    def _single(self) -> dict[str, Any]:
-        ds = self.open(0).ds
-        return self._row(0, ds.max_len, ds.size_approx(), ds.info.get("airbyte"), None)
 
     def _row(
         self, number: int, rows: int | None, size: int | None, stream: Any, error: str | None
@@ -280,7 +272,7 @@ class Lake:
     def writable(self, opened: Opened) -> lakebed.Dataset:
         """Open the dataset of a version, to save a view of it."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LockedWarning)
+            warnings.simplefilter("ignore", errors.LockedWarning)
             ds = lakebed.Dataset(open_at(replace(self.place(opened.number), ref=None)))
         ds.checkout(opened.version if opened.is_lasting else opened.ds.branch)
         return ds
