@@ -18,6 +18,7 @@ from lakebed import config
 from lakebed.cli import main
 from lakebed.credentials import aws
 from lakebed.credentials.named import forget, named
+from lakebed.dataset.viewing import Viewer
 from lakebed.errors import LakebedError
 from lakebed.links.http import HTTP
 from lakebed.storage.auth import roles
@@ -374,12 +375,15 @@ def test_every_command(
     ds.add_creds_key("k", managed=True)
     ds.commit("one")
     ds.close()
+    monkeypatch.setattr(Viewer, "wait", Viewer.close)  # or `view` would wait for Ctrl-C
+    monkeypatch.setattr("webbrowser.open", lambda url: watch.see("address", url))
     found = dict(leaves(main))
     assert {("info",), ("creds", "set"), ("creds", "rotate")} <= found.keys()
     for words, command in found.items():
         for url, endpoint in (("s3://b/ds", server.url), ("s3://b/ds", REFUSED), (ds.path, REFUSED)):
             monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-            names = [p.name for p in command.params if isinstance(p, click.Argument) and p.required]
+            taken = [p for p in command.params if isinstance(p, click.Argument)]
+            names = [p.name for p in taken if p.required or words == ("view",)]
             values = [
                 "k" if name == "name" else f"{tmp_path}/out" if name == "dest" else url for name in names
             ]

@@ -46,6 +46,8 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     monkeypatch.setitem(sys.modules, "anywidget", types.SimpleNamespace(AnyWidget=AnyWidget))  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "traitlets", traits)  # type: ignore[arg-type]
     monkeypatch.setenv("LAKEBED_VIEWER", "widget")
+    viewing._close_all()  # of tests before this one
+    viewing._running.clear()
     yield monkeypatch
     viewing._close_all()
     viewing._running.clear()
