@@ -102,7 +102,7 @@ QUICK = Effort(
     power_cuts=15,
 )
 STANDARD = Effort(
-    examples=0.2,
+    examples=0.25,
     mutations=0.06,
     fuzz_seconds=4,
     flipped_bytes=8,
