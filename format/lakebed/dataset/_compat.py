@@ -92,5 +92,6 @@ class CompatMethods(DatasetBase):
         from lakebed.dataset.viewing import visualize
 
         index, whole = self._index, type(self)(self._handle)
-        rows = None if index.is_trivial else index.rows(whole.num_samples)  # type: ignore[attr-defined]
+        # Of the longest tensor, as the page has it.
+        rows = None if index.is_trivial else index.rows(whole.max_len)  # type: ignore[attr-defined]
         return visualize(self._handle, {}, rows, width, height)

@@ -15,6 +15,7 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import unquote
 
 import numpy as np
@@ -190,6 +191,21 @@ def test_visualize(tmp_path: Path, opened: list[str]) -> None:
     ds.commit()
     ds.checkout("side", create=True)
     assert state_of(ds.visualize())["at"] == "side"
+
+
+@pytest.mark.filterwarnings("ignore:The tensors differ in length")
+def test_rows_that_a_shorter_tensor_does_not_have_are_not_dropped(tmp_path: Path, opened: list[str]) -> None:
+    """They are refused, as `ds[[3]]` refuses them; none is left out."""
+    ds = lakebed.empty(tmp_path / "ds")
+    for name, length in (("x", 6), ("short", 2)):
+        ds.create_tensor(name, dtype="int64")
+        ds[name].extend(np.arange(length))
+    state = state_of(ds[1:4].visualize())
+    (viewer,) = viewing._running.values()
+    with pytest.raises(HTTPError) as refused:
+        asked(viewer, "0/query", {"text": state["query"]})
+    assert "out of range for tensors with length 2" in refused.value.read().decode()
+    assert len(opened) == 1
 
 
 def test_a_dataset_in_memory(opened: list[str]) -> None:
