@@ -80,6 +80,13 @@ class StreamPlan:
         return self.namespace, self.name
 
     @property
+    def field_order(self) -> list[str]:
+        """Properties in the order in which records without names have their values: by UTF-16, as Java sorts texts."""
+        properties = self.json_schema.get("properties")
+        names = properties if isinstance(properties, Mapping) else ()
+        return sorted(names, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+
+    @property
     def oldest_wanted(self) -> int:
         """Generation below which rows must be gone after the sync; 0 where all of them may stay."""
         return (self.minimum_generation_id or 0) if self.generation_id else 0
