@@ -50,6 +50,7 @@ from destination_deeplake.native.typed cimport (
     UNUSUAL,
     Cell,
     Value,
+    put_plain,
     put_typed,
     read_typed,
 )
@@ -162,6 +163,14 @@ cdef inline Cell read_values(Table* table, Typing* record, Buffer* room, Reason*
             return BROKEN
         index = table.fields[at].column
         at += 1
+        if 0 <= index < table.count and p != end:
+            column = &table.columns[index]
+            column.seen = table.serial
+            table.present += 1
+            if put_plain(table, column, p, end, record.lim):
+                p = end
+                continue
+            table.present -= 1
         if not read_typed(p, end, &value):
             reason[0] = BAD_MESSAGE
             return BROKEN

@@ -380,7 +380,7 @@ cdef class TableBuilder:
         column.nulls = 0
         if is_variable(column.kind):
             size = <size_t>(<int32_t*>column.offsets.data)[rows] * column.item
-            column.hint = size + (size >> 4)
+            column.hint = 0 if self.table.partitioned else size + (size >> 4)
             offsets = block_of(&column.offsets, 4 * (rows + 1))
         elif column.kind == BOOL:
             size = bits(rows)
@@ -408,7 +408,8 @@ cdef class TableBuilder:
         taken = [self.take_column(&self.table.columns[i]) for i in range(self.table.count + 2)]
         taken.append((0, None, offsets, values))
         recycle(&pool, &self.table.scratch)
-        self.table.row_hint = self.table.rows + (self.table.rows >> 4)
+        # A table that is filled while this batch is written begins small, and grows into its buffers afterwards.
+        self.table.row_hint = 0 if self.table.partitioned else self.table.rows + (self.table.rows >> 4)
         self.table.rows = self.table.capacity = 0
         return taken
 

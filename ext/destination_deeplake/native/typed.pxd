@@ -6,7 +6,7 @@ as it comes is written here. Anything else (a number for a column of texts, a da
 """
 
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memchr, memcpy
+from libc.string cimport memchr, memcmp, memcpy
 
 from destination_deeplake.native.columns cimport (
     BOOL,
@@ -25,19 +25,49 @@ from destination_deeplake.native.columns cimport (
     TIMESTAMP_TZ,
     Column,
     Table,
+    end_text,
     in_trouble,
     put_bit,
     put_bytes,
     put_int64,
     put_null,
+    reserve,
 )
 from destination_deeplake.native.decimals cimport Decimal, read_decimal
 from destination_deeplake.native.faults cimport BAD_MESSAGE, BAD_TEXT, BAD_VALUE, Fault, Reason
-from destination_deeplake.native.json cimport Span, skip_space
+from destination_deeplake.native.json cimport Span, is_space, skip_space, skip_value
 from destination_deeplake.native.memory cimport Buffer, grow
-from destination_deeplake.native.protobuf cimport LENGTH, VARINT, FIXED64, Field, is_utf8, read_field, signed_of
+from destination_deeplake.native.protobuf cimport LENGTH, VARINT, FIXED64, Field, is_utf8, read_field, read_varint, signed_of
 from destination_deeplake.native.temporal cimport dl_instant
-from destination_deeplake.native.values cimport put_base64, put_decimal, put_double, put_value
+from destination_deeplake.native.values cimport DATA_DEPTH, put_base64, put_decimal, put_double, put_value
+
+
+cdef extern from *:
+    """
+    /* Copy n bytes in steps of 16, which may touch up to 15 more on both sides, and tell whether all n are ASCII. */
+    static inline int dl_copy_ascii(uint8_t *out, const uint8_t *p, size_t n)
+    {
+        size_t i = 0;
+    #if defined(__SSE2__)
+        int high = 0;
+        for (; i < n; i += 16) {
+            __m128i v = _mm_loadu_si128((const __m128i *)(p + i));
+            _mm_storeu_si128((__m128i *)(out + i), v);
+            int mask = _mm_movemask_epi8(v);
+            high |= n - i < 16 ? mask & ((1 << (n - i)) - 1) : mask;
+        }
+        return !high;
+    #else
+        uint8_t high = 0;
+        for (; i < n; i++) {
+            out[i] = p[i];
+            high |= p[i];
+        }
+        return high < 0x80;
+    #endif
+    }
+    """
+    bint dl_copy_ascii(uint8_t* out, const uint8_t* p, size_t n) noexcept nogil
 
 
 cdef enum Typed:  # the numbers of its fields
@@ -88,7 +118,12 @@ cdef inline bint read_parts(Span message, Value* value) noexcept nogil:
     value.number = value.offset = 0
     value.nanos = 0
     while p < message.end:
-        p = read_field(p, message.end, &field)
+        if p[0] in (1 << 3, 2 << 3, 3 << 3):  # as nearly all are: a varint, of a number in one byte
+            field.number = p[0] >> 3
+            p = read_varint(p + 1, message.end, &field.value)
+            field.type = VARINT
+        else:
+            p = read_field(p, message.end, &field)
         if p == NULL:
             return False
         if field.type != VARINT:
@@ -163,6 +198,30 @@ cdef inline void blank_newlines(uint8_t* p, const uint8_t* end) noexcept nogil:
         elif p[0] == c'"':
             inside = not inside
         p += 1
+
+
+cdef inline Cell put_document(Table* table, Column* column, Span text, Reason* reason) noexcept nogil:
+    """Write a value that is JSON into a column of such: it is checked where it lies in the end."""
+    cdef Fault fault
+    cdef size_t n = text.end - text.start
+    cdef uint8_t* out = reserve(table, column, n)
+    cdef const uint8_t* end
+    if out == NULL:
+        return IN_TROUBLE
+    memcpy(out, text.start, n)
+    out[n] = c"\n"  # within the slack
+    if memchr(out, c"\n", n) != NULL:
+        blank_newlines(out, out + n)
+    if n == 4 and memcmp(out, b"null", 4) == 0:
+        return STORED if put_null(table, column) else IN_TROUBLE
+    if is_space(out[0]):
+        return UNUSUAL
+    end = skip_value(out, column.values.data + column.values.capacity, DATA_DEPTH, &fault)
+    if end == NULL or skip_space(end) != out + n:
+        reason[0] = BAD_VALUE
+        return BROKEN
+    end_text(table, column, end)
+    return STORED
 
 
 cdef inline Cell put_json(Table* table, Column* column, Buffer* room, Span text, Reason* reason) noexcept nogil:
@@ -241,6 +300,39 @@ cdef inline Cell put_moment(Table* table, Column* column, const Value* value) no
     return STORED
 
 
+cdef inline bint put_plain(
+    Table* table, Column* column, const uint8_t* p, const uint8_t* end, const uint8_t* lim
+) noexcept nogil:
+    """Write a value of the usual form, one field that its column holds as it is; False leaves it to the rest."""
+    cdef uint64_t bits
+    cdef uint8_t* out
+    cdef size_t n
+    if p[0] == STRING << 3 | LENGTH:
+        n = end - p - 2
+        if column.kind != TEXT or p[1] != n or p[1] >= 0x80 or lim - p < 192:
+            return False
+        out = reserve(table, column, n)
+        if out == NULL or not dl_copy_ascii(out, p + 2, n):
+            return False
+        end_text(table, column, out + n)
+        return True
+    if p[0] == INTEGER << 3:
+        if column.kind != INT64 or read_varint(p + 1, end, &bits) != end:
+            return False
+        return put_int64(table, column, signed_of(bits))
+    if p[0] == NULL_ << 3:
+        return end - p == 2 and p[1] < 0x80 and put_null(table, column)
+    if p[0] == NUMBER << 3 | FIXED64:
+        if column.kind != FLOAT64 or end - p != 9:
+            return False
+        memcpy(&(<double*>column.values.data)[table.rows], p + 1, 8)
+        return True
+    if p[0] == BOOLEAN << 3 and column.kind == BOOL and end - p == 2 and p[1] < 0x80:
+        put_bit(column, table.rows, p[1] != 0)
+        return True
+    return False
+
+
 cdef inline Cell put_typed(
     Table* table, Column* column, const Value* value, Buffer* room, const uint8_t* lim, Reason* reason
 ) noexcept nogil:
@@ -268,7 +360,9 @@ cdef inline Cell put_typed(
             return STORED
         return UNUSUAL
     if value.kind == JSON_:
-        if column.kind in (JSON, TEXT, FLOATS):
+        if column.kind == JSON:
+            return put_document(table, column, value.bytes, reason)
+        if column.kind == TEXT or column.kind == FLOATS:
             return put_json(table, column, room, value.bytes, reason)
         return UNUSUAL
     if value.kind == BIG_INTEGER or value.kind == BIG_DECIMAL:
