@@ -238,6 +238,10 @@ class Lanes:
     partitions: PartitionIds | None = None
 
 
+ONE_LANE = Lanes()
+"""Standard input."""
+
+
 class Lane:
     """The rows of a table that come by one way into the process.
 
@@ -299,7 +303,7 @@ class RecordTable:
         keep_refused: bool = False,
         exact: Collection[str] = (),
         fields: Sequence[str] = (),
-        lanes: Lanes = Lanes(),
+        lanes: Lanes = ONE_LANE,
     ) -> None:
         added = _FILES if files else ()
         if len({column.field for column in columns}) != len(columns):

@@ -18,6 +18,7 @@ from destination_deeplake.catalog import StreamKey
 from destination_deeplake.ledger import Partitions, State
 from lakebed.dataclass import dataclass
 
+
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     state: State
@@ -45,7 +46,9 @@ class PartitionLedger:
         body = json.loads(state.raw)["state"]
         scope = state.scope
         key = (
-            (scope.namespace or None, scope.name) if scope.kind == "STREAM" and scope.name is not None else None
+            (scope.namespace or None, scope.name)
+            if scope.kind == "STREAM" and scope.name is not None
+            else None
         )
         waiting = self._waiting[key]
         waiting.append(_Waiting(state, _whole(body.get("id")), _partitions(body), _expected(body)))

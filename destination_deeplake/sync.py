@@ -43,9 +43,9 @@ from destination_deeplake.report import (
     summary,
     warnings,
 )
+from destination_deeplake.stopping import Stop
 from destination_deeplake.stream.writer import StreamWriter, open_stream
 from destination_deeplake.upserts.putting_off import MergePutOffError
-from destination_deeplake.stopping import Stop
 from destination_deeplake.wire import Rejected as Refused
 from destination_deeplake.wire import StateEvent, StatusEvent, Wire, WireError, Wires
 
@@ -573,7 +573,9 @@ def _read_input(sync: Sync, stop: Stop, descriptor: int) -> None:
             sync.feed(block)
 
 
-def _read_sockets(sync: Sync, stop: Stop, out: Output, paths: Sequence[str], locks: Sequence[threading.Lock]) -> None:
+def _read_sockets(
+    sync: Sync, stop: Stop, out: Output, paths: Sequence[str], locks: Sequence[threading.Lock]
+) -> None:
     """Feed a sync from sockets, to the end of all of them or a signal."""
     # Imported here: nearly all syncs read standard input.
     from destination_deeplake.channel import connect
@@ -594,7 +596,9 @@ def _read_sockets(sync: Sync, stop: Stop, out: Output, paths: Sequence[str], loc
 
 def unreadable(error: WireError, path: str | None = None) -> SourceProtocolError:
     """Return the failure of a line, or of a message of a socket, that is none."""
-    where = f"Line {error.line_number} of the input" if path is None else f"Message {error.line_number} of {path}"
+    where = (
+        f"Line {error.line_number} of the input" if path is None else f"Message {error.line_number} of {path}"
+    )
     return SourceProtocolError(
         f"{where} is no Airbyte message ({error.reason}). Everything before it is written; the source, or what "
         "carries its output here, must be repaired."

@@ -1,7 +1,8 @@
 """Bytes of the input -> rows in tables, and the messages that are no records.
 
-One line is one JSON message; in Protocol Buffers each message stands behind its length. A record goes straight into the table of its stream; states and stream statuses
-come out as events, each at its place among the records; everything else is validated, counted and ignored.
+One line is one JSON message; in Protocol Buffers each message stands behind its length. A record goes straight into
+the table of its stream; states and stream statuses come out as events, each at its place among the records; everything
+else is validated, counted and ignored.
 
 A line that is no message ends the input, or is handed to whoever keeps such lines, and reading goes on: invalid JSON
 (NaN and Infinity included), invalid UTF-8, nesting beyond the limit, a line that is too long or ends early, a RECORD

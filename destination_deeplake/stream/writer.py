@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import lakebed
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.choices import DELETION_DAYS
-from destination_deeplake.columns import Batch, Lanes, RecordTable
+from destination_deeplake.columns import ONE_LANE, Batch, Lanes, RecordTable
 from destination_deeplake.lake import Lake, hold
 from destination_deeplake.naming import DELETED_AT, DELTA_BRANCH, META_COLUMNS
 from destination_deeplake.stream.layout import StoredColumns, prepare
@@ -109,7 +109,7 @@ class StreamWriter:
         keep_refused: bool = False,
         checkpoint: Checkpoint = go_on,
         deletion_days: int = DELETION_DAYS,
-        lanes: Lanes = Lanes(),
+        lanes: Lanes = ONE_LANE,
     ) -> None:
         self.plan = plan
         self.keyless: tuple[int, int] | None = None
@@ -437,7 +437,7 @@ def open_stream(
     keep_refused: bool = False,
     checkpoint: Checkpoint = go_on,
     deletion_days: int = DELETION_DAYS,
-    lanes: Lanes = Lanes(),
+    lanes: Lanes = ONE_LANE,
 ) -> StreamWriter:
     """Open or make the dataset of a stream, with a tensor for every column; see `StreamWriter`.
 

@@ -123,12 +123,12 @@ def _table(rng: random.Random) -> RecordTable:
 
 
 def _check(table: RecordTable) -> None:
-    refused = table.take_refused()
-    refused.validate(full=True)
-    taken = table.take()
-    for array in taken.values():
-        array.validate(full=True)
-    assert len({len(array) for array in taken.values()}) == 1
+    for taken in table.take():
+        if taken.refused is not None:
+            taken.refused.validate(full=True)
+        for array in taken.columns.values():
+            array.validate(full=True)
+        assert {len(array) for array in taken.columns.values()} == {taken.rows}
 
 
 def _records(rng: random.Random) -> None:
