@@ -36,8 +36,8 @@ def with_partitions(messages: Iterable[Message], seed: int = 0, *, snapshots: bo
     counts: Counter[str] = Counter()
     open_partitions: dict[StreamName | None, str] = {}
     ordinals: Counter[StreamName | None] = Counter()
-    messages = copy.deepcopy(list(messages))
-    kinds = {message["state"].get("type") for message in messages if message["type"] == "STATE"}
+    script = copy.deepcopy(list(messages))
+    kinds = {message["state"].get("type") for message in script if message["type"] == "STATE"}
     assert kinds <= {"STREAM"} or "STREAM" not in kinds, "states of streams and of all do not go together"
     by_stream = not kinds - {"STREAM"}
 
@@ -54,7 +54,7 @@ def with_partitions(messages: Iterable[Message], seed: int = 0, *, snapshots: bo
         state["id"], state["partition_id"] = ordinals[scope], partition(scope)
         return counts[open_partitions.pop(scope)]
 
-    for message in messages:
+    for message in script:
         if message["type"] == "RECORD":
             scope = name_of(message["record"])
             in_log = not by_stream and (not snapshots or chosen.random() < 0.5)
@@ -70,7 +70,7 @@ def with_partitions(messages: Iterable[Message], seed: int = 0, *, snapshots: bo
                 for scope in scopes:
                     count += end(_of_stream(state, scope), scope)
             state["sourceStats"] = {**(state.get("sourceStats") or {}), "recordCount": float(count)}
-    return messages
+    return script
 
 
 def _of_stream(state: Message, scope: StreamName) -> Message:
