@@ -178,8 +178,9 @@ def connect(
             if now - started >= seconds:
                 raise IncompleteSourceError(
                     f"The source did not open all of its sockets within {seconds / 60:.0f} minutes. Missing: "
-                    f"{missing}. Run the sync again; if it fails again, look whether the source has failed, and whether "
-                    f"source and destination share the folder of the sockets and name the same ones ({_PATHS})."
+                    f"{missing}. Run the sync again; if it fails again, look whether the source has failed, and "
+                    "whether source and destination share the folder of the sockets and name the same ones "
+                    f"({_PATHS})."
                 )
             if now - told >= _SECONDS_BETWEEN_LINES:
                 told = now

@@ -501,7 +501,7 @@ def begin(
         for writer in opened:
             writer.release()
         raise
-    for rule in config.unmatched(plan.key for plan in plans):
+    for rule in config.unmatched(plan.dataset_key for plan in plans):
         out.log("WARN", f"{rule.where} ({rule.name!r}) is for no stream of this sync; check the name.")
     for writer in writers:
         for note in writer.notes:
@@ -514,7 +514,8 @@ def begin(
         # Imported here: most syncs have none.
         from destination_deeplake.letters import DeadLetters
 
-        letters = DeadLetters(config.place.url, config.place.creds, sync_id)
+        names = {plan.key: plan.dataset_key for plan in plans}
+        letters = DeadLetters(config.place.url, config.place.creds, sync_id, names)
     return Sync(
         writers,
         out,
