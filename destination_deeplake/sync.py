@@ -597,12 +597,14 @@ def _read_sockets(
 
 def unreadable(error: WireError, path: str | None = None) -> SourceProtocolError:
     """Return the failure of a line, or of a message of a socket, that is none."""
-    where = (
-        f"Line {error.line_number} of the input" if path is None else f"Message {error.line_number} of {path}"
-    )
+    if path is not None:
+        return SourceProtocolError(
+            f"Message {error.line_number} of the socket {path} is no Airbyte message ({error.reason}). What came whole "
+            "is written; the source must be repaired."
+        )
     return SourceProtocolError(
-        f"{where} is no Airbyte message ({error.reason}). Everything before it is written; the source, or what "
-        "carries its output here, must be repaired."
+        f"Line {error.line_number} of the input is no Airbyte message ({error.reason}). Everything before it is "
+        "written; the source, or what carries its output here, must be repaired."
     )
 
 
