@@ -145,7 +145,11 @@ def test_a_file_that_is_none_is_told() -> None:
     assert taken.refused is not None
     found = [(row["row"], row["field"], row["text"]) for row in taken.refused.to_pylist()]
     assert found == [(0, "file_reference", '"x"'), (1, "file", "[]"), (2, "_airbyte_file_bytes", '"many"')]
-    assert [len(json.loads(meta)["changes"]) for meta in taken.columns["_airbyte_meta"].to_pylist()] == [1, 1, 1]
+    assert [len(json.loads(meta)["changes"]) for meta in taken.columns["_airbyte_meta"].to_pylist()] == [
+        1,
+        1,
+        1,
+    ]
 
 
 def test_a_property_may_have_the_name_of_a_column_of_the_file() -> None:

@@ -45,6 +45,7 @@ from destination_deeplake.native.typed cimport (
     BROKEN,
     IN_TROUBLE,
     NULL_,
+    SCATTERED,
     STORED,
     UNSET,
     UNUSUAL,
@@ -150,7 +151,7 @@ cdef inline Cell read_values(Table* table, Typing* record, Buffer* room, Reason*
             if field.number == META and field.type == LENGTH:
                 record.meta = field.bytes
             elif field.number <= PARTITION:
-                return UNUSUAL  # its head stands behind its values
+                return SCATTERED
             p = end
             continue
         p = read_varint(p + 1, record.end, &size)
@@ -233,7 +234,7 @@ cdef inline bint spell_changes(Text* text, Span meta) noexcept nogil:
     return True
 
 
-cdef inline Cell spell_values(Table* table, const Typing* record, Text* text, Reason* reason) noexcept nogil:
+cdef inline Cell spell_values(Table* table, Typing* record, Text* text, Reason* reason) noexcept nogil:
     """Write the values of a record as an object of JSON; those of fields without a column are left out."""
     cdef const uint8_t* p = record.data
     cdef Field field
@@ -247,6 +248,8 @@ cdef inline Cell spell_values(Table* table, const Typing* record, Text* text, Re
         if p == NULL:
             reason[0] = BAD_MESSAGE
             return BROKEN
+        if field.number == META and field.type == LENGTH:
+            record.meta = field.bytes
         if field.number != DATA or field.type != LENGTH:
             continue
         if at == table.field_count:
@@ -336,32 +339,40 @@ cdef inline Verdict read_typed_record(
     """Act on a record."""
     cdef Typing record
     cdef Record rest
-    cdef Table* table
-    cdef Cell cell
+    cdef Table* table = NULL
+    cdef Cell cell = SCATTERED
     cdef Reason reason = BAD_MESSAGE
     cdef int32_t index
+    cdef int whole
+    cdef bint is_text
+    memset(&rest, 0, sizeof(Record))
     record.end = bytes.end
-    record.lim = lim
-    if not read_head(bytes.start, &record, False):
-        return refused(message, BAD_MESSAGE)
-    if record.name.start == NULL and not read_head(bytes.start, &record, True):
-        return refused(message, BAD_MESSAGE)
+    for whole in range(2):
+        record.lim = lim
+        if not read_head(bytes.start, &record, whole):
+            return refused(message, BAD_MESSAGE)
+        if record.name.start == NULL:
+            continue
+        message.stream = record.name
+        message.space = record.space
+        message.partition = record.partition
+        index = find_stream(streams, record.space, record.name)
+        if index < 0:
+            is_text = is_utf8(record.name.start, record.name.end) and is_utf8(record.space.start, record.space.end)
+            return STRANGER if is_text else refused(message, BAD_TEXT)
+        table = streams.items[index].table
+        if table == NULL:
+            streams.items[index].ignored += 1
+            return DONE
+        table.trouble = NO_TROUBLE
+        if whole:
+            cell = read_spelled(table, &record, &streams.scratch, &rest.meta, &reason)
+        else:
+            cell = read_row(table, &record, &streams.scratch, &rest.meta, &reason)
+        if cell != SCATTERED:
+            break
     if record.name.start == NULL:
         return refused(message, NO_STREAM)
-    message.stream = record.name
-    message.space = record.space
-    message.partition = record.partition
-    index = find_stream(streams, record.space, record.name)
-    if index < 0:
-        is_text = is_utf8(record.name.start, record.name.end) and is_utf8(record.space.start, record.space.end)
-        return STRANGER if is_text else refused(message, BAD_TEXT)
-    table = streams.items[index].table
-    if table == NULL:
-        streams.items[index].ignored += 1
-        return DONE
-    table.trouble = NO_TROUBLE
-    memset(&rest, 0, sizeof(Record))
-    cell = read_row(table, &record, &streams.scratch, &rest.meta, &reason)
     if cell == STORED:
         rest.partition = record.partition
         if finish_row(

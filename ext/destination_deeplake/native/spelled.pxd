@@ -84,8 +84,13 @@ cdef inline void add_string(Text* text, Span value) noexcept nogil:
     out += 1
     while p < value.end:
         if p[0] < 0x20:
-            snprintf(<char*>out, 7, b"\\u%04x", <int>p[0])
-            out += 6
+            if p[0] in b"\b\t\n\f\r":
+                out[0] = c"\\"
+                out[1] = (<const uint8_t*>b"btn?fr")[p[0] - 8]
+                out += 2
+            else:
+                snprintf(<char*>out, 7, b"\\u%04x", <int>p[0])
+                out += 6
         else:
             if p[0] == c'"' or p[0] == c"\\":
                 out[0] = c"\\"

@@ -90,6 +90,7 @@ cdef enum Typed:  # the numbers of its fields
 cdef enum Cell:
     STORED
     UNUSUAL  # to be spelled
+    SCATTERED  # as is a record whose head stands behind values
     BROKEN  # no message; the reason tells why
     IN_TROUBLE  # the table is
 
