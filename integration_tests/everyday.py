@@ -16,8 +16,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from integration_tests.in_process import completed, status
-from integration_tests.messages import Message, record, state, stream
+from integration_tests.messages import Message, completed, record, state, status, stream
 
 RUNNERS = ("platform", "by hand", "pipe", "pyairbyte")
 STATES = ("none", "stream", "stream", "stream", "global", "legacy")

@@ -55,6 +55,9 @@ class Behaviour:
     """Sockets on which nothing comes, and which stay open until the source is stopped."""
 
 
+AT_ONCE = Behaviour()
+
+
 class _Frame(NamedTuple):
     place: int
     data: bytes
@@ -91,7 +94,7 @@ class SocketSource:
         messages: Sequence[Message],
         form: str = "PROTOBUF",
         seed: int = 0,
-        behaviour: Behaviour = Behaviour(),
+        behaviour: Behaviour = AT_ONCE,
         misfits: Misfits = Misfits.NULL,
         nulls: Nulls = Nulls.UNSET,
     ) -> None:

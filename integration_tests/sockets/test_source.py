@@ -19,8 +19,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integration_tests.acknowledgements import not_durable, partition_violations
-from integration_tests.in_process import completed, status
-from integration_tests.messages import Json, Message, configure, lines, read, record, records, state, stream
+from integration_tests.messages import (
+    Json,
+    Message,
+    completed,
+    configure,
+    lines,
+    read,
+    record,
+    records,
+    state,
+    status,
+    stream,
+)
 from integration_tests.sockets.model import Model, decoded
 from integration_tests.sockets.script import Order, deal, is_status, partitions_of, with_partitions
 from integration_tests.sockets.source import FORMATS, Behaviour, SocketSource

@@ -118,9 +118,9 @@ def test_each_socket_is_connected_to_as_soon_as_somebody_listens(paths: list[str
 
         thread = threading.Thread(target=later)
         thread.start()
-        for one in connect(paths, log, is_stopped=never):
-            one.close()
+        found = [stack.enter_context(one) for one in connect(paths, log, is_stopped=never)]
         thread.join()
+        assert [one.getpeername() for one in found] == paths
     assert [line.split()[2] for line in log] == ["three", "two", "one"]
 
 
