@@ -122,7 +122,8 @@ def _table(rng: random.Random) -> RecordTable:
     )
 
 
-def _check(table: RecordTable) -> None:
+def check(table: RecordTable) -> None:
+    """Take the rows out, and see that they are whole."""
     for taken in table.take():
         if taken.refused is not None:
             taken.refused.validate(full=True)
@@ -147,11 +148,11 @@ def _records(rng: random.Random) -> None:
             data = data[size:]
             if rng.random() < 0.2:
                 for table in tables.values():
-                    _check(table)
+                    check(table)
         list(wire.finish())
     finally:
         for table in tables.values():
-            _check(table)
+            check(table)
     assert all(len(rejected.raw) <= rejected.size for rejected in seen)
 
 
