@@ -5,7 +5,7 @@ as it comes is written here. Anything else (a number for a column of texts, a da
 `spelled`, which writes the value as JSON, so that it meets the very rules of the other channel.
 """
 
-from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from destination_deeplake.native.columns cimport (
@@ -284,7 +284,7 @@ cdef inline Cell put_moment(Table* table, Column* column, const Value* value) no
     if value.kind == MOMENT_WITH_ZONE:
         if column.kind != TIMESTAMP_TZ or value.nanos >= NANOS_PER_SECOND:
             return UNUSUAL
-        if not dl_instant(0, micros, -value.number, &micros):
+        if value.number == INT64_MIN or not dl_instant(0, micros, -value.number, &micros):
             return UNUSUAL
     elif value.nanos >= NANOS_PER_DAY:
         return UNUSUAL
