@@ -87,7 +87,7 @@ def connection(tmp_path: Path) -> Connection:
     return Connection.make(tmp_path)
 
 
-@pytest.fixture(params=CARRIERS.values(), ids=CARRIERS)
+@pytest.fixture(params=list(CARRIERS.values()), ids=list(CARRIERS))
 def carrier(request: pytest.FixtureRequest) -> Carrier:
     """Each way by which messages reach the connector."""
     way: Carrier = request.param

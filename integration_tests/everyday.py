@@ -206,6 +206,13 @@ def syncs(seed: int) -> list[Sync]:
     return found
 
 
+def from_platform(seed: int) -> list[Sync]:
+    """Return a short history of a connection of a platform."""
+    user = _user(seed)
+    user.runner = "platform"
+    return [user.sync() for _ in range(3)]
+
+
 def deaths(seed: int) -> Iterator[list[Sync]]:
     """Yield, for each message of a sync, a history in which the source dies behind it and is then read once more."""
     user = _user(seed)

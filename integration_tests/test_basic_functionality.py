@@ -68,14 +68,14 @@ def row(
 _carrier = STDIN
 
 
-@pytest.fixture(autouse=True, params=ONE_BY_ONE.values(), ids=ONE_BY_ONE)
+@pytest.fixture(autouse=True, params=list(ONE_BY_ONE.values()), ids=list(ONE_BY_ONE))
 def carrier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Carrier:
     """The way on which all syncs of the test get their messages."""
     monkeypatch.setattr(f"{__name__}._carrier", request.param)
     return _carrier
 
 
-def sync(connection: Connection, of: Message, messages: Iterable[Message], **config: Json) -> Outcome:
+def sync(connection: Connection, of: Message, messages: bytes | Iterable[Message], **config: Json) -> Outcome:
     return in_process.sync(connection, of, _carrier.lines(messages), _carrier, **config)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import signal
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -13,12 +14,12 @@ import pytest
 from integration_tests import lake
 from integration_tests.acknowledgements import not_durable, partition_violations
 from integration_tests.connector import Connection
-from integration_tests.killing import Attempt, moments, paced
+from integration_tests.killing import Attempt, paced
 from integration_tests.messages import Json, Message, completed, configure, read, record, state, stream
 from integration_tests.sockets.carrier import Carrier
 from integration_tests.sockets.script import Order
 from integration_tests.sockets.source import Behaviour
-from unit_tests.effort import EFFORT
+from unit_tests.effort import EFFORT, PATIENCE
 
 NAMES = ("red", "blue")
 FIELDS: dict[str, Message] = {
@@ -57,6 +58,24 @@ def identity(data: Json) -> Any:
     return data["attempt"], data["number"]
 
 
+def waits(seed: int) -> Iterator[Callable[[Attempt], None]]:
+    """Moments for a kill: after some of the first states went out; now and then before the first one."""
+    chosen = random.Random(seed)
+    while True:
+        count = 0 if chosen.random() < 0.2 else chosen.randrange(1, 12)
+        delay = chosen.uniform(0, 0.5 if count == 0 else 0.05)
+
+        def wait(attempt: Attempt, count: int = count, delay: float = delay) -> None:
+            with attempt.heard:
+                assert attempt.heard.wait_for(
+                    lambda: attempt.ended or sum(b'"STATE"' in line for line in attempt.answers) >= count,
+                    PATIENCE,
+                )
+            time.sleep(delay)
+
+        yield wait
+
+
 def stored(connection: Connection) -> dict[tuple[str, str], Counter[Any]]:
     found = {}
     for name in lake.datasets(connection.lake):
@@ -81,8 +100,8 @@ def test_a_sync_over_sockets_that_is_killed_loses_nothing_that_it_acknowledged(
     command = paced(connection, of, publish_bytes=6_000)
     done = dict.fromkeys(NAMES, 0)
 
-    def attempt(number: int, wait: Callable[[Attempt], None] | None) -> tuple[int, int]:
-        carrier = Carrier(form, sockets, Behaviour(order, probes=0.05, pause=0.003), number)
+    def attempt(number: int, wait: Callable[[Attempt], None] | None) -> int:
+        carrier = Carrier(form, sockets, Behaviour(order, probes=0.05, pause=0.01), number)
         script = carrier.script(delivery(number, done, of))
         with carrier.source(of, script) as source:
             trial = Attempt(command, b"", environ=source.environ)
@@ -94,19 +113,18 @@ def test_a_sync_over_sockets_that_is_killed_loses_nothing_that_it_acknowledged(
             assert not_durable(script, answered, rows, identity) == []
             assert all(count == 1 for counts in rows.values() for count in counts.values())
         done.update(trial.acknowledged())
-        return status, len(trial.answers)
+        return status
 
-    status, answers = attempt(0, None)
-    assert (status, done) == (0, dict.fromkeys(NAMES, ROWS))
+    assert attempt(0, None) == 0
+    assert done == dict.fromkeys(NAMES, ROWS)
     killed = partly = 0
-    for number, wait in zip(range(1, kills + 1), moments(kills, answers), strict=False):
+    for number, wait in zip(range(1, kills + 1), waits(kills), strict=False):
         before = dict(done)
-        status, _ = attempt(number, wait)
+        status = attempt(number, wait)
         assert status in (0, -signal.SIGKILL), status
         killed += status != 0
         partly += any(0 < done[name] - before[name] < ROWS for name in NAMES)
-    status, _ = attempt(kills + 1, None)
-    assert status == 0
+    assert attempt(kills + 1, None) == 0
     for name in NAMES:
         numbers = {number for _, number in stored(connection)["", name]}
         if mode == "append":

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -335,6 +336,8 @@ def test_a_source_that_nobody_reads_can_be_stopped(folder: Path) -> None:
     with SocketSource(paths(folder, 2), CATALOG, script, "JSONL") as source:
         client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         client.connect(source.paths[0])
+        while not source.messages_sent[0]:
+            time.sleep(0.01)
     with client:
         assert 0 < source.messages_sent[0] < 1500
     assert source.messages_sent[1] == 0

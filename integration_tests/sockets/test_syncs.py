@@ -279,7 +279,7 @@ def test_a_signal_ends_a_sync_whose_source_says_nothing(connection: Connection, 
     with carrier.source(CATALOG, carrier.script(sent)) as source:
         running = process(connection, source.environ)
         assert running.stdout is not None
-        said = []
+        said: list[bytes] = []
         while not any(b"connected for reading" in line for line in said):
             said.append(running.stdout.readline())
         threading.Event().wait(0.5)
@@ -318,3 +318,22 @@ def test_the_program_of_the_tests_reads_a_line_as_it_was_sent() -> None:
     assert replace(Carrier("JSONL", 1), seed=3).script(lines(sent)) == replace(
         Carrier("JSONL", 2), seed=3
     ).script(sent)
+
+
+# -- much at once -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_large_record_arrives_whole(connection: Connection, form: str) -> None:
+    """Larger than what is read at once, between small ones."""
+    wide = configure([stream("a", n={"type": "integer"}, text={"type": "string"}, more={"type": "array"})])
+    large = {"text": "é" * 9_000_000, "more": [["x" * 1000] * 1000] * 8}
+    sent = [record("a", {"n": n, **(large if n == 5 else {"text": "", "more": [n]})}) for n in range(10)]
+    sent += [state("a", {}), *completed(wide)]
+    carrier = Carrier(form, 2, seed=1)
+    outcome = sync(connection, wide, sent, carrier).succeeded()
+    assert carrier.violations(sent, outcome) == []
+    rows = sorted(lake.rows(connection.lake, ("", "a")), key=lambda row: int(row["n"]))
+    assert [row["n"] for row in rows] == list(range(10))
+    assert {key: rows[5][key] for key in large} == large
+    assert rows[6]["more"] == [6]
