@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks import inputs, measure
 from benchmarks.inputs import CACHE, Input
-from benchmarks.sync import LONGER, NOOP, by_key, check, measured, ours
+from benchmarks.sync import LONGER, NOOP, Contender, by_key, check, measured, ours
 from destination_deeplake.catalog import plans
 from destination_deeplake.columns import Lanes, PartitionIds, RecordTable
 from destination_deeplake.schema import columns
@@ -127,7 +127,7 @@ def over_sockets(
 
 def compare(given: Input, runs: int) -> None:
     """Standard input beside one, two and four sockets."""
-    contenders = {"standard input": ours} | {
+    contenders: dict[str, Contender] = {"standard input": ours} | {
         f"{sockets} socket{'s' if sockets > 1 else ''}": functools.partial(over_sockets, sockets, ours)
         for sockets in (1, 2, _MOST_SOCKETS)
     }
@@ -148,7 +148,7 @@ def compare(given: Input, runs: int) -> None:
 
 def keyed(given: Input, runs: int) -> None:
     """Append + deduplication."""
-    contenders = {
+    contenders: dict[str, Contender] = {
         "by key, standard input": by_key,
         "by key, 1 socket": functools.partial(over_sockets, 1, by_key),
     }
@@ -181,13 +181,17 @@ def decoding(given: Input, runs: int) -> None:
         assert table.rows == given.records
 
     def upb() -> None:
-        read = AirbyteMessage.FromString
+        read: Callable[[bytes], Any] = AirbyteMessage.FromString
         for message in messages:
             read(message)
 
-    seconds: dict[str, list[float]] = {"ours": [], "protobuf (upb)": [], "memcpy": []}
+    def copy() -> None:
+        bytes(memoryview(data))
+
+    works = {"ours": decode, "protobuf (upb)": upb, "memcpy": copy}
+    seconds: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(runs):
-        for name, work in zip(seconds, (decode, upb, lambda: bytes(memoryview(data))), strict=True):
+        for name, work in works.items():
             began = time.thread_time()
             work()
             seconds[name].append(time.thread_time() - began)
