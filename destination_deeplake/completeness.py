@@ -111,4 +111,5 @@ class Completeness:
 
     def is_by_rule(self, plan: StreamPlan) -> bool:
         """Tell whether the configuration decided about a stream, for want of statuses."""
-        return not self.statuses and plan.key in self._removing and plan.mode is WriteMode.OVERWRITE
+        is_asked = self.statuses or self._asks_status
+        return not is_asked and plan.key in self._removing and plan.mode is WriteMode.OVERWRITE

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from destination_deeplake.stopping import Stop
-from destination_deeplake.wire import Event, Wires
+from destination_deeplake.wire import Event, WireError, Wires
 
 _BLOCK_BYTES = 4 << 20
 _TELLING_BYTES = 8 << 20
@@ -37,6 +37,8 @@ class Turn:
         Messages that are no records.
     is_last : bool
         Whether nothing else comes from it.
+    is_torn : bool
+        Whether it ended in the middle of a message.
     error : BaseException or None
         Why that is, if not because it ended.
     """
@@ -45,6 +47,7 @@ class Turn:
     nbytes: int
     events: list[Event]
     is_last: bool = False
+    is_torn: bool = False
     error: BaseException | None = None
 
 
@@ -135,7 +138,7 @@ class SocketLanes:
         try:
             self._run(lane)
         except BaseException as error:  # noqa: BLE001 - the main thread raises it
-            self._tell(Turn(lane, 0, [], True, error))
+            self._tell(Turn(lane, 0, [], is_last=True, error=error))
 
     def _run(self, lane: int) -> None:
         wire, lock, one = self._wires[lane], self._locks[lane], self._sockets[lane]
@@ -157,8 +160,11 @@ class SocketLanes:
                 self._size(lane)
                 is_full = sum(self._sizes) >= self._room()
         with lock:
-            events = list(wire.finish())
-        self._tell(Turn(lane, read, events, True))
+            try:
+                events, is_torn = list(wire.finish()), False
+            except WireError:
+                events, is_torn = [], True
+        self._tell(Turn(lane, read, events, is_last=True, is_torn=is_torn))
 
     def _tell(self, turn: Turn) -> None:
         self._turns.put(turn)

@@ -10,7 +10,7 @@ Source: Airbyte's bulk CDK, which counts and releases by the same rules.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -76,19 +76,24 @@ class PartitionLedger:
                     break
                 yield self._gone(key, waiting.pop(0), records, letters)
 
-    def unfinished(self, rejected: int = 0) -> set[StreamKey | None]:
+    def unfinished(
+        self, rejected: int = 0, written: Partitions = MappingProxyType({})
+    ) -> set[StreamKey | None]:
         """Return the streams, None for all of them, of which a state misses records, at the end of the input.
 
         Parameters
         ----------
         rejected : int
             Dead letters of which nobody knows the partition: as many records may be missing.
+        written : mapping of (namespace, name) to mapping of str to int
+            Records by partition that are written, but durable only once their stream is complete.
         """
         missing = Counter[StreamKey | None]()
         for key, waiting in self._waiting.items():
             for one in waiting:
                 if one.partitions and one.expected is not None:
-                    missing[key] += abs(one.expected - sum(self._counted(key, one)))
+                    came = sum(self._counted(key, one)) + _sum(written, key, one.partitions)
+                    missing[key] += abs(one.expected - came)
         return set() if missing.total() <= rejected else {key for key, count in missing.items() if count}
 
     def release_all(self) -> Iterator[bytes]:
@@ -110,15 +115,13 @@ class PartitionLedger:
 
     def _counted(self, key: StreamKey | None, one: _Waiting) -> tuple[int, int]:
         """Return how many records of a state's partitions are published, and how many as dead letters."""
-        records, letters = (
-            sum(
-                counts[stream][partition]
-                for stream in (list(counts) if key is None else (key,))
-                for partition in one.partitions
-            )
-            for counts in (self._records, self._rejected)
-        )
-        return records, letters
+        return _sum(self._records, key, one.partitions), _sum(self._rejected, key, one.partitions)
+
+
+def _sum(counts: Partitions, key: StreamKey | None, partitions: Collection[str]) -> int:
+    """Return the records of partitions of one stream, or of all."""
+    found = counts.values() if key is None else [counts.get(key, {})]
+    return sum(one.get(partition, 0) for one in found for partition in partitions)
 
 
 def _whole(value: object) -> int | None:

@@ -262,7 +262,8 @@ class Sync:
         if not isinstance(self._ledger, PartitionLedger):
             self._follow(self.wires[0].finish(), 0)
         self.publish()
-        missing = self._ledger.unfinished(self._unplaced)
+        waiting = {writer.plan.key: writer.waiting_partitions for writer in self._writers}
+        missing = self._ledger.unfinished(self._unplaced, waiting)
         unfinished = [
             writer
             for writer in self._writers
@@ -583,16 +584,24 @@ def _read_sockets(
     from destination_deeplake.lanes import SocketLanes
 
     sockets = connect(paths, out.log, is_stopped=lambda: stop.by is not None)
+    torn = []
     with SocketLanes(sockets, sync.wires, locks, stop, lambda: sync.room) as lanes:
         for turn in lanes.turns(sync.seconds_asleep):
             if turn is None:
                 sync.idle()
                 continue
             sync.take_in(turn.lane, turn.events, turn.nbytes)
-            if isinstance(turn.error, WireError):
+            if turn.is_torn:
+                torn.append(paths[turn.lane])
+            elif isinstance(turn.error, WireError):
                 raise unreadable(turn.error, paths[turn.lane])
-            if turn.error is not None:
+            elif turn.error is not None:
                 raise turn.error
+    if torn:
+        raise IncompleteSourceError(
+            f"The source ended in the middle of a message on {', '.join(torn)}. What came whole is kept, streams to be "
+            "overwritten still show their old rows unless they were complete. Run the sync again."
+        )
 
 
 def unreadable(error: WireError, path: str | None = None) -> SourceProtocolError:

@@ -203,6 +203,11 @@ class StreamWriter:
         """
         return 0 if self._is_staged and not is_resumable(self.plan) else self._written
 
+    @property
+    def waiting_partitions(self) -> Mapping[str, int]:
+        """Number of records of each partition that are written, and no STATE may promise yet."""
+        return self._partitions
+
     def take_durable_partitions(self) -> Mapping[str, int]:
         """Return how many more records of each partition a STATE may promise than the last time."""
         if self._is_staged and not is_resumable(self.plan):
