@@ -320,19 +320,23 @@ def _jumps(bench: Bench, row: int, where: str) -> Row:
         network.clear()
         return found
 
-    with serving(bench.folder) as port, counting(port) as network, blank(bench.browser, ROW) as page:
-        with Server(f"s3://{BUCKET}/films", _keys(network.endpoint)) as server:
-            url, began = server.at(dataset=0, row=row), time.perf_counter()
-            opening = told(page, "loadeddata", lambda: page.goto(url, wait_until="commit")) - began
-            page.wait_for_timeout(2000)
-            opened = reads()
-            for at in (0.5, 0.9, 0.2, 0.7):
-                cpu, began = server.cpu, time.perf_counter()
-                jump = partial(page.evaluate, "(at) => bench.jump(at)", at)
-                waited.append(told(page, "seeked", jump) - began)
-                page.wait_for_timeout(2000)  # the browser reads on
-                read.append(reads())
-                cpus.append(server.cpu - cpu)
+    with (
+        serving(bench.folder) as port,
+        counting(port) as network,
+        blank(bench.browser, ROW) as page,
+        Server(f"s3://{BUCKET}/films", _keys(network.endpoint)) as server,
+    ):
+        url, began = server.at(dataset=0, row=row), time.perf_counter()
+        opening = told(page, "loadeddata", lambda: page.goto(url, wait_until="commit")) - began
+        page.wait_for_timeout(2000)
+        opened = reads()
+        for at in (0.5, 0.9, 0.2, 0.7):
+            cpu, began = server.cpu, time.perf_counter()
+            jump = partial(page.evaluate, "(at) => bench.jump(at)", at)
+            waited.append(told(page, "seeked", jump) - began)
+            page.wait_for_timeout(2000)  # the browser reads on
+            read.append(reads())
+            cpus.append(server.cpu - cpu)
     text = f"{spread(read, 'MB', 1)} read, after {spread(waited)}; CPU of the viewer {spread(cpus)}"
     text += f"; opened with {opened:.1f} MB in {opening:.2f} s"
     what = f"a jump in a film of 1 GB in a bucket, index {where} the frames"
