@@ -31,8 +31,29 @@ _PROBE = """
     drawn.add(this.canvas);
     return drawImage.apply(this, given);
   };
-  const bench = (window.bench = { gaps: [], tasks: [], most: 0 });
+  const bench = (window.bench = { gaps: [], tasks: [], most: 0, decoded: 0 });
   const say = (word) => requestAnimationFrame(() => setTimeout(() => console.debug(`bench ${word}`)));
+
+  const sizes = new WeakMap();
+  const collected = new FinalizationRegistry((of) => (bench.decoded -= of.bytes));
+  const { createImageBitmap } = window;
+  window.createImageBitmap = async (...given) => {
+    const made = await createImageBitmap(...given);
+    const of = { bytes: 4 * made.width * made.height };
+    sizes.set(made, of);
+    collected.register(made, of);
+    bench.decoded += of.bytes;
+    return made;
+  };
+  const { close } = ImageBitmap.prototype;
+  ImageBitmap.prototype.close = function () {
+    const of = sizes.get(this) ?? { bytes: 0 };
+    bench.decoded -= of.bytes;
+    of.bytes = 0;
+    close.call(this);
+  };
+  bench.pixels = () => // bytes of decoded pictures and of canvases
+    [...document.querySelectorAll("canvas")].reduce((sum, one) => sum + 4 * one.width * one.height, bench.decoded);
 
   let isAnswered = true;
   bench.wait = (selector, isAsked = false) => {
@@ -225,8 +246,8 @@ def processes(browser: Browser) -> dict[int, str]:
     return {one["id"]: one["type"] for one in found}
 
 
-def held(pids: Mapping[int, str]) -> int:
-    """Return the memory of those that draw, pictures included: bytes, what is shared counted in shares."""
+def resident(pids: Mapping[int, str]) -> int:
+    """Return the memory of those that draw, in bytes; what they share is counted in shares."""
     total = 0
     for pid, kind in pids.items():
         if kind in ("renderer", "GPU"):
