@@ -121,7 +121,7 @@ def _packets() -> tuple[list[tuple[bytes, bool]], Any]:
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
     room.seek(0)
-    source = av.open(room)
+    source: Any = av.open(room)
     demuxed = source.demux(source.streams.video[0])
     return [(bytes(one), bool(one.is_keyframe)) for one in demuxed if one.size], source.streams.video[0]
 
