@@ -16,7 +16,7 @@ export class Cache<T> {
   private bytes = 0;
 
   constructor(
-    private readonly mostBytes: number,
+    private readonly mostBytes: () => number,
     private readonly sizeOf: (value: T) => number,
     private readonly dispose: (value: T) => void = () => {},
   ) {}
@@ -106,8 +106,9 @@ export class Cache<T> {
   }
 
   private shrink(newest: string): void {
+    const most = this.mostBytes();
     for (const [key, entry] of this.entries) {
-      if (this.bytes <= this.mostBytes) return;
+      if (this.bytes <= most) return;
       if (!entry.isThere || key === newest) continue;
       this.entries.delete(key);
       this.bytes -= entry.size;

@@ -19,6 +19,7 @@ export const BLOCK = 64; // rows that are asked for at once
 const PICTURED: Kind[] = ["image", "video", "mask"]; // an open row may have a sound in front
 const ROWS_BYTES = 32 << 20;
 const PICTURE_BYTES = 192 << 20;
+const SCREENS = 8; // of thumbnails that are kept, whose pixels are up to four times those shown
 const ARRAY_BYTES = 64 << 20;
 
 export class Session {
@@ -55,13 +56,13 @@ export class Session {
     ...this.state.colours,
   });
 
-  private readonly blocks = new Cache<Row[]>(ROWS_BYTES, (rows) => JSON.stringify(rows).length * 2);
+  private readonly blocks = new Cache<Row[]>(() => ROWS_BYTES, (rows) => JSON.stringify(rows).length * 2);
   private readonly pictures = new Cache<ImageBitmap>(
-    PICTURE_BYTES,
+    () => (this.state.row === null ? Math.min(PICTURE_BYTES, SCREENS * 4 * innerWidth * innerHeight * devicePixelRatio ** 2) : PICTURE_BYTES),
     (bitmap) => bitmap.width * bitmap.height * 4,
     (bitmap) => bitmap.close(),
   );
-  private readonly arrays = new Cache<Numbers>(ARRAY_BYTES, (numbers) => numbers.values.byteLength);
+  private readonly arrays = new Cache<Numbers>(() => ARRAY_BYTES, (numbers) => numbers.values.byteLength);
   private opening = new AbortController();
   private target = ""; // dataset, version and query that were asked for last
   private version = ""; // dataset and version that `meta` is of
