@@ -170,7 +170,9 @@ class Ledger:
             if not is_over:
                 return
 
-    def unfinished(self, _rejected: int = 0, _written: Partitions = MappingProxyType({})) -> set[StreamKey | None]:
+    def unfinished(
+        self, _rejected: int = 0, _written: Partitions = MappingProxyType({})
+    ) -> set[StreamKey | None]:
         """Return no stream: that records are missing cannot be told where they have an order."""
         return set()
 
