@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -129,7 +129,7 @@ class Answers:
                 raise InvalidInputError(told)
             rows = answer.rows.tolist()
         ds = self._lake.writable(opened)
-        found: Any = self._queried(ds, str(text))[0] if is_query else ds[list(rows)]
+        found: Any = self._queried(ds, str(text))[0] if is_query else ds.max_view[list(rows)]
         place: str = found.save_view(message=name, verbose=False)
         return place.rpartition("/")[2]
 
@@ -139,7 +139,7 @@ class Answers:
         if kind == _GIVEN:
             if name not in self._lake.rows:
                 raise NotFoundError("these rows are no longer known: show them again")
-            return opened, opened.ds[list(self._lake.rows[name])]
+            return opened, opened.ds.max_view[list(self._lake.rows[name])]
         if kind != _VIEW:
             return None
         try:
@@ -148,7 +148,7 @@ class Answers:
             raise NotFoundError(f"there is no view {name!r:.200}") from error
         is_here = entry.commit_id == opened.ds.commit_id and not opened.ds.has_head_changes
         owner = opened if is_here else self._lake.open(opened.number, entry.commit_id)
-        return owner, owner.ds[list(entry.load(verbose=False).sample_indices)]
+        return owner, owner.ds.max_view[list(entry.load(verbose=False).sample_indices)]
 
     def _asked(self, opened: Opened, text: str) -> tuple[Opened | None, Any]:
         """Return the version that the rows of a query are of, None of several, and a view or a result."""
@@ -167,7 +167,29 @@ class Answers:
             return others[-1].ds
 
         limits: dict[str, Any] = {"timeout": _SECONDS, "max_memory": _MEMORY, "max_rows": _MOST_ROWS}
-        return ds.query(text, named=named, **limits), others
+        asked = _asked_of_all_rows(ds, text)
+        if asked is None:
+            return ds.query(text, named=named, **limits), others
+        rows = ds[asked].query(text, named=named, **limits).sample_indices
+        return ds.max_view[list(rows)], others
+
+
+def _asked_of_all_rows(ds: lakebed.Dataset, text: str) -> list[str] | None:
+    """Return the tensors by which ``SELECT *`` chooses rows, where others are shorter; None of other queries.
+
+    The page shows all rows; those of the query language are in all columns that are asked for.
+    """
+    if ds.min_len == ds.max_len:
+        return None
+    query = parse(text)
+    select = query.body
+    if not isinstance(select, syntax.Select) or select.source or select.expand or select.group:
+        return None
+    if select.is_distinct or select.items != (syntax.Item(None, None, None, (), select.items[0].at),):
+        return None
+    names = syntax.columns_of(replace(query, body=replace(select, items=()))) or ()
+    asked = [name for name in ds.tensors if name in names or name.rpartition("/")[2] in names]
+    return asked or [max(ds.tensors, key=lambda name: len(ds.tensors[name]))]
 
 
 def _told(opened: Opened, owner: Opened | None, found: Any, text: str | None) -> Answer:
