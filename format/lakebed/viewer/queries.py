@@ -338,7 +338,8 @@ def located(answer: Answer, name: str, place: int) -> Found:
         raise NotFoundError(f"the answer has no row {place} with a column {name!r:.200}")
     if answer.rows is not None and name in answer.sources:
         return answer.opened, answer.sources[name], int(answer.rows[place])
-    array = np.asarray(answer.found.column(name)[place].value())
+    value = answer.found.column(name)[place].value()
+    array = np.asarray(None if isinstance(value, list) else value)  # a list may be of anything
     if array.dtype.kind not in "biuf":
         raise NotFoundError(f"column {name!r:.200} holds no numbers in row {place}")
     return array

@@ -37,8 +37,13 @@ def of_answer(answer: Answer, name: str) -> dict[str, Any]:
     found = _blank(name, len(column), nulls, step > 1)
     if known and all(isinstance(value, str) for value in known):
         return found | _texts(known, name)
-    if known and all(np.size(value) == 1 and np.asarray(value).dtype.kind in "biuf" for value in known):
-        numbers = np.array([np.asarray(value).reshape(-1)[0] for value in known])
+    arrays = [np.asarray(value) for value in known if not isinstance(value, list)]  # which may be of anything
+    if (
+        known
+        and len(arrays) == len(known)
+        and all(one.size == 1 and one.dtype.kind in "biuf" for one in arrays)
+    ):
+        numbers = np.array([one.reshape(-1)[0] for one in arrays])
         if column.class_names:
             return found | _labels(numbers, name, column.class_names)
         return found | _numbers(numbers, name, column.info.logical)

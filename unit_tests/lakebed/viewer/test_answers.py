@@ -329,6 +329,21 @@ def test_saved_views(served: Served, tmp_path: Path) -> None:
     assert list(saved.sample_indices) == [9, 10, 11]
 
 
+def test_computed_columns_of_lists(tmp_path: Path) -> None:
+    """Lists of anything are told, and neither counted nor handed out as numbers."""
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor("mixed", htype="list").extend([[1, "a", None, ["b"]], [2]])
+    ds.close()
+    server = Served(tmp_path / "ds")
+    answer = server.post(0, "query", text="SELECT mixed AS some UNION ALL SELECT mixed AS some").json
+    cells = checked(server.get(0, "rows", q=answer["q"]), "Rows")["cells"]["some"]
+    assert cells == 2 * [{"v": [1, "a", None, ["b"]]}, {"v": [2]}]
+    stats = checked(server.get(0, "stats", "some", q=answer["q"]), "Stats")
+    assert (stats["rows"], stats["nulls"], stats["histogram"]) == (4, 0, None)
+    assert server.get(0, "array", "some", 0, q=answer["q"]).kind == "missing"
+    server.close()
+
+
 @pytest.mark.filterwarnings("ignore:The tensors differ in length")
 def test_rows_beyond_a_shorter_tensor(tmp_path: Path) -> None:
     """Views and queries show them as the grid of all rows does: with nothing where a tensor has none."""

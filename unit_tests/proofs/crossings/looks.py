@@ -338,7 +338,7 @@ class Out(Look):
             check(stats["nulls"], sum(row is None for row in self.rows), "nulls")
 
     def _is_told(self, row: Any, cell: Any) -> bool:
-        """Whether a cell tells a row: its value, or the beginning of a large one; of pictures and sequences the shape."""
+        """Whether a cell tells a row: its value, a large one's beginning, or the shape of pictures and sequences."""
         kind = self.kind
         if cell is None:
             return may_be_null(row) or (kind.is_sequence and not row)
