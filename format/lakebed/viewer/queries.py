@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +20,7 @@ from lakebed.query.relation import Picked, Projected, Relation, Stored
 from lakebed.viewer import schema
 from lakebed.viewer.asked import Asked
 from lakebed.viewer.cells import cell, cells
-from lakebed.viewer.lake import Found, Lake, Opened
+from lakebed.viewer.lake import Found, Lake, Opened, keep
 
 _MOST_ANSWERS = 32
 _MOST_GROUPS = 10_000
@@ -70,7 +69,7 @@ class Answers:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._mutex = threading.Lock()
-        self._kept: OrderedDict[tuple[int, str], Answer] = OrderedDict()
+        self._kept: dict[tuple[int, str], Answer] = {}
 
     def answer(self, opened: Opened, text: str) -> Answer:
         """Answer a query; ``view:ID`` are the rows of a saved view, ``rows:NAME`` those of the parent process.
@@ -93,11 +92,7 @@ class Answers:
             found = _told(opened, owner, view, text if given is None else None)
             found.told |= {"q": key[1], "ms": round((time.perf_counter() - began) * 1000, 3)}
         with self._mutex:
-            self._kept[key] = found
-            self._kept.move_to_end(key)
-            while len(self._kept) > _MOST_ANSWERS:
-                self._kept.popitem(last=False)
-        return found
+            return keep(self._kept, key, found, _MOST_ANSWERS)
 
     def kept(self, asked: Asked) -> Answer:
         """Return the answer of an id.
@@ -108,10 +103,10 @@ class Answers:
             If it was forgotten, or is of another dataset.
         """
         with self._mutex:
-            if (asked.number, asked.q) not in self._kept:
+            key = asked.number, asked.q
+            if key not in self._kept:
                 raise NotFoundError("the answer of this query is no longer there: ask again")
-            self._kept.move_to_end((asked.number, asked.q))
-            return self._kept[asked.number, asked.q]
+            return keep(self._kept, key, self._kept[key], _MOST_ANSWERS)
 
     def save(self, opened: Opened, name: str, text: str | None, rows: Sequence[int]) -> str:
         """Save the rows of a query, or rows, as a view; return its id.

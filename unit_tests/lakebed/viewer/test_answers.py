@@ -129,7 +129,6 @@ def test_the_schema(served: Served) -> None:
     }  # fmt: skip
     assert {one["over"] for one in tensors.values()} == {None, "photo"}
     assert tensors["boxes"]["coords"] == {"type": "fractional", "mode": "CCWH"}
-    assert tensors["layers"]["pyramid"] == ["_layers_downsampled_2", "_layers_downsampled_4"]
     assert tensors["kind"]["class_names"] == ["wren", "kite", "it's"]
     assert meta["primary"] == "photo"
     assert sorted(meta["branches"]) == ["main", "side"]

@@ -1,6 +1,6 @@
 /** The keys of the page: one table, which the help panel shows. */
 
-import { open, toggle, toggleOverlay } from "./choosing";
+import { step, toggle, toggleOverlay } from "./choosing";
 import type { Session } from "./session.svelte";
 import type { ViewState } from "./state";
 
@@ -27,20 +27,13 @@ const panel = (name: ViewState["panel"]) => ({ session }: Page) => {
   session.change({ panel: session.state.panel === name ? "" : name });
 };
 
-const step = (by: 1 | -1) => ({ session }: Page) => {
-  const { row } = session.state;
-  if (row === null) return;
-  const next = Math.max(0, Math.min(session.length - 1, row + by));
-  if (next !== row) open(session, next);
-};
-
 export const KEYS: Key[] = [
   { keys: [], shown: "← → ↑ ↓", words: "move over the rows; shift chooses them" },
   { keys: [], shown: "Home PgUp …", words: "move to an end, or by screens" },
   { keys: [], shown: "Enter", words: "open the row; in the query box: ask" },
   { keys: ["Escape"], shown: "Esc", words: "close what is open; cancel a query", act: back },
-  { keys: ["]", "j"], shown: "]", words: "next row", act: step(1) },
-  { keys: ["[", "k"], shown: "[", words: "previous row", act: step(-1) },
+  { keys: ["]", "j"], shown: "]", words: "next row", act: ({ session }) => step(session, 1) },
+  { keys: ["[", "k"], shown: "[", words: "previous row", act: ({ session }) => step(session, -1) },
   { keys: ["x"], shown: "x", words: "choose the row", act: choose },
   { keys: [], shown: "space", words: "play or pause" },
   { keys: [], shown: ", .", words: "a frame back or on; in a film a second" },

@@ -16,7 +16,8 @@ export interface Row {
 }
 
 export const BLOCK = 64; // rows that are asked for at once
-const PICTURED: Kind[] = ["image", "video", "mask"]; // an open row may have a sound in front
+/** Tensors whose samples are pictures. */
+export const PICTURED: Kind[] = ["image", "video", "mask"];
 const ROWS_BYTES = 32 << 20;
 const PICTURE_BYTES = 192 << 20;
 const ARRAY_BYTES = 64 << 20;
@@ -48,6 +49,9 @@ export class Session {
       ? { dataset: this.state.dataset, at: `id:${this.meta.version}`, q: this.answer?.q ?? null }
       : null,
   );
+
+  /** The same in one text, which changes when other rows are shown; empty where none are. */
+  readonly placeKey: string = $derived(this.place && this.length ? JSON.stringify([this.place, this.length]) : "");
 
   /** Colours of classes that are not those of their names: chosen by hand, or taken by another class of the dataset. */
   readonly colours: Record<string, string> = $derived({
@@ -219,4 +223,11 @@ export class Session {
 
 export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
+}
+
+/** What went wrong, for the reader; empty where nobody waits for it any more. */
+export function failureOf(error: unknown): string {
+  if (isAbort(error)) return "";
+  if (error instanceof ProviderError || error instanceof DOMException) return error.message;
+  throw error;
 }
