@@ -6,17 +6,12 @@ import hashlib
 import hmac
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.responses import JSONResponse, Response
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; "
@@ -76,7 +71,7 @@ class Access:
         self._used.add(nonce)
         return True
 
-    def guarding(self, app: App) -> App:
+    def guarding(self, app: ASGIApp) -> ASGIApp:
         """Return an application that answers only those who may ask."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,7 +79,7 @@ class Access:
                 return  # the connection is closed
             refused = self._refused(scope)
 
-            async def sent(message: MutableMapping[str, Any]) -> None:
+            async def sent(message: Message) -> None:
                 if message["type"] == "http.response.start":
                     names = {name.lower() for name, _ in message["headers"]}
                     kept = [] if b"cache-control" in names else [(b"cache-control", b"no-store")]

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import lakebed
-from lakebed.errors import InvalidInputError, LakebedError, NotFoundError, QueryError
+from lakebed.errors import InvalidInputError, NotFoundError, QueryError
 from lakebed.query import parse, syntax
 from lakebed.query.bound import Info, Input
 from lakebed.query.relation import Picked, Projected, Relation, Stored
 from lakebed.viewer import schema
 from lakebed.viewer.asked import Asked
-from lakebed.viewer.cells import cell, cells
+from lakebed.viewer.cells import cell, cells, each
 from lakebed.viewer.lake import Found, Lake, Opened, keep
 
 _MOST_ANSWERS = 32
@@ -306,19 +306,16 @@ def rows(answer: Answer, asked: Asked) -> dict[str, Any]:
 
 
 def _computed_cells(answer: Answer, name: str, kind: str, places: range) -> list[Any]:
-    if not places:
-        return []
     column = answer.found.column(name)
-    try:
+
+    def read(some: range) -> list[Any]:
         is_drawn = kind in ("image", "label", "bbox")
-        values = column[places.start : places.stop].once() if is_drawn else column.shown(places)
-    except LakebedError as error:
-        if len(places) == 1:
-            return [{"error": str(error)}]
-        return [_computed_cells(answer, name, kind, range(at, at + 1))[0] for at in places]
-    if kind == "image":
-        return [None if value is None else {"s": list(np.shape(value))} for value in values]
-    return [cell(value, kind) for value in values]
+        values = column[some.start : some.stop].once() if is_drawn else column.shown(some)
+        if kind == "image":
+            return [None if value is None else {"s": list(np.shape(value))} for value in values]
+        return [cell(value, kind) for value in values]
+
+    return each(places, read)
 
 
 def located(answer: Answer, name: str, place: int) -> Found:

@@ -19,7 +19,7 @@ export interface Key {
   /** How the help panel writes them. */
   shown: string;
   words: string;
-  /** What it does; keys without are heard where they mean something: by the rows, the player, the query. */
+  /** What it does, false where it leaves the key to others; keys without are heard where they mean something: by the rows, the player, the query. */
   act?: (page: Page, key: string) => unknown;
 }
 
@@ -57,11 +57,8 @@ export function overlays(session: Session): string[] {
   return session.columns.filter((one) => one.over !== null && one.over === session.primary?.name).map((one) => one.name);
 }
 
-/** What an action returns that leaves a key to others. */
-const PASSED = Symbol("passed");
-
-function overlay({ session }: Page, key: string): typeof PASSED | void {
-  if (session.state.row !== null) return PASSED; // an open row has overlays of its own
+function overlay({ session }: Page, key: string): false | void {
+  if (session.state.row !== null) return false; // an open row has overlays of its own
   const name = overlays(session)[Number(key) - 1];
   if (name !== undefined) toggleOverlay(session, name);
 }
@@ -92,6 +89,6 @@ export function listener(page: Page): (event: KeyboardEvent) => void {
     const found = KEYS.find((one) => one.keys.includes(pair)) ?? KEYS.find((one) => one.keys.includes(event.key));
     [first, at] = [event.key, event.timeStamp];
     if (!found?.act) return;
-    if (found.act(page, event.key) !== PASSED) event.preventDefault();
+    if (found.act(page, event.key) !== false) event.preventDefault();
   };
 }

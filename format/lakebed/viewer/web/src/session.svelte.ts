@@ -203,16 +203,13 @@ export class Session {
         this.version = version;
       }
       failing = "query";
-      this.answer = next.query ? await this.asked(next.dataset, next.query, opening.signal) : null;
+      const at = `id:${this.meta?.version}`;
+      this.answer = next.query ? await this.provider.query(next.dataset, at, next.query, opening.signal) : null;
     } catch (error) {
       if (!isAbort(error)) this.fail(failing, error);
     } finally {
       if (this.opening === opening) this.busy = false;
     }
-  }
-
-  private asked(dataset: number, text: string, signal: AbortSignal): Promise<Answer> {
-    return this.provider.query(dataset, `id:${this.meta?.version}`, text, signal);
   }
 
   private fail(of: "page" | "query", error: unknown): void {
