@@ -102,9 +102,8 @@ class Access:
             return 403, "the address in Host is not that of this viewer"
         if not scope["path"].startswith("/v1"):
             return None  # the page, in which there are no data
-        origins = [] if self._proxied else headers.getlist("origin")
-        is_of_another = any(origin != f"http://{hosts[0]}" for origin in origins) or len(origins) > 1
-        if is_of_another or {*headers.getlist("sec-fetch-site")} - {"same-origin", "none"}:
+        is_other = not self._proxied and headers.getlist("origin") not in ([], [f"http://{hosts[0]}"])
+        if is_other or {*headers.getlist("sec-fetch-site")} - {"same-origin", "none"}:
             return 403, "another page asked"
         given = headers.getlist("authorization")
         if len(given) == 1 and hmac.compare_digest(given[0].encode(), f"Bearer {self.token}".encode()):

@@ -303,14 +303,13 @@ class Out(Look):
 
         self.dataset._session.flush()
         inside, types, rows = Inside(address), Types(), list(self.dataset.sample_indices)
-        count = {"count": 300}
+        asked: dict[str, Any] = {}
         if self.dataset.is_view:
             inside.lake.rows["view"] = rows
             text = "rows:view"
         else:
             rows = list(range(self.dataset.max_len))
-            quoted = stored.replace('"', '""')
-            some = f'SELECT "{quoted}" AS shown, id'
+            some = f'SELECT "{stored}" AS shown, id'
             parts = f"{some} WHERE id >= 0 UNION ALL {some} WHERE id < 0"  # as what is computed
             text = ("", "SELECT *", some, parts)[int(self.random.integers(4))]
         shown = "shown" if "AS shown" in text else stored
@@ -318,21 +317,19 @@ class Out(Look):
         if text:
             answer = inside.ask("0/query", {"at": "", "text": text})
             check((types.faults(answer, "Answer"), answer["rows"]), ([], len(rows)), f"answer of {text}")
-            count["q"] = answer["q"]
+            asked["q"] = answer["q"]
         cells: dict[str, list[Any]] = {shown: [], "id": []}
-        while len(cells["id"]) < len(rows):
-            found = inside.ask("0/rows", start=len(cells["id"]), tensors=f"id,{shown}", **count)
+        for start in range(0, len(rows), 300):
+            found = inside.ask("0/rows", start=start, count=300, tensors=f"id,{shown}", **asked)
             check(types.faults(found, "Rows"), [], "faults of rows")
-            check(found["ids"], numbers[len(cells["id"]) :][: len(found["ids"])], "rows of the version")
+            check(found["ids"], numbers[start : start + 300], "rows of the version")
             for name in cells:
                 cells[name] += found["cells"][name]
         check([cell and cell["v"] for cell in cells["id"]], self.ids, "ids")
         for number, (row, cell) in enumerate(zip(self.rows, cells[shown], strict=True)):
             if not self._is_told(row, cell):
                 raise Disagreement(f"row {number}: {str(cell)[:200]}, not {str(row)[:200]}")
-        stats = inside.ask(
-            f"0/stats/{shown}", **{name: value for name, value in count.items() if name == "q"}
-        )
+        stats = inside.ask(f"0/stats/{shown}", **asked)
         check((types.faults(stats, "Stats"), stats["rows"]), ([], len(rows)), "statistics")
         if self.column.tells_nulls:
             check(stats["nulls"], sum(row is None for row in self.rows), "nulls")
