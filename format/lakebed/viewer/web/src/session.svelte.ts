@@ -51,7 +51,7 @@ export class Session {
   );
 
   /** The same in one text, which changes when other rows are shown; empty where none are. */
-  readonly placeKey: string = $derived(this.place && this.length ? JSON.stringify([this.place, this.length]) : "");
+  readonly rowsKey: string = $derived(this.place && this.length ? JSON.stringify([this.place, this.length]) : "");
 
   /** Colours of classes that are not those of their names: chosen by hand, or taken by another class of the dataset. */
   readonly colours: Record<string, string> = $derived({
