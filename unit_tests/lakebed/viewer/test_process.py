@@ -15,7 +15,6 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import unquote
 
 import numpy as np
@@ -194,18 +193,20 @@ def test_visualize(tmp_path: Path, opened: list[str]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The tensors differ in length")
-def test_rows_that_a_shorter_tensor_does_not_have_are_not_dropped(tmp_path: Path, opened: list[str]) -> None:
-    """They are refused, as `ds[[3]]` refuses them; none is left out."""
+def test_rows_that_a_shorter_tensor_does_not_have(tmp_path: Path, opened: list[str]) -> None:
+    """They are shown, with nothing where a tensor has none, as in the grid of all rows."""
     ds = lakebed.empty(tmp_path / "ds")
     for name, length in (("x", 6), ("short", 2)):
         ds.create_tensor(name, dtype="int64")
         ds[name].extend(np.arange(length))
-    state = state_of(ds[1:4].visualize())
-    (viewer,) = viewing._running.values()
-    with pytest.raises(HTTPError) as refused:
-        asked(viewer, "0/query", {"text": state["query"]})
-    assert "out of range for tensors with length 2" in refused.value.read().decode()
-    assert len(opened) == 1
+    for selected in (ds[1:4], ds.max_view[[1, 2, 3]]):
+        state = state_of(selected.visualize())
+        (viewer,) = viewing._running.values()
+        answer = asked(viewer, "0/query", {"text": state["query"]})
+        rows = asked(viewer, f"0/rows?q={answer['q']}")
+        assert (answer["rows"], rows["ids"]) == (3, [1, 2, 3])
+        assert rows["cells"] == {"x": [{"v": 1}, {"v": 2}, {"v": 3}], "short": [{"v": 1}, None, None]}
+    assert len(opened) == 2
 
 
 def test_a_dataset_in_memory(opened: list[str]) -> None:

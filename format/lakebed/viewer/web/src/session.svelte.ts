@@ -16,7 +16,8 @@ export interface Row {
 }
 
 export const BLOCK = 64; // rows that are asked for at once
-const PICTURED: Kind[] = ["image", "video", "mask"]; // an open row may have a sound in front
+/** Tensors whose samples are pictures. */
+export const PICTURED: Kind[] = ["image", "video", "mask"];
 const ROWS_BYTES = 32 << 20;
 const PICTURE_BYTES = 192 << 20;
 const SCREENS = 8; // of thumbnails that are kept, whose pixels are up to four times those shown
@@ -49,6 +50,9 @@ export class Session {
       ? { dataset: this.state.dataset, at: `id:${this.meta.version}`, q: this.answer?.q ?? null }
       : null,
   );
+
+  /** The same in one text, which changes when other rows are shown; empty where none are. */
+  readonly rowsKey: string = $derived(this.place && this.length ? JSON.stringify([this.place, this.length]) : "");
 
   /** Colours of classes that are not those of their names: chosen by hand, or taken by another class of the dataset. */
   readonly colours: Record<string, string> = $derived({
@@ -200,16 +204,13 @@ export class Session {
         this.version = version;
       }
       failing = "query";
-      this.answer = next.query ? await this.asked(next.dataset, next.query, opening.signal) : null;
+      const at = `id:${this.meta?.version}`;
+      this.answer = next.query ? await this.provider.query(next.dataset, at, next.query, opening.signal) : null;
     } catch (error) {
       if (!isAbort(error)) this.fail(failing, error);
     } finally {
       if (this.opening === opening) this.busy = false;
     }
-  }
-
-  private asked(dataset: number, text: string, signal: AbortSignal): Promise<Answer> {
-    return this.provider.query(dataset, `id:${this.meta?.version}`, text, signal);
   }
 
   private fail(of: "page" | "query", error: unknown): void {
@@ -220,4 +221,11 @@ export class Session {
 
 export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
+}
+
+/** What went wrong, for the reader; empty where nobody waits for it any more. */
+export function failureOf(error: unknown): string {
+  if (isAbort(error)) return "";
+  if (error instanceof ProviderError || error instanceof DOMException) return error.message;
+  throw error;
 }
