@@ -13,6 +13,8 @@ import pytest
 
 # Links of tests are nothing that later processes of whoever runs them should follow.
 os.environ["LAKEBED_REMEMBER_LINKS"] = "0"
+# A third of what `import numpy` takes, in each of the hundreds of processes that tests start, is threads of OpenBLAS.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from unit_tests import effort
 
