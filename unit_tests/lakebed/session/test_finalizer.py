@@ -213,10 +213,7 @@ def test_what_was_closed_is_let_go(tmp_path: Path) -> None:
     gc.collect()
 
     def held() -> list[str]:
-        return [
-            target
-            for target in (os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd"))
-            if target.startswith(str(tmp_path))
-        ]
+        files = [os.path.realpath(fd) for fd in Path("/proc/self/fd").iterdir()]
+        return [file for file in files if file.startswith(str(tmp_path))]
 
     assert eventually(lambda: held() == [])
