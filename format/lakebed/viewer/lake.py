@@ -110,7 +110,7 @@ class Lake:
     ----------
     given
         Settings of the process that started this one: ``creds`` of the store, ``link_roots`` and ``link_hosts``, where
-        links may lead, ``temporary``, a folder to remove in the end.
+        links may lead, ``patience``, how long requests may take, ``temporary``, a folder to remove in the end.
 
     Attributes
     ----------
@@ -121,6 +121,8 @@ class Lake:
     def __init__(self, path: str, given: Mapping[str, Any]) -> None:
         config.LINK_ROOTS = (*config.LINK_ROOTS, *given.get("link_roots", ()))
         config.LINK_HOSTS = (*config.LINK_HOSTS, *given.get("link_hosts", ()))
+        for name, seconds in given.get("patience", {}).items():
+            setattr(config, name, seconds)
         # From the process that started this one, through a pipe.
         creds = given.get("creds")
         self._creds = None if creds is None else pickle.loads(base64.b64decode(creds))  # noqa: S301

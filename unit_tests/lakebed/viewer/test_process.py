@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -21,8 +22,10 @@ import numpy as np
 import pytest
 
 import lakebed
+from lakebed import config
 from lakebed.dataset import viewing
 from lakebed.errors import InvalidOperationError, ModuleNotInstalledException
+from lakebed.viewer.lake import Lake
 from unit_tests.lakebed.viewer.conftest import birds
 from unit_tests.lakebed.viewer.served import Served
 from unit_tests.lakebed.viewer.test_media import tone
@@ -119,6 +122,23 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     lakebed.empty(tmp_path / "ds").close()
     with pytest.raises(ModuleNotInstalledException, match=r"pip install starlette uvicorn.*'\.\[view\]'"):
         viewing.Viewer(str(tmp_path / "ds"))
+
+
+def test_it_is_as_patient_as_whoever_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[str]
+) -> None:
+    """A server that is not there is told when RETRY_SECONDS are over, not after those of a new process."""
+    monkeypatch.setattr(config, "RETRY_SECONDS", 0.25)
+    given = {}
+    tell = viewing.Viewer.tell
+    monkeypatch.setattr(viewing.Viewer, "tell", lambda self, what: given.update(what) or tell(self, what))
+    lakebed.empty(tmp_path / "ds").visualize()
+    assert given["patience"]["RETRY_SECONDS"] == 0.25
+    monkeypatch.setattr(config, "RETRY_SECONDS", 60.0)
+    for name in ("LINK_ROOTS", "LINK_HOSTS", "STALL_SECONDS", "REQUEST_SECONDS", "HTTP_TIMEOUT"):
+        monkeypatch.setattr(config, name, getattr(config, name))
+    with contextlib.closing(Lake(str(tmp_path / "ds"), given)):
+        assert config.RETRY_SECONDS == 0.25
 
 
 def test_a_port_that_is_taken(served: Served, lake: Path) -> None:
