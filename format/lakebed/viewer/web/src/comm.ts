@@ -1,6 +1,6 @@
 /** The provider in a notebook whose ports cannot be reached: the widget that frames this page asks the server. */
 
-import type { Place } from "./provider";
+import type { Media, Place } from "./provider";
 import { ServerProvider } from "./server";
 
 interface Told {
@@ -45,8 +45,9 @@ export class CommProvider extends ServerProvider {
   }
 
   /** A film or sound as a whole: there is no address that an element could play by ranges. */
-  override async media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<string> {
+  override async media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Media> {
     const path = `${place.dataset}/media/${encodeURIComponent(tensor)}/${row}`;
-    return URL.createObjectURL(await (await this.asked(path, { at: place.at, q: place.q }, signal)).blob());
+    const { rate } = await super.media(place, tensor, row, signal);
+    return { address: URL.createObjectURL(await (await this.asked(path, { at: place.at, q: place.q }, signal)).blob()), rate };
   }
 }

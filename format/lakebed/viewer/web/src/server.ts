@@ -1,8 +1,8 @@
 /** The provider that asks the server which this page came from. */
 
-import type { Numbers, PictureOptions, Place, Provider } from "./provider";
+import type { Media, Numbers, PictureOptions, Place, Provider } from "./provider";
 import { ProviderError } from "./provider";
-import type { Answer, Diff, Failure, Lake, Meta, Rows, Sound, Stats } from "./types";
+import type { Answer, Diff, Failure, Lake, Meta, Rows, Sound, Stats, Window } from "./types";
 
 const TOKEN = "lakebed-token";
 
@@ -86,10 +86,14 @@ export class ServerProvider implements Provider {
     return { shape, dtype, values: new kind(bytes) };
   }
 
-  async media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<string> {
+  window(place: Place, tensor: string, row: number, frame: number, signal?: AbortSignal): Promise<Window> {
+    return this.json(`${place.dataset}/window/${encodeURIComponent(tensor)}/${row}`, { at: place.at, q: place.q, frame }, signal);
+  }
+
+  async media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Media> {
     const path = `${place.dataset}/media/${encodeURIComponent(tensor)}/${row}`;
-    const { ticket } = await this.json<{ ticket: string }>(`${path}/ticket`, { at: place.at, q: place.q }, signal);
-    return this.address(path, { at: place.at, q: place.q, ticket });
+    const { ticket, rate } = await this.json<{ ticket: string; rate: number | null }>(`${path}/ticket`, { at: place.at, q: place.q }, signal);
+    return { address: this.address(path, { at: place.at, q: place.q, ticket }), rate };
   }
 
   sound(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Sound> {
