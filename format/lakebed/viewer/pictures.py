@@ -56,8 +56,8 @@ def picture(found: Found, asked: Asked) -> Picture:
     if tensor.base_htype in scans.HTYPES:
         return _slice(opened, name, row, asked)
     if kind == "image":
-        if asked.w and asked.box is None:
-            tensor = _layer(opened, tensor, row, asked)
+        if asked.w:
+            tensor, asked = _layer(opened, tensor, row, asked, shape)
             sample = item(tensor, row, asked.frame)
         if tensor.meta.sample_compression == "jpeg" and not tensor.is_link:
             made = _of_jpeg(opened, tensor, row, asked)
@@ -128,14 +128,26 @@ def _numbers(opened: Opened, name: str, row: int, asked: Asked) -> NDArray[Any]:
     return np.asarray(sample.numpy())
 
 
-def _layer(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> lakebed.Tensor:
-    """Return the tensor of the smallest stored copies whose sample is as wide as what is asked for."""
+def _layer(
+    opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked, whole: list[int]
+) -> tuple[lakebed.Tensor, Asked]:
+    """Return the tensor of the smallest stored copies that are as fine as what is asked for, and the part of them."""
+    part = _part(whole, asked)
     for name in reversed(layers(opened, tensor.key)):
         layer: lakebed.Tensor = opened.ds[name]
         shape = shape_of(item(layer, row, asked.frame)) if row < len(layer) else []
-        if len(shape) >= 2 and 0 not in shape and asked.w <= shape[1]:
-            return layer
-    return tensor
+        if len(shape) < 2 or 0 in shape:
+            continue
+        there = shape[1] * (part[1].stop - part[1].start) / whole[1]
+        if asked.w > 1.01 * there + 1:  # halves of odd sides are a little smaller
+            continue
+        (top, bottom), (left, right) = (
+            (round(one.start * now / before), round(one.stop * now / before))
+            for one, now, before in zip(part, shape, whole, strict=False)
+        )
+        box = (left, top, max(1, right - left), max(1, bottom - top))
+        return layer, replace(asked, box=None if asked.box is None else box)
+    return tensor, asked
 
 
 # -- JPEG files ------------------------------------------------------------------------------------------------------
