@@ -253,6 +253,7 @@ def test_versions_and_what_changed(street: Page) -> None:
     street.get_by_role("heading", name=re.compile(r"^from all photos to the first photo's labels")).wait_for()
     changed = street.locator("li.updated")
     assert changed.count() == 1
+    changed.locator(".labels").nth(1).wait_for()  # both sides are there
     assert changed.locator(".labels").nth(0).inner_text() != changed.locator(".labels").nth(1).inner_text()
     street.locator("li.removed canvas").wait_for()
     street.keyboard.press("Escape")
