@@ -162,6 +162,12 @@ def until(page: Page, script: str, arg: Any = None) -> None:
     raise AssertionError(f"not in time: {script}")
 
 
+def state(page: Page) -> dict[str, Any]:
+    """Return what the address says."""
+    found = page.evaluate("decodeURIComponent(location.hash.replace(/^#v1=/, '') || '{}')")
+    return dict(json.loads(found))
+
+
 def rows_said(page: Page, words: str) -> None:
     """Wait until the footer says so many rows: `119 rows`, `40 rows of 119`."""
     page.locator("footer").filter(has_text=re.compile(rf"^\s*{words}\b")).wait_for()

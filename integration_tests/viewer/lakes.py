@@ -7,12 +7,14 @@ import io
 import tempfile
 import wave
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 import lakebed
+from unit_tests.lakebed.codecs.scans import dicom, nifti
 
 CLASSES = ["car", "person", "bicycle", "dog", "traffic light", "<b>sign</b>"]
 Pixels = NDArray[np.uint8]
@@ -190,6 +192,49 @@ def film(pictures: list[Pixels], rate: int = 12) -> bytes:
         return Path(path).read_bytes()
 
 
+SIDE = 20  # half of what moves in a film
+FILM = (320, 240)
+
+
+def ball(at: int, frames: int, width: int = FILM[0], height: int = FILM[1]) -> tuple[int, int]:
+    """Return where the middle of the ball of a film is in a frame."""
+    share = at / max(1, frames - 1)
+    return round(40 + (width - 80) * share), round(height / 2 + 60 * np.sin(6 * share))
+
+
+def films(path: Path, rows: int = 2, frames: int = 60, is_film: bool = True) -> None:
+    """Write films of a ball, or sequences of pictures, with what is known of each frame beside them."""
+    width, height = FILM
+    ds = lakebed.empty(str(path), overwrite=True)
+    with ds:
+        if is_film:
+            ds.create_tensor("film", htype="video", sample_compression="mp4")
+        else:
+            ds.create_tensor("film", htype="sequence[image]", sample_compression="jpeg")
+        ds.create_tensor("boxes", htype="sequence[bbox]", coords={"type": "pixel", "mode": "LTWH"})
+        ds.create_tensor("labels", htype="sequence[class_label]", class_names=["ball", "late ball"])
+        names = ["middle", "top"]
+        ds.create_tensor("pose", htype="sequence[keypoints_coco]", keypoints=names, connections=[[0, 1]])
+        ds.create_tensor("disc", htype="sequence[binary_mask]", sample_compression="lz4")
+        for row in range(rows):
+            ground = photo(300 + row, width, height)[0] // 3
+            cells: dict[str, list[Any]] = {name: [] for name in ds.tensors}
+            for at in range(frames):
+                x, y = ball(at, frames)
+                edges = (x - SIDE, y - SIDE, x + SIDE - 1, y + SIDE - 1)
+                image, disc = Image.fromarray(ground), Image.new("1", FILM)
+                ImageDraw.Draw(image).ellipse(edges, fill=(250, 250, 250))
+                ImageDraw.Draw(disc).ellipse(edges, fill=1)
+                cells["film"].append(np.asarray(image))
+                cells["boxes"].append(np.array([[*edges[:2], 2 * SIDE, 2 * SIDE]], np.float32))
+                cells["labels"].append(np.array([2 * at // frames], np.uint32))
+                cells["pose"].append(np.array([[x], [y], [2], [x], [y - SIDE], [2]], np.int32))
+                cells["disc"].append(np.asarray(disc)[:, :, None])
+            shots = cells.pop("film")
+            stored = lakebed.read(film(shots)) if is_film else [lakebed.read(jpeg(one)) for one in shots]
+            ds.append({"film": stored, **cells})
+
+
 def sound(pitch: float, seconds: float = 2.0, rate: int = 16000) -> bytes:
     """Encode a fading tone as a WAV file."""
     times = np.arange(int(seconds * rate)) / rate
@@ -226,6 +271,39 @@ def pictures(path: Path) -> None:
         big = np.kron(photo(7, 400, 300)[0], np.ones((8, 8, 1), np.uint8))
         for _ in range(5):
             ds.large.append(big)
+
+
+def scans(path: Path, rows: int = 3) -> None:
+    """Write slices of a made-up head as DICOM files with a window of their own, and volumes as NIfTI files."""
+    ds = lakebed.empty(str(path), overwrite=True)
+    with ds:
+        ds.create_tensor("slices", htype="dicom", sample_compression="dcm")
+        ds.create_tensor("volume", htype="nifti", sample_compression="nii")
+        ds.create_tensor("kind", htype="text")
+        for row in range(rows):
+            values = head(row)
+            tags = {"WindowCenter": 40, "WindowWidth": 160, "RescaleSlope": 1, "RescaleIntercept": -1024}
+            ds.append(
+                {
+                    "slices": lakebed.read(dicom(values + 1024, frames=len(values), **({} if row == 2 else tags))),
+                    "volume": lakebed.read(nifti(values.transpose(1, 2, 0))),
+                    "kind": ["with a window", "with a window", "without one"][row % 3],
+                }
+            )
+
+
+def head(seed: int, slices: int = 24, size: int = 160) -> NDArray[np.int16]:
+    """Return Hounsfield units of (slices, rows, columns): air, a skull, a brain, and a bright spot in the middle."""
+    draws = np.random.default_rng(seed)
+    z, y, x = np.meshgrid(*(np.linspace(-1, 1, side) for side in (slices, size, size)), indexing="ij")
+    near = np.sqrt((x / 0.72) ** 2 + (y / 0.9) ** 2 + (z / 1.05) ** 2)
+    found = np.full(near.shape, -1000.0)
+    found[near < 1] = 1100
+    found[near < 0.9] = 36
+    found += np.where(near < 0.9, 10 * np.sin(9 * x) * np.cos(7 * y + 3 * z), 0)
+    found[np.sqrt(((x - 0.12) / 0.1) ** 2 + ((y + 0.05) / 0.25) ** 2 + z**2) < 1] = 5
+    found[np.sqrt((x + 0.25) ** 2 + (y - 0.2) ** 2 + (z - 0.1) ** 2) < 0.14] = 75
+    return (found + draws.normal(0, 5, found.shape)).astype(np.int16)
 
 
 def many(path: Path, rows: int, size: int = 96) -> None:

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 import lakebed
-from integration_tests.viewer.conftest import Served, painted, rows_said, still, until
+from integration_tests.viewer.conftest import Served, painted, rows_said, state, still, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -42,12 +42,6 @@ def own(lake: Path, tmp_path: Path, serve: Callable[..., Served]) -> tuple[Serve
     path = tmp_path / "street"
     shutil.copytree(lake / "street", path)
     return serve(path), path
-
-
-def state(page: Page) -> dict[str, Any]:
-    """Return what the address says."""
-    found = page.evaluate("decodeURIComponent(location.hash.replace(/^#v1=/, '') || '{}')")
-    return dict(json.loads(found))
 
 
 def ask(page: Page, query: str) -> None:

@@ -67,6 +67,7 @@ class Server:
             self._route(f"{one}/query", self._query, "POST", is_long=True),
             self._route(f"{one}/image/{sample}", self._image, is_kept=True),
             self._route(f"{one}/array/{sample}", self._array, is_kept=True),
+            self._route(f"{one}/window/{sample}", lambda *of: pictures.window(self._found(*of), of[1]), is_kept=True),
             self._route(f"{one}/media/{sample}/ticket", self._ticket),
             self._route(f"{one}/media/{sample}", self._media),
             self._route(f"{one}/sound/{sample}", lambda *of: media.sound(self._found(*of)), is_kept=True),
@@ -149,9 +150,10 @@ class Server:
         headers = {"x-shape": json.dumps(list(values.shape)), "x-dtype": values.dtype.str}
         return Response(values.tobytes(), media_type="application/octet-stream", headers=headers)
 
-    def _ticket(self, _: Opened, asked: Asked) -> Any:
+    def _ticket(self, opened: Opened, asked: Asked) -> Any:
         path = f"/v1/{asked.number}/media/{asked.tensor}/{asked.row}"
-        return {"ticket": self._access.ticket(path, asked.at, asked.q)}
+        rate = media.frame_rate(self._found(opened, asked))
+        return {"ticket": self._access.ticket(path, asked.at, asked.q), "rate": rate}
 
     def _media(self, opened: Opened, asked: Asked) -> Response:
         """Answer a stored file, or a part of it."""

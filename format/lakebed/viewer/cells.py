@@ -15,6 +15,7 @@ from lakebed.errors import LakebedError
 
 _LETTERS = 4096
 _ITEMS = 4096
+_ALL = 1 << 20  # of a sequence that is asked for alone: a film of minutes, with boxes in each frame
 _DEPTH = 32
 _FEW = 64
 _LINE = 256
@@ -154,10 +155,11 @@ def _values(tensor: lakebed.Tensor, kind: str) -> list[Any]:
         values = [None if nulls is not None and nulls[at] else one for at, one in enumerate(values)]
     else:
         values = tensor.values()
-    return [cell(value, kind) for value in values]
+    items = _ALL if tensor.is_sequence and len(tensor) == 1 else _ITEMS
+    return [cell(value, kind, items) for value in values]
 
 
-def cell(value: Any, kind: str) -> Any:
+def cell(value: Any, kind: str, items: int = _ITEMS) -> Any:
     """Return `Cell` of types.ts for one value."""
     if value is None:
         return None
@@ -165,5 +167,5 @@ def cell(value: Any, kind: str) -> Any:
         if not value.size:
             return None
         value = value.reshape(-1)[0] if value.size == 1 else value
-    shown, cut = plain(value)
+    shown, cut = plain(value, items)
     return {"v": shown, "cut": True} if cut else {"v": shown}

@@ -109,6 +109,14 @@ def _stored(found: Found, *htypes: str) -> tuple[Opened, str, int]:
     return found
 
 
+def frame_rate(found: Found) -> float | None:
+    """Return how many frames of a film are shown in a second; None where it is not on record."""
+    opened, name, row = _stored(found, "video", "audio")
+    facts = opened.sample(name, row).sample_info
+    rate = facts.get("fps") if isinstance(facts, dict) else None
+    return float(rate) if isinstance(rate, int | float) and 0 < rate < 1e6 else None
+
+
 def sound(found: Found) -> dict[str, Any]:
     """Return `Sound` of types.ts."""
     opened, name, row = _stored(found, "audio")

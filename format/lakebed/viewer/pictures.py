@@ -15,7 +15,9 @@ from PIL import Image
 
 import lakebed
 from lakebed.codecs import regions
+from lakebed.dataclass import replace
 from lakebed.errors import FormatError, InvalidInputError, LimitError, NotFoundError
+from lakebed.viewer import scans
 from lakebed.viewer.asked import LARGEST, Asked
 from lakebed.viewer.cells import kind_of
 from lakebed.viewer.lake import Found, Opened, item, shape_of
@@ -23,6 +25,7 @@ from lakebed.viewer.schema import layers
 
 _MOST_PIXELS = 1 << 27
 _MOST_NUMBERS = 1 << 24
+_ENOUGH = 2048  # pixels across an image that tell its limits
 _QUALITY = 85
 _CORES = max(1, min(8, os.cpu_count() or 1))
 
@@ -54,16 +57,45 @@ def picture(found: Found, asked: Asked) -> Picture:
         raise InvalidInputError(f"tensor {name!r} has no pictures")
     if len(shape) < 2 or 0 in shape:
         raise NotFoundError(f"the sample of tensor {name!r} in row {row} is empty")
+    if tensor.base_htype in scans.HTYPES:
+        return _slice(opened, name, row, asked)
     if kind == "image":
-        if asked.w and asked.box is None:
-            tensor = _layer(opened, tensor, row, asked)
+        if asked.w:
+            tensor, asked = _layer(opened, tensor, row, asked, shape)
             sample = item(tensor, row, asked.frame)
         if tensor.meta.sample_compression == "jpeg" and not tensor.is_link:
             made = _of_jpeg(opened, tensor, row, asked)
             if made is not None:
                 return made
-    pixels = _pixels(sample, kind, tensor.base_htype, asked)
+    pixels = _pixels(sample, kind, asked)
     return _mask(pixels, tensor.base_htype, asked) if kind == "mask" else _encoded(pixels, asked)
+
+
+def window(found: Found, asked: Asked) -> dict[str, float]:
+    """Return `Window` of types.ts: what is black and white where nothing else is asked for, and what both may be.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such row or frame, or it is empty.
+    InvalidInputError
+        If the tensor holds no images.
+    """
+    usual: scans.Window | None = None
+    if isinstance(found, np.ndarray):
+        pixels = found
+    elif kind_of(found[0].tensor(found[1])) != "image":
+        raise InvalidInputError(f"tensor {found[1]!r} has no images")
+    elif found[0].tensor(found[1]).base_htype in scans.HTYPES:
+        pixels, usual = scans.read(*found, asked.frame)
+    else:
+        sample = found[0].sample(*found[1:], asked.frame)
+        pixels = _pixels(sample, "image", replace(asked, w=_ENOUGH, box=None))
+    if not pixels.size:
+        raise NotFoundError("the sample is empty")
+    limits = _limits(pixels)
+    low, high = usual or limits
+    return {"low": low, "high": high, "least": min(*limits, low, high), "most": max(*limits, low, high)}
 
 
 def numbers(found: Found, asked: Asked) -> NDArray[Any]:
@@ -100,14 +132,26 @@ def _numbers(opened: Opened, name: str, row: int, asked: Asked) -> NDArray[Any]:
     return np.asarray(sample.numpy())
 
 
-def _layer(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> lakebed.Tensor:
-    """Return the tensor of the smallest stored copies whose sample is as wide as what is asked for."""
+def _layer(
+    opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked, whole: list[int]
+) -> tuple[lakebed.Tensor, Asked]:
+    """Return the tensor of the smallest stored copies that are as fine as what is asked for, and the part of them."""
+    part = _part(whole, asked)
     for name in reversed(layers(opened, tensor.key)):
         layer: lakebed.Tensor = opened.ds[name]
         shape = shape_of(item(layer, row, asked.frame)) if row < len(layer) else []
-        if len(shape) >= 2 and 0 not in shape and asked.w <= shape[1]:
-            return layer
-    return tensor
+        if len(shape) < 2 or 0 in shape:
+            continue
+        there = shape[1] * (part[1].stop - part[1].start) / whole[1]
+        if asked.w > 1.01 * there + 1:  # halves of odd sides are a little smaller
+            continue
+        (top, bottom), (left, right) = (
+            (round(one.start * now / before), round(one.stop * now / before))
+            for one, now, before in zip(part, shape, whole, strict=False)
+        )
+        box = (left, top, max(1, right - left), max(1, bottom - top))
+        return layer, replace(asked, box=None if asked.box is None else box)
+    return tensor, asked
 
 
 # -- JPEG files ------------------------------------------------------------------------------------------------------
@@ -173,15 +217,28 @@ def _shows_as_stored(data: bytes, height: int, width: int) -> bool:
 # -- pixels ----------------------------------------------------------------------------------------------------------
 
 
-def _pixels(sample: lakebed.Tensor, kind: str, htype: str | None, asked: Asked) -> NDArray[Any]:
+def _slice(opened: Opened, name: str, row: int, asked: Asked) -> Picture:
+    """Return a slice of a scan, in the scan's own window where no other is asked for."""
+    tensor = opened.tensor(name)
+    scan, usual = scans.read(opened, name, row, asked.frame)
+    at = 0 if tensor.is_sequence else asked.frame
+    count = scans.slices(scan.shape, tensor.base_htype, scan.dtype)
+    if at >= count:
+        raise NotFoundError(f"there is no slice {at}, there are {count}")
+    if usual and (asked.low is None or asked.high is None):
+        asked = replace(asked, low=usual[0], high=usual[1])
+    pixels = scans.one(scan, tensor.base_htype, at)
+    return _encoded(pixels[_part(list(pixels.shape), asked)], asked)
+
+
+def _pixels(sample: lakebed.Tensor, kind: str, asked: Asked) -> NDArray[Any]:
     """Read the pixels that are shown: shape (height, width) or (height, width, channels)."""
     shape = shape_of(sample)
-    axis = _frames_axis(shape, kind, htype)
-    if axis is not None:
-        if asked.frame >= shape[axis]:
-            raise NotFoundError(f"there is no frame {asked.frame}, there are {shape[axis]}")
-        sample = sample[(slice(None),) * axis + (asked.frame,)]
-        del shape[axis]
+    if _is_framed(shape, kind, sample.base_htype):
+        if asked.frame >= shape[0]:
+            raise NotFoundError(f"there is no frame {asked.frame}, there are {shape[0]}")
+        sample = sample[asked.frame]
+        del shape[0]
     rows, columns = _part(shape, asked)
     height, width = rows.stop - rows.start, columns.stop - columns.start
     step = math.ceil(math.sqrt(height * width / _MOST_PIXELS))
@@ -194,15 +251,11 @@ def _pixels(sample: lakebed.Tensor, kind: str, htype: str | None, asked: Asked) 
     return np.asarray(sample.numpy())
 
 
-def _frames_axis(shape: list[int], kind: str, htype: str | None) -> int | None:
-    """Return the axis of frames or slices; None where a sample is one picture."""
+def _is_framed(shape: list[int], kind: str, htype: str | None) -> bool:
+    """Whether the first axis is that of frames."""
     if kind == "video" or len(shape) == 4:
-        return 0
-    if len(shape) != 3 or kind == "mask":
-        return None
-    if htype == "nifti":
-        return 2
-    return 0 if shape[2] > 4 and htype in ("dicom", "generic", None) else None
+        return True
+    return kind == "array" and len(shape) == 3 and shape[2] > 4 and htype in ("generic", None)
 
 
 def _part(shape: list[int], asked: Asked) -> tuple[slice, slice]:
@@ -241,14 +294,20 @@ def _windowed(pixels: NDArray[Any], low: float | None, high: float | None) -> ND
         pixels = pixels.astype(np.uint8) * np.uint8(255)
     if pixels.dtype == np.uint8 and low is None and high is None:
         return np.ascontiguousarray(pixels)
-    numbers = np.nan_to_num(pixels.astype(np.float64), posinf=0.0, neginf=0.0)
     if low is None or high is None:
-        least, most = float(numbers.min()), float(numbers.max())
-        if pixels.dtype.kind == "f" and least >= 0 and most <= 1:
-            least, most = 0.0, 1.0
+        least, most = _limits(pixels)
         low, high = least if low is None else low, most if high is None else high
+    numbers = np.nan_to_num(pixels.astype(np.float64), posinf=0.0, neginf=0.0)
     scaled = (numbers - low) * (255.0 / ((high - low) or 1.0))
     return np.clip(scaled, 0, 255).astype(np.uint8)
+
+
+def _limits(pixels: NDArray[Any]) -> tuple[float, float]:
+    """Return the least and the most finite value; 0 and 1 of floats that lie between them."""
+    is_float = pixels.dtype.kind == "f"
+    numbers = pixels[np.isfinite(pixels)] if is_float else pixels
+    least, most = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 0.0)
+    return (0.0, 1.0) if is_float and least >= 0 and most <= 1 else (least, most)
 
 
 def _mask(pixels: NDArray[Any], htype: str | None, asked: Asked) -> Picture:

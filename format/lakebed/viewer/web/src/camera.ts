@@ -92,9 +92,9 @@ function isLarge(image: Size): boolean {
   return image.width * image.height > MOST_WHOLE;
 }
 
-/** Boxes in the image's pixels, and the width that each is asked for. */
+/** Boxes in the image's pixels, and how many of these are one pixel of what is asked for. */
 export interface Tiles {
-  width: number;
+  factor: number;
   boxes: [number, number, number, number][];
 }
 
@@ -117,5 +117,5 @@ export function tilesOf(camera: Camera, image: Size, view: Size, ratio: number):
       boxes.push([x, y, Math.min(span, image.width - x), Math.min(span, image.height - y)]);
     }
   }
-  return { width: TILE, boxes };
+  return { factor, boxes };
 }

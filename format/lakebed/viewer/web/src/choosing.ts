@@ -1,10 +1,17 @@
 /** Opening and choosing rows, and what moves the cursor over them. */
 
+import { framesOf, isScan } from "./scene";
 import { BLOCK, type Session } from "./session.svelte";
+
+/** Return the frame that a row is opened at: of a scan the slice in its middle, which grids show. */
+export function firstFrame(session: Session, position: number): number {
+  const { primary } = session;
+  return primary && isScan(primary) ? framesOf(primary, session.rowNow(position)?.cells[primary.name]) >> 1 : 0;
+}
 
 /** Open the row at a position. */
 export function open(session: Session, position: number): void {
-  session.change({ row: position, frame: 0, zoom: { scale: 0, x: 0, y: 0 } });
+  session.change({ row: position, frame: firstFrame(session, position), zoom: { scale: 0, x: 0, y: 0 } });
 }
 
 /** Open the next row, or the one before. */

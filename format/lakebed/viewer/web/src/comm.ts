@@ -1,6 +1,6 @@
 /** The provider in a notebook whose ports cannot be reached: the widget that frames this page asks the server. */
 
-import type { Place } from "./provider";
+import type { Media, Place } from "./provider";
 import { of, pathOf, ServerProvider } from "./server";
 
 interface Told {
@@ -45,8 +45,9 @@ export class CommProvider extends ServerProvider {
   }
 
   /** A film or sound as a whole: there is no address that an element could play by ranges. */
-  override async media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<string> {
+  override async media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Media> {
+    const { rate } = await super.media(place, tensor, row, signal);
     const response = await this.asked(pathOf(place, "media", tensor, row), of(place), signal);
-    return URL.createObjectURL(await response.blob());
+    return { address: URL.createObjectURL(await response.blob()), rate };
   }
 }

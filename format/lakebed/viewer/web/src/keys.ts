@@ -41,6 +41,8 @@ export const KEYS: Key[] = [
   { keys: ["+", "="], shown: "+", words: "larger pictures; closer to the open one", act: (page) => page.resize(1.15) },
   { keys: ["-"], shown: "−", words: "smaller pictures; away from the open one", act: (page) => page.resize(1 / 1.15) },
   { keys: [], shown: "0", words: "fit the picture of an open row" },
+  { keys: [], shown: "b B", words: "brighter, darker: scans and pictures of numbers" },
+  { keys: [], shown: "h H", words: "more contrast, less" },
   { keys: ["/"], shown: "/", words: "to the query", act: (page) => page.focusQuery() },
   { keys: ["g t"], shown: "g t", words: "table", act: ({ session }) => void session.change({ layout: "table", row: null }) },
   { keys: ["g g"], shown: "g g", words: "grid", act: ({ session }) => void session.change({ layout: "grid", row: null }) },

@@ -1,6 +1,6 @@
 /** Where rows come from: what the page asks, whoever answers. */
 
-import type { Answer, Diff, Lake, Meta, Rows, Sound, Stats } from "./types";
+import type { Answer, Diff, Lake, Meta, Rows, Sound, Stats, Window } from "./types";
 
 /** A dataset at a version, with the answer of a query where one chose rows. */
 export interface Place {
@@ -25,6 +25,12 @@ export interface Numbers {
   values: Float64Array | Float32Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array | BigInt64Array | BigUint64Array;
 }
 
+/** An address that an element of sound or film can play; and frames a second, null where that is not on record. */
+export interface Media {
+  address: string;
+  rate: number | null;
+}
+
 /** What a provider says went wrong: a message for the reader, and the place of an error in a query's text. */
 export class ProviderError extends Error {
   constructor(
@@ -45,8 +51,8 @@ export interface Provider {
   /** A picture or a label map; the caller closes it. */
   picture(place: Place, tensor: string, row: number, options: PictureOptions, signal?: AbortSignal): Promise<ImageBitmap>;
   array(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Numbers>;
-  /** An address that an element of sound or film can play. */
-  media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<string>;
+  window(place: Place, tensor: string, row: number, frame: number, signal?: AbortSignal): Promise<Window>;
+  media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Media>;
   sound(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Sound>;
   stats(place: Place, tensor: string, signal?: AbortSignal): Promise<Stats>;
   diff(dataset: number, a: string, b: string, signal?: AbortSignal): Promise<Diff>;

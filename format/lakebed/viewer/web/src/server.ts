@@ -1,8 +1,8 @@
 /** The provider that asks the server which this page came from. */
 
 import { keep, kept } from "./browser";
-import { ProviderError, type Numbers, type PictureOptions, type Place, type Provider } from "./provider";
-import type { Answer, Diff, Failure, Lake, Meta, Rows, Sound, Stats } from "./types";
+import { ProviderError, type Media, type Numbers, type PictureOptions, type Place, type Provider } from "./provider";
+import type { Answer, Diff, Failure, Lake, Meta, Rows, Sound, Stats, Window } from "./types";
 
 const TOKEN = "lakebed-token";
 
@@ -76,10 +76,14 @@ export class ServerProvider implements Provider {
     return { shape, dtype, values: new kind(bytes) };
   }
 
-  async media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<string> {
+  window(place: Place, tensor: string, row: number, frame: number, signal?: AbortSignal): Promise<Window> {
+    return this.json(pathOf(place, "window", tensor, row), { ...of(place), frame }, signal);
+  }
+
+  async media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Media> {
     const path = pathOf(place, "media", tensor, row);
-    const { ticket } = await this.json<{ ticket: string }>(`${path}/ticket`, of(place), signal);
-    return this.address(path, { ...of(place), ticket });
+    const { ticket, rate } = await this.json<{ ticket: string; rate: number | null }>(`${path}/ticket`, of(place), signal);
+    return { address: this.address(path, { ...of(place), ticket }), rate };
   }
 
   sound(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Sound> {

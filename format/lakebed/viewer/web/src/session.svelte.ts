@@ -44,12 +44,16 @@ export class Session {
     this.columns.find((one) => one.name === this.state.primary && PICTURED.includes(one.kind)) ??
       this.columns.find((one) => one.name === this.meta?.primary) ?? null,
   );
-  /** Where rows are read: the version that was opened, which stays the same while a writer goes on. */
-  readonly place: Place | null = $derived(
-    this.meta && this.meta.id === this.state.dataset
-      ? { dataset: this.state.dataset, at: `id:${this.meta.version}`, q: this.answer?.q ?? null }
-      : null,
+  // As text, it is the same while it says the same: what is read from there is not read again.
+  private readonly placeKey: string = $derived(
+    JSON.stringify(
+      this.meta && this.meta.id === this.state.dataset
+        ? { dataset: this.state.dataset, at: `id:${this.meta.version}`, q: this.answer?.q ?? null }
+        : null,
+    ),
   );
+  /** Where rows are read: the version that was opened, which stays the same while a writer goes on. */
+  readonly place: Place | null = $derived(JSON.parse(this.placeKey));
 
   /** The same in one text, which changes when other rows are shown; empty where none are. */
   readonly rowsKey: string = $derived(this.place && this.length ? JSON.stringify([this.place, this.length]) : "");
@@ -66,6 +70,7 @@ export class Session {
     (bitmap) => bitmap.width * bitmap.height * 4,
     (bitmap) => bitmap.close(),
   );
+  private readonly wholes = new Cache<Cell>(() => ROWS_BYTES, (cell) => JSON.stringify(cell).length * 2);
   private readonly arrays = new Cache<Numbers>(() => ARRAY_BYTES, (numbers) => numbers.values.byteLength);
   private opening = new AbortController();
   private target = ""; // dataset, version and query that were asked for last
@@ -161,6 +166,13 @@ export class Session {
     const { place, number } = this.placeOf(tensor, row);
     const key = JSON.stringify([place, tensor, number]);
     return this.arrays.get(key, (stop) => this.provider.array(place, tensor, number, stop), signal);
+  }
+
+  /** A cell of which all is told: in a block of rows, long ones are cut. */
+  whole(tensor: string, row: Row, signal?: AbortSignal): Promise<Cell> {
+    const { place, number } = this.placeOf(tensor, row);
+    const load = async (stop: AbortSignal) => (await this.provider.rows(place, number, 1, [tensor], stop)).cells[tensor]?.[0] ?? null;
+    return this.wholes.get(JSON.stringify([place, tensor, number]), load, signal);
   }
 
   /** Where a sample is asked for: a tensor's own by its row of the version, which several queries share. */

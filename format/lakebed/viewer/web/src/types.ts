@@ -111,7 +111,7 @@ export interface SavedView {
  * Values of some rows.
  *
  * Where a value is too large for a cell it is cut: texts to 4,096 letters, lists to 4,096 numbers, and its place is in
- * `cut`. Of pictures, films, sounds, masks and arrays of more than 64 numbers, 256 on one axis, only the shape is
+ * `cut`; a sequence that is asked for alone is told whole. Of pictures, films, sounds, masks and arrays of more than 64 numbers, 256 on one axis, only the shape is
  * told.
  */
 export interface Rows {
@@ -186,6 +186,15 @@ export interface Sound {
   peaks: [number, number][];
   /** Rows of a spectrogram from low to high, 0 to 255, base64 of width x height bytes. */
   spectrogram: { width: number; height: number; data: string } | null;
+}
+
+/** Values of an image that are black and white at first, and the least and most that there are. */
+export interface Window {
+  /** What is black: more than what is white where large values are dark. */
+  low: number;
+  high: number;
+  least: number;
+  most: number;
 }
 
 export interface Failure {

@@ -76,6 +76,7 @@ export function shown(cell: Cell | undefined, column: TensorMeta): Shown {
     const labels = (Array.isArray(value) ? value.flat(4) : [value]).map((one) =>
       typeof one === "number" ? (column.class_names[one] ?? String(one)) : line(one as Json),
     );
+    if (column.sequence) return { ...times(labels), how: "labels" };
     return { text: labels.join(", "), how: "labels", labels };
   }
   if (typeof value === "number") return { text: Number.isInteger(value) ? String(value) : decimals.format(value), how: "number" };
@@ -90,6 +91,14 @@ export function shown(cell: Cell | undefined, column: TensorMeta): Shown {
     return { text: plural(value.length, "item"), how: "quiet" };
   }
   return { text: line(value), how: "text" };
+}
+
+/** Each label of a sequence once, with how many of its items have it. */
+function times(all: string[]): { text: string; labels: string[] } {
+  const counts = new Map<string, number>();
+  for (const one of all) counts.set(one, (counts.get(one) ?? 0) + 1);
+  const labels = [...counts].map(([one, many]) => (many > 1 ? `${one} × ${count(many)}` : one));
+  return { text: labels.join(", "), labels };
 }
 
 function line(value: Json): string {

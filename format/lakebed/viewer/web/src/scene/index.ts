@@ -16,29 +16,57 @@ const SCORE = /(^|[/_.-])(confidences?|scores?|probs?|probability|probabilities)
 
 export type Cells = { readonly [tensor: string]: Cell };
 
-/** Return the axis of a shape that counts frames or slices; null where it is one picture, or items have their own. */
-function framesAxis(tensor: TensorMeta, cell: Extract<Cell, { s: number[] }>): number | null {
-  const { s: shape } = cell;
-  if (cell.frames !== undefined) return shape.length === 4 ? 0 : null;
-  if (tensor.kind === "video" || shape.length === 4) return 0;
-  if (shape.length !== 3 || tensor.kind === "mask") return null;
-  if (tensor.htype === "nifti") return 2;
-  return tensor.htype === "dicom" && (shape[2] as number) > 4 ? 0 : null;
+/** Whether slices lie behind each other along the last axes, as of NIfTI, not along the first. */
+function isDeep(tensor: TensorMeta): boolean {
+  return /\bnifti\b/.test(tensor.htype);
+}
+
+/** Whether a tensor holds scans, which have slices and a window. */
+export function isScan(tensor: TensorMeta): boolean {
+  return isDeep(tensor) || /\bdicom\b/.test(tensor.htype);
+}
+
+/** Whether a picture has a window of values: one channel of a scan, or numbers that are no bytes. */
+export function hasWindow(tensor: TensorMeta, cell: Cell | undefined): boolean {
+  if (tensor.kind !== "image" || !cell || !("s" in cell)) return false;
+  const isColour = isDeep(tensor) ? deep(tensor, cell.s).length < cell.s.length - 2 : cell.s.at(-1) !== 1;
+  return isScan(tensor) ? !isColour : !["uint8", "bool"].includes(tensor.dtype);
+}
+
+/** Return the axes of slices: of colours, channels are last. */
+function deep(tensor: TensorMeta, shape: number[]): number[] {
+  const isColour = shape.length === 4 && tensor.dtype === "uint8" && [3, 4].includes(shape[3] as number);
+  return shape.slice(2, isColour ? 3 : undefined);
 }
 
 /** Return the size of a picture that a cell tells of, or null where it has none. */
 export function sizeOf(tensor: TensorMeta, cell: Cell | undefined): Size | null {
   if (!cell || !("s" in cell)) return null;
-  const axis = framesAxis(tensor, cell);
-  const [height, width] = cell.s.filter((_, at) => at !== axis);
+  const isBehind = !isDeep(tensor) && (tensor.kind === "video" || cell.s.length === 4);
+  const [height, width] = cell.s.slice(isBehind ? 1 : 0);
   return height && width ? { width, height } : null;
 }
 
 /** Return how many frames or slices a cell has, 1 for a single picture. */
 export function framesOf(tensor: TensorMeta, cell: Cell | undefined): number {
   if (!cell || !("s" in cell)) return 1;
-  const axis = framesAxis(tensor, cell);
-  return cell.frames ?? (axis === null ? 1 : (cell.s[axis] ?? 1));
+  if (cell.frames !== undefined) return cell.frames;
+  if (isDeep(tensor)) return deep(tensor, cell.s).reduce((a, b) => a * b, 1);
+  return tensor.kind === "video" || cell.s.length === 4 ? (cell.s[0] ?? 1) : 1;
+}
+
+/** Return where the values of a pixel of a slice begin in an array of all slices, and how many they are. */
+export function placeIn(tensor: TensorMeta, shape: number[], frame: number, x: number, y: number): [number, number] {
+  if (!isDeep(tensor)) {
+    const [height = 1, width = 1, channels = 1] = shape.length > 2 ? shape.slice(-3) : shape;
+    return [((frame * height + y) * width + x) * channels, channels];
+  }
+  const axes = deep(tensor, shape);
+  const channels = axes.length < shape.length - 2 ? (shape.at(-1) as number) : 1;
+  let at = y * (shape[1] as number) + x;
+  let rest = frame; // the first of these axes is counted first
+  for (const length of axes) [at, rest] = [at * length + (rest % length), Math.floor(rest / length)];
+  return [at * channels, channels];
 }
 
 /** Return what is drawn of a row over the picture of one tensor; `size` is that of the picture where no cell has it. */

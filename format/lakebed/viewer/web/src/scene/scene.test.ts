@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Cell, Json, Kind, TensorMeta } from "../types";
 import { labels, table } from "./masks";
-import { framesOf, scene, sizeOf, type Item, type Look } from "./index";
+import { framesOf, hasWindow, placeIn, scene, sizeOf, type Item, type Look } from "./index";
 
 const LOOK: Look = { hidden: [], hiddenClasses: [], colours: {}, confidence: 0 };
 
@@ -184,9 +184,27 @@ describe("sequences", () => {
     const scan = tensor("n", "image", { htype: "nifti" });
     expect([sizeOf(scan, { s: [30, 20, 9] }), framesOf(scan, { s: [30, 20, 9] })]).toEqual([{ width: 20, height: 30 }, 9]);
     const dicom = tensor("d", "image", { htype: "dicom" });
-    expect([sizeOf(dicom, { s: [9, 30, 20] }), framesOf(dicom, { s: [9, 30, 20] })]).toEqual([{ width: 20, height: 30 }, 9]);
+    expect([sizeOf(dicom, { s: [9, 30, 20, 1] }), framesOf(dicom, { s: [9, 30, 20, 1] })]).toEqual([{ width: 20, height: 30 }, 9]);
     expect([sizeOf(dicom, { s: [30, 20, 1] }), framesOf(dicom, { s: [30, 20, 1] })]).toEqual([{ width: 20, height: 30 }, 1]);
+    const volumes = { s: [30, 20, 9, 4] };
+    expect([sizeOf(scan, volumes), framesOf(scan, volumes)]).toEqual([{ width: 20, height: 30 }, 36]);
+    const colours = tensor("c", "image", { htype: "nifti", dtype: "uint8" });
+    expect([framesOf(colours, { s: [30, 20, 9, 3] }), framesOf(colours, volumes), framesOf(colours, { s: [30, 20, 9, 5] })]).toEqual([9, 9, 45]);
     const film = tensor("v", "video");
     expect([sizeOf(film, { s: [99, 30, 20, 3] }), framesOf(film, { s: [99, 30, 20, 3] })]).toEqual([{ width: 20, height: 30 }, 99]);
+  });
+  it("have their pixels where the arrays of their files have them", () => {
+    const dicom = tensor("d", "image", { htype: "dicom" });
+    expect(placeIn(dicom, [9, 30, 20, 1], 2, 5, 7)).toEqual([(2 * 30 + 7) * 20 + 5, 1]);
+    expect(placeIn(dicom, [30, 20, 3], 0, 5, 7)).toEqual([3 * (7 * 20 + 5), 3]);
+    const scan = tensor("n", "image", { htype: "nifti" });
+    expect(placeIn(scan, [30, 20, 9], 2, 5, 7)).toEqual([(7 * 20 + 5) * 9 + 2, 1]);
+    expect(placeIn(scan, [30, 20, 9, 4], 2 + 9 * 3, 5, 7)).toEqual([((7 * 20 + 5) * 9 + 2) * 4 + 3, 1]);
+    expect(placeIn({ ...scan, dtype: "uint8" }, [30, 20, 9, 3], 2, 5, 7)).toEqual([3 * ((7 * 20 + 5) * 9 + 2), 3]);
+  });
+  it("have a window where they are numbers of one channel", () => {
+    const of = (htype: string, dtype: string, s: number[]) => hasWindow(tensor("x", "image", { htype, dtype }), { s });
+    expect([of("dicom", "uint8", [9, 9, 1]), of("dicom", "uint8", [9, 9, 3]), of("nifti", "int16", [9, 9, 9]), of("nifti", "uint8", [9, 9, 9, 3])]).toEqual([true, false, true, false]);
+    expect([of("image", "uint8", [9, 9, 1]), of("image", "uint16", [9, 9, 1]), of("sequence[dicom]", "int16", [9, 9, 1])]).toEqual([false, true, true]);
   });
 });

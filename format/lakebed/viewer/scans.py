@@ -1,0 +1,116 @@
+"""Scans: the slices of a file, and the window of values that one starts with.
+
+    file       slice n                              window
+    DICOM      frame n                              WindowCenter and WindowWidth, in the values that are stored
+    NIfTI      n along the third axis; of what has  cal_min and cal_max
+               more axes, one volume after another
+
+A file that records no window has one from the 1st to the 99th percentile of the slice in its middle: the same for all
+its slices, so that none is brighter than its neighbours by the window alone. Of MONOCHROME1 the larger values are dark.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.viewer.lake import Opened
+
+HTYPES = ("dicom", "nifti")
+_MOST_KEPT = 1 << 29
+_ENOUGH = 1 << 20  # numbers that tell percentiles
+_lock = threading.Lock()
+
+Window = tuple[float, float]
+"""What is black, and what is white; the larger first where large values are dark."""
+
+
+def read(opened: Opened, name: str, row: int, frame: int) -> tuple[NDArray[Any], Window | None]:
+    """Return all values of a scan, and the window that it starts with; None where values are shown as they are.
+
+    The last scan is kept: a file is decoded as a whole, and asked for slice by slice.
+    """
+    tensor = opened.tensor(name)
+    key = name, row, frame if tensor.is_sequence else 0
+    with _lock:
+        kept: tuple[Any, NDArray[Any], Window | None] = opened.kept.get("scan", ((), None, None))
+        if kept[0] != key:
+            sample = opened.sample(name, row, frame)
+            values = np.asarray(sample.numpy())
+            kept = key, values, window(values, tensor.base_htype, sample.sample_info) if values.size else None
+            if values.nbytes <= _MOST_KEPT:
+                opened.kept["scan"] = kept
+        return kept[1:]
+
+
+def slices(shape: tuple[int, ...], htype: str | None, dtype: np.dtype[Any]) -> int:
+    """Return how many pictures a scan is."""
+    return math.prod(_deep(shape, dtype)) if htype == "nifti" else math.prod(shape[:-3])
+
+
+def one(scan: NDArray[Any], htype: str | None, at: int) -> NDArray[Any]:
+    """Return a slice: (height, width), or colours of it."""
+    if htype == "nifti":
+        place = np.unravel_index(at, _deep(scan.shape, scan.dtype), order="F")
+        return scan[(slice(None), slice(None), *place)]  # type: ignore[no-any-return]
+    return scan[at] if scan.ndim == 4 else scan
+
+
+def _deep(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    is_colour = len(shape) == 4 and dtype == np.uint8 and shape[3] in (3, 4)
+    return shape[2:3] if is_colour else shape[2:]
+
+
+def window(scan: NDArray[Any], htype: str | None, facts: Any) -> Window | None:
+    """Return the window of a file of which so much is recorded; None of colours."""
+    count = slices(scan.shape, htype, scan.dtype)
+    middle = one(scan, htype, count // 2)
+    if middle.ndim == 3 and middle.shape[2] > 1:
+        return None
+    facts = facts if isinstance(facts, dict) else {}
+    is_dark = _plain(facts, "PhotometricInterpretation") == "MONOCHROME1"
+    found = _recorded(facts) or ((0.0, 255.0) if scan.dtype == np.uint8 else _percentiles(middle))
+    return found[::-1] if is_dark else found
+
+
+def _recorded(facts: dict[str, Any]) -> Window | None:
+    low, high = _number(facts, "cal_min"), _number(facts, "cal_max")
+    if low is not None and high is not None and high > low:
+        return low, high
+    centre, width = _number(facts, "WindowCenter"), _number(facts, "WindowWidth")
+    slope, shift = _number(facts, "RescaleSlope") or 1.0, _number(facts, "RescaleIntercept") or 0.0
+    if centre is None or width is None or width < 1:
+        return None
+    low = (centre - 0.5 - (width - 1) / 2 - shift) / slope  # PS3.3 C.11.2.1.2.1
+    return low, low + max(width - 1, 1.0) / slope
+
+
+def _percentiles(middle: NDArray[Any]) -> Window:
+    numbers = middle.reshape(-1)[:: -(-middle.size // _ENOUGH)].astype(np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    if not numbers.size:
+        return 0.0, 1.0
+    low, high = np.percentile(numbers, (1, 99)).tolist()
+    if middle.dtype.kind != "f":
+        low, high = math.floor(low), math.ceil(high)
+    if low == high:  # most of it is one value
+        low, high = float(numbers.min()), float(numbers.max())
+    return low, high if high > low else low + 1
+
+
+def _plain(facts: dict[str, Any], name: str) -> Any:
+    found = facts.get(name)
+    found = found.get("value") if isinstance(found, dict) else found  # of DICOM: its name, tag and type beside it
+    return found[0] if isinstance(found, list) and found else found
+
+
+def _number(facts: dict[str, Any], name: str) -> float | None:
+    try:
+        found = float(_plain(facts, name))
+    except (TypeError, ValueError):
+        return None
+    return found if math.isfinite(found) else None
