@@ -35,6 +35,7 @@ export class Fingers {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private from: [number, number] = [0, 0];
   private isHeld = false;
+  private took = -Infinity; // when a click of theirs was no ordinary one
 
   down(event: PointerEvent, choose: () => void): void {
     this.isHeld = false;
@@ -58,8 +59,14 @@ export class Fingers {
 
   /** What a click is: the end of a long press, a tap that chooses, or neither. */
   of(event: MouseEvent, session: Session): "held" | "choose" | null {
-    if (this.isHeld) return "held";
-    return (event as PointerEvent).pointerType === "touch" && session.state.selected.length ? "choose" : null;
+    const is = this.isHeld ? "held" : (event as PointerEvent).pointerType === "touch" && session.state.selected.length ? "choose" : null;
+    if (is) this.took = event.timeStamp;
+    return is;
+  }
+
+  /** Whether a double click is more than two rows that were chosen quickly. */
+  isDouble(event: MouseEvent): boolean {
+    return event.timeStamp - this.took > 600;
   }
 }
 
