@@ -18,6 +18,13 @@ from websockets.sync.client import connect
 
 FIREFOX = os.environ.get("LAKEBED_FIREFOX") or shutil.which("firefox") or shutil.which("firefox-esr")
 _KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Control": "\ue009"}
+_REFUSALS = """() => addEventListener('securitypolicyviolation', (one) => {
+  console.error(one.violatedDirective, one.blockedURI);
+})"""
+_MIDDLE = """(selector) => {
+  const box = document.querySelector(selector).getBoundingClientRect();
+  return [box.x + box.width / 2, box.y + box.height / 2];
+}"""
 
 
 class Firefox:
@@ -39,7 +46,9 @@ class Firefox:
         self.complaints: list[str] = []
         with ExitStack() as stack:
             file = stack.enter_context(log.open("w"))
-            process = subprocess.Popen(command, stdout=file, stderr=file, env=os.environ | {"HOME": str(profile)})
+            process = subprocess.Popen(
+                command, stdout=file, stderr=file, env=os.environ | {"HOME": str(profile)}
+            )
             stack.callback(process.wait, 60)
             stack.callback(process.terminate)
             for _ in range(600):
@@ -55,8 +64,7 @@ class Firefox:
     def _begin(self, width: int, height: int) -> None:
         self.send("session.new", capabilities={})
         self.send("session.subscribe", events=["log.entryAdded"])
-        told = "() => addEventListener('securitypolicyviolation', (one) => console.error(one.violatedDirective, one.blockedURI))"
-        self.send("script.addPreloadScript", functionDeclaration=told)
+        self.send("script.addPreloadScript", functionDeclaration=_REFUSALS)
         self._page = {"context": self.send("browsingContext.getTree")["contexts"][0]["context"]}
         self.send("browsingContext.setViewport", **self._page, viewport={"width": width, "height": height})
 
@@ -94,16 +102,21 @@ class Firefox:
 
     def click(self, selector: str) -> None:
         """Click in the middle of the first element of a selector."""
-        box = f"(() => {{ const one = document.querySelector({json.dumps(selector)}).getBoundingClientRect(); return [one.x + one.width / 2, one.y + one.height / 2]; }})()"
-        x, y = (round(place) for place in self.evaluate(box))
+        x, y = (round(place) for place in self.evaluate(f"({_MIDDLE})({json.dumps(selector)})"))
         steps: list[dict[str, Any]] = [{"type": "pointerMove", "x": x, "y": y}]
         steps += [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
-        self.send("input.performActions", **self._page, actions=[{"type": "pointer", "id": "mouse", "actions": steps}])
+        self.send(
+            "input.performActions",
+            **self._page,
+            actions=[{"type": "pointer", "id": "mouse", "actions": steps}],
+        )
 
     def press(self, *keys: str) -> None:
         """Press keys, one after the other."""
         steps = [{"type": way, "value": _KEYS.get(key, key)} for key in keys for way in ("keyDown", "keyUp")]
-        self.send("input.performActions", **self._page, actions=[{"type": "key", "id": "keys", "actions": steps}])
+        self.send(
+            "input.performActions", **self._page, actions=[{"type": "key", "id": "keys", "actions": steps}]
+        )
 
     def screenshot(self) -> bytes:
         """Return a picture of the page as PNG."""

@@ -61,9 +61,11 @@ def test_pictures_are_painted(served: Served, firefox: Firefox) -> None:
     classes = "document.querySelectorAll('[aria-label=Values] input[type=color]').length"
     firefox.until(f"{classes} > 0")
     before = firefox.evaluate(COLOURS)
-    colours = {name: "#ff00ff" for name in lakes.CLASSES}
+    colours = dict.fromkeys(lakes.CLASSES, "#ff00ff")
     firefox.open(served.at(dataset=served.number("street"), row=2, colours=colours))
-    firefox.until(f"document.querySelector('.detail canvas') && {COLOURS} > 500")  # outlines in a colour of ours
+    firefox.until(
+        f"document.querySelector('.detail canvas') && {COLOURS} > 500"
+    )  # outlines in a colour of ours
     assert before < 50
     firefox.press("Escape")
     firefox.until("!document.querySelector('.detail')")
@@ -101,11 +103,15 @@ def test_a_film_plays_with_its_boxes(tmp_path: Path, serve: Any, firefox: Firefo
       const canvas = document.querySelector('.detail canvas');
       const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
       let [count, sum] = [0, 0];
-      for (let at = 3; at < data.length; at += 4) if (data[at] > 90) { count += 1; sum += ((at - 3) / 4) % canvas.width; }
+      for (let at = 3; at < data.length; at += 4) {
+        if (data[at] > 90) [count, sum] = [count + 1, sum + ((at - 3) / 4) % canvas.width];
+      }
       const scale = Math.min(canvas.width / 320, canvas.height / 240);
       return count ? (sum / count - canvas.width / 2) / scale + 160 : null;
     })()"""
-    firefox.until(f"document.querySelector('.detail canvas') && Math.abs({box} - {lakes.ball(30, 60)[0]}) < 4")
+    firefox.until(
+        f"document.querySelector('.detail canvas') && Math.abs({box} - {lakes.ball(30, 60)[0]}) < 4"
+    )
     firefox.press(" ")
     firefox.until("document.querySelector('video').ended")
     firefox.until(f"Math.abs({box} - {lakes.ball(59, 60)[0]}) < 4")

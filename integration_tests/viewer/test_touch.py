@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.viewer
 
 Open = Callable[..., "Page"]
-TELEPHONE: dict[str, Any] = {"width": 390, "height": 780, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
+TELEPHONE: dict[str, Any] = {
+    "width": 390,
+    "height": 780,
+    "has_touch": True,
+    "is_mobile": True,
+    "device_scale_factor": 2,
+}
 LONG, BRIEF = 700, 60  # milliseconds
 
 
@@ -113,7 +119,9 @@ def test_rows_are_chosen_by_a_long_press(served: Served, open_page: Open, name: 
         until(page, f"document.querySelectorAll('[aria-selected=true]').length === {len(expected)}")
         told = str(state(page).get("selected", ""))
         runs = [part.split("+") for part in told.split(".") if part]
-        found = [row for start, *more in runs for row in range(int(start), int(start) + int((more or ["1"])[0]))]
+        found = [
+            row for start, *more in runs for row in range(int(start), int(start) + int((more or ["1"])[0]))
+        ]
         assert sorted(found) == sorted(expected)
 
     assert rows.count() > 4

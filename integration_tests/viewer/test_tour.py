@@ -346,7 +346,9 @@ def test_a_link_is_all_that_another_browser_needs(street: Page, open_page: Open)
             each.mouse.move(1, 1)
             each.evaluate("document.activeElement.blur()")
         for _ in range(20):  # pictures may come late
-            one, other = (np.asarray(Image.open(io.BytesIO(still(each)))).astype(int) for each in (page, street))
+            one, other = (
+                np.asarray(Image.open(io.BytesIO(still(each)))).astype(int) for each in (page, street)
+            )
             if np.abs(one - other).max() <= ROUND:
                 return True
         return False

@@ -104,7 +104,9 @@ def _percentiles(middle: NDArray[Any]) -> Window:
 
 def _plain(facts: dict[str, Any], name: str) -> Any:
     found = facts.get(name)
-    found = found.get("value") if isinstance(found, dict) else found  # of DICOM: its name, tag and type beside it
+    found = (
+        found.get("value") if isinstance(found, dict) else found
+    )  # of DICOM: its name, tag and type beside it
     return found[0] if isinstance(found, list) and found else found
 
 
