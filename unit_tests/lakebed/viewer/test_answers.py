@@ -229,7 +229,7 @@ def test_parts_of_stored_layers_are_used(served: Served, lake: Path) -> None:
     assert found.shape == (75, 100, 3)
 
 
-def test_a_sequence_that_is_asked_for_alone_is_whole(tmp_path: Path) -> None:
+def test_a_sequence_that_is_asked_for_alone_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as the boxes of a film; among others it is cut."""
     ds = lakebed.empty(tmp_path / "ds")
     with ds:
@@ -242,6 +242,8 @@ def test_a_sequence_that_is_asked_for_alone_is_whole(tmp_path: Path) -> None:
     (found,) = cells(opened.boxes, [1])
     assert "cut" not in found
     assert (len(found["v"]), found["v"][1999]) == (2000, [[1999] * 4])
+    monkeypatch.setattr("lakebed.viewer.cells._ALL", 5000)
+    assert cells(opened.boxes, [1])[0]["cut"]
 
 
 def test_masks_are_maps_of_labels(served: Served) -> None:
