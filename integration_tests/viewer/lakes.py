@@ -285,7 +285,9 @@ def scans(path: Path, rows: int = 3) -> None:
             tags = {"WindowCenter": 40, "WindowWidth": 160, "RescaleSlope": 1, "RescaleIntercept": -1024}
             ds.append(
                 {
-                    "slices": lakebed.read(dicom(values + 1024, frames=len(values), **({} if row == 2 else tags))),
+                    "slices": lakebed.read(
+                        dicom(values + 1024, frames=len(values), **({} if row == 2 else tags))
+                    ),
                     "volume": lakebed.read(nifti(values.transpose(1, 2, 0))),
                     "kind": ["with a window", "with a window", "without one"][row % 3],
                 }

@@ -37,6 +37,8 @@ def shots(numbers: dict[str, int], commits: list[str]) -> dict[str, tuple[dict[s
         "statistics": (street | {"panel": "statistics", "cell": 160}, False),
         "diff": (street | {"diff": {"a": commits[-1], "b": commits[0]}, "panel": "versions"}, False),
         "sequence": ({"dataset": numbers["moving"], "row": 1, "frame": 9}, True),
+        "scan": ({"dataset": numbers["scans"], "row": 0, "frame": 12}, True),
+        "film": ({"dataset": numbers["films"], "row": 0, "frame": 41}, True),
     }
 
 
@@ -77,6 +79,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "lake"
         lakes.lake(root)
+        lakes.scans(root / "scans")
+        lakes.films(root / "films")
         server = Served(root)
         with sync_playwright() as started:
             browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

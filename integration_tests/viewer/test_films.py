@@ -5,7 +5,6 @@ A bright ball moves over dark photos. Where it is in the frame that the browser 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -200,7 +199,15 @@ def test_a_film_whose_sound_is_longer_has_its_frames_by_their_rate(
 def test_a_sequence_has_its_boxes_and_masks(films: Served, open_page: Open) -> None:
     """Each frame with its own, and none asked for twice while it plays."""
     for only in ("boxes", "disc"):
-        page = opened(films, open_page, "clip", only, frame=20, opacity=1, colours={"ball": "#ff0000", "late ball": "#ff0000"})
+        page = opened(
+            films,
+            open_page,
+            "clip",
+            only,
+            frame=20,
+            opacity=1,
+            colours={"ball": "#ff0000", "late ball": "#ff0000"},
+        )
         is_at(page, 20)
         slider = page.get_by_role("slider", name="Frame")
         for frame in (59, 3, 33):
@@ -221,4 +228,6 @@ def test_a_sequence_has_its_boxes_and_masks(films: Served, open_page: Open) -> N
 
 def test_labels_of_a_sequence_are_told_once_in_the_grid(films: Served, open_page: Open) -> None:
     page = open_page(films.at(dataset=films.number("clip")))
-    page.get_by_role("gridcell", name=f"row 0: ball × {FRAMES // 2}, late ball × {FRAMES // 2}").wait_for()
+    page.get_by_role(
+        "gridcell", name=f"row 0: ball \u00d7 {FRAMES // 2}, late ball \u00d7 {FRAMES // 2}"
+    ).wait_for()

@@ -22,6 +22,10 @@ Open = Callable[..., "Page"]
 # Odd sides, which halves do not fit; and one beyond what is asked for in one piece.
 SIZES = {"photos": (1501, 2003), "plan": (4201, 5003)}
 LEFT, TOP = 0.3, 0.35  # where the bright part begins, of width and height
+SIZE = """(() => {
+  const canvas = document.querySelector('.detail canvas');
+  return [canvas.clientWidth, canvas.clientHeight];
+})()"""
 EDGES = """([x, y, left, top]) => {
   const canvas = document.querySelector('.detail canvas');
   const context = canvas.getContext('2d');
@@ -77,7 +81,10 @@ def test_small_pictures_are_read_from_their_copies(layered: Served, open_page: O
     page.get_by_role("gridcell").first.click()
     canvas = page.get_by_role("application").locator("canvas")
     canvas.wait_for()
-    until(page, "document.querySelector('.detail canvas').getContext('2d').getImageData(470, 450, 1, 1).data[0] > 190")
+    until(
+        page,
+        "document.querySelector('.detail canvas').getContext('2d').getImageData(470, 450, 1, 1).data[0] > 190",
+    )
     page.get_by_role("application").focus()
     for _ in range(2):
         page.keyboard.press("+")
@@ -105,7 +112,7 @@ def test_nothing_jumps_from_copy_to_copy(layered: Served, open_page: Open, name:
         page.goto("about:blank")
         page.goto(layered.at(dataset=layered.number(name), row=0).replace("}", f',"zoom":{camera}}}'))
         page.get_by_role("application").locator("canvas").wait_for()
-        across, down = page.evaluate("(() => { const one = document.querySelector('.detail canvas'); return [one.clientWidth, one.clientHeight]; })()")
+        across, down = page.evaluate(SIZE)
         near = min(30, int(0.2 * scale * min(width, height)))
         place = [across // 2 + near, down // 2 + near, across // 2 - near, down // 2 - near]
         for _ in range(60):

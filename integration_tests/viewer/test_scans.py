@@ -87,11 +87,14 @@ def test_a_scan_without_one_starts_with_the_percentiles_of_its_middle(
 def test_a_grid_shows_the_slices_in_the_middle_and_opens_them(scans: Served, open_page: Open) -> None:
     page = open_page(scans.url)
     painted(page)
-    until(page, """() => [...document.querySelectorAll('.face canvas')].every((canvas) => {
+    until(
+        page,
+        """() => [...document.querySelectorAll('.face canvas')].every((canvas) => {
       const [x, y] = [canvas.width * 0.56, canvas.height * 0.47];
       const grey = canvas.getContext('2d').getImageData(x, y, 1, 1).data[0];
       return grey > 20 && grey < 235; // inside of the skull, which the first slice does not show
-    })""")
+    })""",
+    )
     page.get_by_role("gridcell").nth(1).click()
     shows(page, lakes.head(1)[12] + SHIFT, 984, 1143)
     assert state(page)["frame"] == frame(page) == 12
@@ -112,7 +115,10 @@ def test_slices_turn_by_wheel_and_keys(scans: Served, open_page: Open) -> None:
     for _ in range(30):
         page.mouse.wheel(0, 100)
     shows(page, values[-1], 984, 1143)
-    until(page, f"location.hash.includes('%22frame%22:{SLICES - 1}') || location.hash.includes('\"frame\":{SLICES - 1}')")
+    until(
+        page,
+        f"location.hash.includes('%22frame%22:{SLICES - 1}') || location.hash.includes('\"frame\":{SLICES - 1}')",
+    )
     assert "zoom" not in state(page)
     page.keyboard.down("Control")
     page.mouse.wheel(0, -300)
@@ -139,13 +145,17 @@ def test_the_window_moves_by_mouse_and_keys_and_is_in_the_link(scans: Served, op
         return a + b, b - a, low + high, high - low
 
     middle, width, now, narrow = moved(lambda: page.keyboard.type("h"))
-    assert (now, narrow < width) == (pytest.approx(middle, abs=2), True)
+    assert now == pytest.approx(middle, abs=2)
+    assert narrow < width
     middle, width, now, wide = moved(lambda: page.keyboard.type("HH"))
-    assert (now, wide > width) == (pytest.approx(middle, abs=2), True)
+    assert now == pytest.approx(middle, abs=2)
+    assert wide > width
     middle, width, now, same = moved(lambda: page.keyboard.type("bb"))
-    assert (now < middle, same) == (True, pytest.approx(width, abs=2))  # what was grey is white
+    assert now < middle  # what was grey is white
+    assert same == pytest.approx(width, abs=2)
     middle, width, now, same = moved(lambda: page.keyboard.type("B"))
-    assert (now > middle, same) == (True, pytest.approx(width, abs=2))
+    assert now > middle
+    assert same == pytest.approx(width, abs=2)
 
     def drag(dx: int, dy: int) -> None:
         page.mouse.move(400, 400)
@@ -155,9 +165,11 @@ def test_the_window_moves_by_mouse_and_keys_and_is_in_the_link(scans: Served, op
         page.mouse.up(button="right")
 
     middle, width, now, wide = moved(lambda: drag(80, 0))
-    assert (now, wide > width) == (pytest.approx(middle, abs=2), True)
+    assert now == pytest.approx(middle, abs=2)
+    assert wide > width
     middle, width, now, same = moved(lambda: drag(0, -80))
-    assert (now < middle, same) == (True, pytest.approx(width, abs=2))  # upwards is brighter
+    assert now < middle  # upwards is brighter
+    assert same == pytest.approx(width, abs=2)
     assert "zoom" not in state(page)  # it moved the window only
 
     other = open_page(page.url.replace("#", f"#token={scans.token}&"))

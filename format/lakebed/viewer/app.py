@@ -67,7 +67,9 @@ class Server:
             self._route(f"{one}/query", self._query, "POST", is_long=True),
             self._route(f"{one}/image/{sample}", self._image, is_kept=True),
             self._route(f"{one}/array/{sample}", self._array, is_kept=True),
-            self._route(f"{one}/window/{sample}", lambda *of: pictures.window(self._found(*of), of[1]), is_kept=True),
+            self._route(
+                f"{one}/window/{sample}", lambda *of: pictures.window(self._found(*of), of[1]), is_kept=True
+            ),
             self._route(f"{one}/media/{sample}/ticket", self._ticket),
             self._route(f"{one}/media/{sample}", self._media),
             self._route(f"{one}/sound/{sample}", lambda *of: media.sound(self._found(*of)), is_kept=True),

@@ -55,8 +55,9 @@ def slices(shape: tuple[int, ...], htype: str | None, dtype: np.dtype[Any]) -> i
 def one(scan: NDArray[Any], htype: str | None, at: int) -> NDArray[Any]:
     """Return a slice: (height, width), or colours of it."""
     if htype == "nifti":
-        place = np.unravel_index(at, _deep(scan.shape, scan.dtype), order="F")
-        return scan[(slice(None), slice(None), *place)]  # type: ignore[no-any-return]
+        place: Any = np.unravel_index(at, _deep(scan.shape, scan.dtype), order="F")
+        found: NDArray[Any] = scan[(slice(None), slice(None), *place)]
+        return found
     return scan[at] if scan.ndim == 4 else scan
 
 
@@ -104,7 +105,9 @@ def _percentiles(middle: NDArray[Any]) -> Window:
 
 def _plain(facts: dict[str, Any], name: str) -> Any:
     found = facts.get(name)
-    found = found.get("value") if isinstance(found, dict) else found  # of DICOM: its name, tag and type beside it
+    found = (
+        found.get("value") if isinstance(found, dict) else found
+    )  # of DICOM: its name, tag and type beside it
     return found[0] if isinstance(found, list) and found else found
 
 

@@ -14,6 +14,7 @@ from PIL import Image
 import lakebed
 from lakebed.reading.tiles import TiledSample
 from lakebed.viewer.asked import Asked
+from lakebed.viewer.cells import cells
 from lakebed.viewer.lake import Lake
 from lakebed.viewer.pictures import picture
 from unit_tests.lakebed.viewer.conftest import ROWS, birds, file_of
@@ -215,6 +216,33 @@ def test_stored_layers_are_used(served: Served, lake: Path) -> None:
     layer = lakebed.load(lake / "birds", read_only=True)["_layers_downsampled_2"][1].numpy()
     found = pixels(served.get(served.number("birds"), "image", "layers", 1, w=128))
     assert (found == layer).all()
+
+
+def test_parts_of_stored_layers_are_used(served: Served, lake: Path) -> None:
+    """Where a layer is as fine as the part is asked for; finer ones are those of the image."""
+    number = served.number("birds")
+    found = pixels(served.get(number, "image", "layers", 1, w=64, box="128,0,128,96"))
+    layer = lakebed.load(lake / "birds", read_only=True)["_layers_downsampled_2"][1].numpy()
+    assert (found == layer[:48, 64:]).all()
+    found = pixels(served.get(number, "image", "layers", 1, w=100, box="128,0,128,96"))
+    assert found.shape == (75, 100, 3)
+
+
+def test_a_sequence_that_is_asked_for_alone_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as the boxes of a film; among others it is cut."""
+    ds = lakebed.empty(tmp_path / "ds")
+    with ds:
+        ds.create_tensor("boxes", htype="sequence[bbox]")
+        for _ in range(2):
+            ds.boxes.append([np.full((1, 4), at, np.float32) for at in range(2000)])
+    opened = Lake(str(tmp_path / "ds"), {}).open(0).ds
+    for found in cells(opened.boxes, [0, 1]):
+        assert found["cut"]
+    (found,) = cells(opened.boxes, [1])
+    assert "cut" not in found
+    assert (len(found["v"]), found["v"][1999]) == (2000, [[1999] * 4])
+    monkeypatch.setattr("lakebed.viewer.cells._ALL", 5000)
+    assert cells(opened.boxes, [1])[0]["cut"]
 
 
 def test_masks_are_maps_of_labels(served: Served) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import lakebed
 from lakebed.viewer.media import ranged
+from unit_tests.lakebed.codecs.films import film
 from unit_tests.lakebed.viewer.contract import Types
 from unit_tests.lakebed.viewer.served import Served
 
@@ -93,6 +94,20 @@ def test_a_part_of_a_file_reads_no_more(tmp_path: Path) -> None:
     assert (bytes(part), size) == (content[20_000_000:20_001_000], len(content))
     assert sum(read) < 10_000
     assert bytes(reader.stored_part(0, len(content) + 5, len(content) + 9)[0]) == b""
+
+
+def test_how_fast_a_film_is_comes_with_its_ticket(tmp_path: Path, sounds: Served) -> None:
+    """As the file says it; of a sound, and of what is no file of either, nothing."""
+    ds = lakebed.empty(tmp_path / "ds")
+    with ds:
+        ds.create_tensor("film", htype="video", sample_compression="mp4")
+        ds.create_tensor("note", htype="text")
+        ds.append({"film": lakebed.read(film("mp4", rate=5)), "note": "five a second"})
+    server = Served(tmp_path / "ds")
+    assert server.get(0, "media", "film", 0, "ticket").json["rate"] == 5
+    assert server.get(0, "media", "note", 0, "ticket").kind == "invalid"
+    server.close()
+    assert sounds.get(0, "media", NAME, 1, "ticket").json["rate"] is None
 
 
 def test_a_ticket_opens_one_sample(sounds: Served) -> None:

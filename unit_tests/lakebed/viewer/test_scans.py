@@ -122,6 +122,32 @@ def test_pictures_of_slices(tmp_path: Path) -> None:
         pixels(found, 0, frame=6)
 
 
+def test_large_scans_and_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are not kept; of their numbers enough are looked at, not all."""
+    found = opened(tmp_path / "scan", "dicom", dicom(RAMP, frames=6))
+    usual = pictures.window((found, "scan", 0), Asked())
+    expected = pixels(found, 0, frame=2)
+    found.kept.clear()
+    monkeypatch.setattr(scans, "_MOST_KEPT", RAMP.nbytes - 1)
+    monkeypatch.setattr(scans, "_ENOUGH", 300)
+    assert np.abs(pixels(found, 0, frame=2).astype(int) - expected).max() <= 3
+    assert "scan" not in found.kept
+    some = pictures.window((found, "scan", 0), Asked())
+    assert (some["low"], some["high"]) == (
+        pytest.approx(usual["low"], abs=4),
+        pytest.approx(usual["high"], abs=4),
+    )
+    ds = lakebed.empty(tmp_path / "image")
+    ds.create_tensor("deep", htype="image", dtype="uint16", sample_compression=None)
+    ds.deep.append(np.arange(1600, dtype=np.uint16).reshape(40, 40, 1))
+    ds.close()
+    image = Lake(str(tmp_path / "image"), {}).open(0)
+    monkeypatch.setattr(pictures, "_MOST_PIXELS", 100)
+    monkeypatch.setattr(pictures, "_ENOUGH", 5)
+    told = pictures.window((image, "deep", 0), Asked())
+    assert told == {"low": 0, "high": 36 * 41, "least": 0, "most": 36 * 41}  # of each fourth line and column
+
+
 def test_volumes_after_each_other(tmp_path: Path) -> None:
     """A NIfTI file of four axes: the third one is counted first. Three bytes for each place are colours."""
     values = np.arange(5 * 7 * 3 * 4, dtype=np.int16).reshape(5, 7, 3, 4)

@@ -40,6 +40,49 @@ export function toggle(session: Session, id: number): void {
   if (id >= 0) session.change({ selected: toggled(session.state.selected, id) }); // a group of a query is no row
 }
 
+const HELD_MS = 450; // before a browser's own menu comes
+const STILL = 10; // CSS pixels that a finger may move
+
+/** Fingers on rows: a long press chooses one, and from then on each tap, until none is chosen. */
+export class Fingers {
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private from: [number, number] = [0, 0];
+  private isHeld = false;
+  private took = -Infinity; // when a click of theirs was no ordinary one
+
+  down(event: PointerEvent, choose: () => void): void {
+    this.isHeld = false;
+    if (event.pointerType !== "touch") return;
+    this.lifted();
+    if (!event.isPrimary) return;
+    this.from = [event.clientX, event.clientY];
+    this.timer = setTimeout(() => {
+      this.isHeld = true;
+      choose();
+    }, HELD_MS);
+  }
+
+  moved(event: PointerEvent): void {
+    if (Math.hypot(event.clientX - this.from[0], event.clientY - this.from[1]) > STILL) this.lifted();
+  }
+
+  lifted(): void {
+    clearTimeout(this.timer);
+  }
+
+  /** What a click is: the end of a long press, a tap that chooses, or neither. */
+  of(event: MouseEvent, session: Session): "held" | "choose" | null {
+    const is = this.isHeld ? "held" : (event as PointerEvent).pointerType === "touch" && session.state.selected.length ? "choose" : null;
+    if (is) this.took = event.timeStamp;
+    return is;
+  }
+
+  /** Whether a double click is more than two rows that were chosen quickly. */
+  isDouble(event: MouseEvent): boolean {
+    return event.timeStamp - this.took > 600;
+  }
+}
+
 /** Choose all rows between two positions. */
 export async function chooseRange(session: Session, from: number, to: number): Promise<void> {
   const [first, last] = [Math.min(from, to), Math.min(Math.max(from, to), Math.min(from, to) + 9_999)];

@@ -1,7 +1,7 @@
 /** Rows under a scroll bar: which of them have an element now, which are asked for, and which one keys act on. */
 
 import { tick, untrack } from "svelte";
-import { chooseRange, moved, open, toggle } from "./choosing";
+import { Fingers, chooseRange, moved, open, toggle } from "./choosing";
 import { Bar, type Anchor, type Box, type Flow } from "./layout";
 import { BLOCK, type Row, type Session } from "./session.svelte";
 
@@ -25,6 +25,7 @@ export class Scroller {
   top = $state(0);
   /** Position of the row that keys act on. */
   cursor = $state(0);
+  readonly fingers = new Fingers();
 
   private rangeFrom = 0; // of rows that are chosen together
   private placed = ""; // what `show` was called with
@@ -119,11 +120,16 @@ export class Scroller {
     this.resting = setTimeout(() => this.settle(), REST_MS);
   }
 
-  /** A row was clicked on with a key that chooses. */
-  clicked(event: MouseEvent, position: number, id: number | undefined): void {
-    if (event.shiftKey) chooseRange(this.session, this.rangeFrom, position);
+  /** A row was clicked on: choose it where a key or a finger says so, else open it where that opens rows, or go to it. */
+  clicked(event: MouseEvent, position: number, id: number | undefined, opens: boolean): void {
+    const { session } = this;
+    const by = this.fingers.of(event, session);
+    if (by === "held") return;
+    const chooses = event.ctrlKey || event.metaKey || by === "choose";
+    if (opens && !event.shiftKey && !chooses) return open(session, position);
+    if (event.shiftKey) chooseRange(session, this.rangeFrom, position);
     else {
-      if ((event.ctrlKey || event.metaKey) && id !== undefined) toggle(this.session, id);
+      if (chooses && id !== undefined) toggle(session, id);
       this.rangeFrom = position;
     }
     this.cursor = position;
