@@ -89,6 +89,10 @@ bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory agains
 	[[ -z "$$LAKEBED_COCO" ]] || .venv/bin/python -m benchmarks.imports $(BENCH_IMPORTS)
 	[[ -z "$$BENCH_PHOTOS" ]] || .venv/bin/python -m benchmarks.regions "$$BENCH_PHOTOS"
 
+.PHONY: bench-viewer
+bench-viewer: .venv/.viewer ## the viewer against its bars, in a real Chromium
+	@.venv/bin/python -m benchmarks.viewer $(BENCH_VIEWER)
+
 .PHONY: interop
 interop: .venv/.dev $(FAKER)/.ready $(DEEPLAKE3)/.ready ## Deep Lake 3.9.52 reads and extends what we write, and back
 	@[[ -d demo-lake ]] || $(MAKE) demo

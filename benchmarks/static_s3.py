@@ -132,7 +132,7 @@ def _page(folder: Path, bucket: str, asked: dict[str, str]) -> str:
     most = int(asked.get("max-keys", 1_000_000))
     contents, prefixes = [], set()
     root = folder / bucket
-    for path in sorted(root.rglob("*")):
+    for path in sorted((root / prefix.rpartition("/")[0]).rglob("*")):
         key = path.relative_to(root).as_posix()
         if not path.is_file() or not key.startswith(prefix) or key <= after:
             continue

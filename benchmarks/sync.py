@@ -77,8 +77,13 @@ def check(text: str, value: float, bar: float, *, at_most: bool = False) -> None
 Contender = Callable[[Input, int], measure.Cost]
 
 
-def ours(given: Input, times: int = 1, settings: dict[str, Any] | None = None) -> measure.Cost:
-    """One sync into a lake of its own.
+def ours(
+    given: Input,
+    times: int = 1,
+    settings: dict[str, Any] | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> measure.Cost:
+    """One sync into a lake of its own; 0 times sends nothing on standard input.
 
     The lakes are deleted at the end of all runs: for minutes ext4 passes by the inodes of deleted files, one by one, so
     the next run would pay for the deletion.
@@ -86,10 +91,10 @@ def ours(given: Input, times: int = 1, settings: dict[str, Any] | None = None) -
     config = CACHE / "destination.json"
     config.write_text(json.dumps(settings or {"destination_path": str(lakes() / uuid.uuid4().hex)}))
     command: list[str | Path] = [OURS, "write", "--config", config, "--catalog", given.catalog]
-    return measure.run(command, given.messages, times)
+    return measure.run(command, given.messages if times else None, times, variables)
 
 
-def by_key(given: Input, times: int = 1) -> measure.Cost:
+def by_key(given: Input, times: int = 1, variables: Mapping[str, str] | None = None) -> measure.Cost:
     """One sync with append + deduplication; a file that is sent again brings the same keys again."""
     catalog = json.loads(given.catalog.read_text())
     for configured in catalog["streams"]:
@@ -100,7 +105,7 @@ def by_key(given: Input, times: int = 1) -> measure.Cost:
         }
     path = CACHE / "by-key-catalog.json"
     path.write_text(json.dumps(catalog))
-    return ours(dataclasses.replace(given, catalog=path), times)
+    return ours(dataclasses.replace(given, catalog=path), times, variables=variables)
 
 
 @functools.cache

@@ -4,6 +4,7 @@ Read leniently: unknown keys are ignored, optional ones may be absent or null, s
 older and newer than this connector work. What would change what happens to data is never guessed.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
@@ -11,16 +12,17 @@ from typing import Any
 from destination_deeplake.choices import NO_CHOICES, StreamChoices
 from destination_deeplake.config import read_json_object
 from destination_deeplake.failures import ConfigError
+from destination_deeplake.mapping import NO_MAPPING, NamespaceMapping, read_mapping
 from lakebed.dataclass import dataclass, field
 
 StreamKey = tuple[str | None, str]
-"""(namespace, name) of a stream; the namespace is None when there is none."""
+"""(namespace, name) of a stream, in messages; the namespace is None when there is none."""
 
 Path = tuple[str, ...]
 """Property of a record, as the keys that lead to it."""
 
 Choose = Callable[[str | None, str], StreamChoices]
-"""(namespace, name) of a stream -> what the user chose for it."""
+"""(namespace, name) of a dataset -> what the user chose for its stream."""
 
 
 class WriteMode(StrEnum):
@@ -42,9 +44,9 @@ class StreamPlan:
     Attributes
     ----------
     namespace : str or None
-        None also for the empty namespace.
+        Namespace of the dataset, as users see it; None also for the empty one.
     name : str
-        Name of the stream.
+        Name of the dataset.
     json_schema : mapping
         JSON schema of the records.
     mode : WriteMode
@@ -60,6 +62,8 @@ class StreamPlan:
         Whether records come with files.
     choices : StreamChoices
         What the user chose for the stream.
+    source_key : (namespace, name) or None
+        What the stream is called in messages, where a mapping gives its dataset another name; else None.
     """
 
     namespace: str | None
@@ -73,11 +77,24 @@ class StreamPlan:
     cursor: Path = ()
     include_files: bool = False
     choices: StreamChoices = NO_CHOICES
+    source_key: StreamKey | None = None
 
     @property
     def key(self) -> StreamKey:
-        """(namespace, name)."""
+        """(namespace, name) in messages: of records, states and statuses."""
+        return self.source_key or self.dataset_key
+
+    @property
+    def dataset_key(self) -> StreamKey:
+        """(namespace, name) of the dataset."""
         return self.namespace, self.name
+
+    @property
+    def field_order(self) -> list[str]:
+        """Properties in the order in which records without names have their values: by UTF-16, as Java sorts texts."""
+        properties = self.json_schema.get("properties")
+        names = properties if isinstance(properties, Mapping) else ()
+        return sorted(names, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
 
     @property
     def oldest_wanted(self) -> int:
@@ -90,7 +107,12 @@ class StreamPlan:
         return self.oldest_wanted > 0 and self.minimum_generation_id == self.generation_id
 
     def __str__(self) -> str:
-        return f"{self.namespace}.{self.name}" if self.namespace else self.name
+        return full_name(self.namespace, self.name)
+
+
+def full_name(namespace: str | None, name: str) -> str:
+    """Return `namespace.name`."""
+    return f"{namespace}.{name}" if namespace else name
 
 
 def no_choices(_namespace: str | None, _name: str) -> StreamChoices:
@@ -99,17 +121,19 @@ def no_choices(_namespace: str | None, _name: str) -> StreamChoices:
 
 
 def read_catalog(path: str, choose: Choose = no_choices) -> list[StreamPlan]:
-    """Read a configured catalog file.
+    """Read a configured catalog file; streams are renamed as the environment says, see `mapping`.
 
     Raises
     ------
     ConfigError
-        If the file cannot be read, or as `plans`.
+        If a file cannot be read, or as `plans`.
     """
-    return plans(read_json_object(path, "catalog"), choose)
+    return plans(read_json_object(path, "catalog"), choose, read_mapping(os.environ))
 
 
-def plans(catalog: Mapping[str, Any], choose: Choose = no_choices) -> list[StreamPlan]:
+def plans(
+    catalog: Mapping[str, Any], choose: Choose = no_choices, mapping: NamespaceMapping = NO_MAPPING
+) -> list[StreamPlan]:
     """Return the plan of every stream, in the order of the catalog.
 
     Parameters
@@ -118,26 +142,38 @@ def plans(catalog: Mapping[str, Any], choose: Choose = no_choices) -> list[Strea
         A configured catalog of the protocol.
     choose : callable
         What the user chose for a stream.
+    mapping : NamespaceMapping
+        What the datasets of the streams are called.
 
     Raises
     ------
     ConfigError
         If the catalog has not the shape of the protocol, names a stream twice, asks for a mode we do not have or
-        for deduplication without a key, or counts generations backwards.
+        for deduplication without a key, counts generations backwards, or if two streams would have one dataset.
     """
     streams = catalog.get("streams")
     if not isinstance(streams, list):
         raise ConfigError("The catalog has no list of streams under `streams`.")
     result: dict[StreamKey, StreamPlan] = {}
+    named: dict[StreamKey, StreamPlan] = {}
     for position, entry in enumerate(streams):
-        plan = _plan(entry, position, choose)
+        plan = _plan(entry, position, choose, mapping)
         if plan.key in result:
-            raise ConfigError(f"The catalog names the stream {str(plan)!r} twice; keep one of them.")
+            raise ConfigError(
+                f"The catalog names the stream {full_name(*plan.key)!r} twice; keep one of them."
+            )
+        other = named.setdefault(plan.dataset_key, plan)
+        if other is not plan:
+            raise ConfigError(
+                f"The namespace mapping gives the streams {full_name(*other.key)!r} and {full_name(*plan.key)!r} one "
+                f"dataset, {str(plan)!r}; choose another namespace in the connection, such as one with "
+                "${SOURCE_NAMESPACE}, or leave one of the streams out."
+            )
         result[plan.key] = plan
     return list(result.values())
 
 
-def _plan(entry: object, position: int, choose: Choose) -> StreamPlan:
+def _plan(entry: object, position: int, choose: Choose, mapping: NamespaceMapping) -> StreamPlan:
     where = f"Stream {position} of the catalog"
     if not isinstance(entry, dict) or not isinstance(entry.get("stream"), dict):
         raise ConfigError(f"{where} has no object under `stream`.")
@@ -153,24 +189,26 @@ def _plan(entry: object, position: int, choose: Choose) -> StreamPlan:
             f"The stream {name!r} has the sync_mode {reads!r}; choose full_refresh or incremental."
         )
     mode = _mode(entry.get("destination_sync_mode"), name)
-    key = _key(entry.get("primary_key")) or _key(stream.get("source_defined_primary_key"))
-    if mode is WriteMode.DEDUP and not key:
+    primary_key = _key(entry.get("primary_key")) or _key(stream.get("source_defined_primary_key"))
+    if mode is WriteMode.DEDUP and not primary_key:
         raise ConfigError(
             f"The stream {name!r} is to be deduplicated but has no primary key; choose one in the connection, or "
             "the sync mode append."
         )
+    key = namespace or None, name
+    dataset_key = mapping.map(*key)
     plan = StreamPlan(
-        namespace=namespace or None,
-        name=name,
+        *dataset_key,
         mode=mode,
         json_schema=schema if isinstance(schema, dict) else {},
         generation_id=_integer(entry, "generation_id", name),
         minimum_generation_id=_integer(entry, "minimum_generation_id", name),
         sync_id=_integer(entry, "sync_id", name),
-        primary_key=key,
+        primary_key=primary_key,
         cursor=_path(entry.get("cursor_field")) or _path(stream.get("default_cursor_field")),
         include_files=entry.get("include_files") is True,
-        choices=choose(namespace or None, name),
+        choices=choose(*dataset_key),
+        source_key=None if dataset_key == key else key,
     )
     if plan.generation_id is not None and plan.oldest_wanted > plan.generation_id:
         raise ConfigError(

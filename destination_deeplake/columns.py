@@ -31,14 +31,15 @@ Source: Airbyte protocol, supported data types and meta columns.
 
 import enum
 import json
-from collections.abc import Collection, Sequence
+import threading
+from collections.abc import Collection, Iterable, Sequence
 
 import pyarrow as pa
 
 from destination_deeplake.groups import layout
 from destination_deeplake.naming import META_COLUMNS
 from destination_deeplake.native.records import Block, TableBuilder, repeated
-from lakebed.dataclass import dataclass
+from lakebed.dataclass import dataclass, field
 
 _RAW_ID, _EXTRACTED_AT, _META, _GENERATION_ID = META_COLUMNS
 
@@ -182,6 +183,82 @@ class Refused:
     first: int
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows that were taken out of a table.
+
+    Attributes
+    ----------
+    rows : int
+        How many.
+    columns : dict of str to pyarrow.Array
+        Every column by its key, then those of the file, then the four meta columns, all of the same length.
+    misfits : dict of str to Refused
+        Values that did not fit since the sync began, these rows included, by key of their column.
+    refused : pyarrow.Table or None
+        Those of these rows: `row` of the value in the batch and `line_number` in the input (int64), the `field` that
+        the row's meta names (dictionary of string), the JSON `text` of the value up to 64 KiB (string) and its `bytes`
+        in all. None if nobody asked for them.
+    numbers : pyarrow.Table or None
+        Numbers, dates and times that their column may have cut or refused, in the same form, the texts whole; None if
+        there are none. All that columns with `exact` do not hold to the last digit are there, and some that they do; a
+        string that spells a number is in its quotes.
+    partitions : dict of str to int
+        How many rows are of which partition, where they are counted.
+    """
+
+    rows: int
+    columns: dict[str, pa.Array]
+    misfits: dict[str, Refused]
+    refused: pa.Table | None = None
+    numbers: pa.Table | None = None
+    partitions: dict[str, int] = field(default_factory=dict)
+
+
+class PartitionIds(enum.Enum):
+    """How records name their partitions."""
+
+    JSON = enum.auto()
+    PROTOBUF = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The ways by which records come, each in a thread of its own.
+
+    Attributes
+    ----------
+    locks : tuple of threading.Lock
+        One for each, held by whoever fills its part of a table or takes from it; none for a single way.
+    partitions : PartitionIds or None
+        How records name the partitions by which they are counted; None does not count.
+    """
+
+    locks: tuple[threading.Lock, ...] = ()
+    partitions: PartitionIds | None = None
+
+
+ONE_LANE = Lanes()
+"""Standard input."""
+
+
+class Lane:
+    """The rows of a table that come by one way into the process.
+
+    Attributes
+    ----------
+    builder : TableBuilder
+        The compiled part.
+    lock : threading.Lock
+        Held by whoever fills it or takes from it.
+    """
+
+    def __init__(self, builder: TableBuilder, lock: threading.Lock) -> None:
+        self.builder = builder
+        self.lock = lock
+        self.taken_misfits: list[tuple[int, int, int]] = []
+
+
 class RecordTable:
     """Rows of one stream that wait to be published; `Wire` fills it.
 
@@ -196,10 +273,14 @@ class RecordTable:
     files : bool
         Whether records come with files; adds `FILE_COLUMNS`.
     keep_refused : bool
-        Whether values that did not fit are kept for `take_refused`.
+        Whether values that did not fit are kept for `Batch.refused`.
     exact : collection of str
         Fields of columns of numbers, INT64 or FLOAT64, or of dates and times, of which those that the column cuts are
-        kept for `take_numbers`.
+        kept for `Batch.numbers`.
+    fields : sequence of str
+        Properties of the stream in the order in which records without names have their values.
+    lanes : Lanes
+        The ways by which records come.
 
     Raises
     ------
@@ -208,8 +289,8 @@ class RecordTable:
 
     Attributes
     ----------
-    builder : TableBuilder
-        The compiled part.
+    lanes : list of Lane
+        What is filled.
     """
 
     def __init__(
@@ -221,6 +302,8 @@ class RecordTable:
         files: bool = False,
         keep_refused: bool = False,
         exact: Collection[str] = (),
+        fields: Sequence[str] = (),
+        lanes: Lanes = ONE_LANE,
     ) -> None:
         added = _FILES if files else ()
         if len({column.field for column in columns}) != len(columns):
@@ -228,17 +311,34 @@ class RecordTable:
         self._columns = [*columns, *added]
         self._keys = [*(column.key for column in columns), *(column.field for column in added)]
         self._generation_id = generation_id
-        found = layout(columns, added)
+        self._keeps_refused = keep_refused
+        self._partitions = lanes.partitions
+        found = layout(columns, added, fields)
         # The compiled part counts extraction time and meta between the columns and the groups.
         self._names = [*(column.field for column in self._columns), _EXTRACTED_AT, _META, *found.names]
         meta = json.dumps({"sync_id": sync_id, "changes": []}, separators=(",", ":")).encode()
         numbers = [place for place, column in enumerate(columns) if column.field in exact]
-        self.builder = TableBuilder(found.columns, found.groups, meta, found.files, keep_refused, numbers)
+        self.lanes = [
+            Lane(
+                TableBuilder(
+                    found.columns,
+                    found.groups,
+                    meta,
+                    found.files,
+                    keep_refused,
+                    numbers,
+                    found.fields,
+                    lanes.partitions is not None,
+                ),
+                lock,
+            )
+            for lock in lanes.locks or [threading.Lock()]
+        ]
 
     @property
     def rows(self) -> int:
         """Rows buffered now."""
-        return self.builder.rows
+        return sum(lane.builder.rows for lane in self.lanes)
 
     @property
     def width(self) -> int:
@@ -253,59 +353,86 @@ class RecordTable:
     @property
     def nbytes(self) -> int:
         """Bytes buffered now."""
-        return self.builder.nbytes
+        total = 0
+        for lane in self.lanes:
+            with lane.lock:
+                total += lane.builder.nbytes
+        return total
 
     @property
     def total_rows(self) -> int:
         """Rows accepted since the table was made."""
-        return self.builder.total_rows
+        return sum(lane.builder.total_rows for lane in self.lanes)
 
     @property
     def unknown_fields(self) -> int:
         """Values of fields outside the schema, which were ignored."""
-        return self.builder.unknown_fields
+        return sum(lane.builder.unknown_fields for lane in self.lanes)
 
     @property
     def nulled(self) -> int:
         """Values that did not fit their column: null in the row, named in its meta."""
-        return self.builder.nulled
+        return sum(lane.builder.nulled for lane in self.lanes)
 
     def refused(self) -> dict[str, Refused]:
         """Return the values that did not fit so far, by key of their column, of those columns that have any."""
-        found = self.builder.misfits()
-        known = len(self._columns)
-        return {self._keys[number]: Refused(*counted) for number, *counted in found if number < known}
+        return self._misfits([lane.builder.misfits() for lane in self.lanes])
+
+    def _misfits(self, found: Iterable[Iterable[tuple[int, int, int]]]) -> dict[str, Refused]:
+        return {
+            self._keys[number]: refused
+            for number, refused in _summed(found).items()
+            if number < len(self._columns)
+        }
 
     def broken_objects(self) -> dict[str, Refused]:
         """Return what stood in the place of objects with columns inside and was none, by the object's name."""
-        found = self.builder.misfits()
-        known = len(self._columns)
-        return {self._names[number]: Refused(*counted) for number, *counted in found if number >= known}
+        found = _summed(lane.builder.misfits() for lane in self.lanes)
+        return {
+            self._names[number]: refused for number, refused in found.items() if number >= len(self._columns)
+        }
 
     @property
     def rejected(self) -> int:
         """Lines of the stream that were no message, since the table was made."""
-        return self.builder.rejected
+        return sum(lane.builder.rejected for lane in self.lanes)
 
-    def take(self) -> dict[str, pa.Array]:
+    def take(self) -> list[Batch]:
         """Move the rows out and leave the table empty.
 
         The arrays are the table's own memory. It serves later rows once the last array over it is gone.
 
         Returns
         -------
-        dict of str to pyarrow.Array
-            Every column by its key, then those of the file, then the four meta columns, all of the same length.
+        list of Batch
+            One for each lane that has rows.
         """
-        rows = self.builder.rows
+        return [batch for lane in self.lanes if (batch := self._take(lane)) is not None]
+
+    def _take(self, lane: Lane) -> Batch | None:
+        builder = lane.builder
+        with lane.lock:
+            rows = builder.rows
+            if not rows:
+                return None
+            refused, numbers = builder.take_refused(), builder.take_numbers()
+            lane.taken_misfits = builder.misfits()
+            partitions = builder.take_partitions() if self._partitions else {}
+            taken = builder.take()
+        return Batch(
+            rows,
+            self._arrays(rows, taken or []),
+            self._misfits(lane.taken_misfits for lane in self.lanes),
+            (self._kept(refused) or REFUSED.empty_table()) if self._keeps_refused else None,
+            self._kept(numbers),
+            {self._partition(name): count for name, count in partitions.items()},
+        )
+
+    def _arrays(
+        self, rows: int, taken: Sequence[tuple[int, Block | None, Block | None, Block]]
+    ) -> dict[str, pa.Array]:
         columns = [*self._columns, *_REST]
-        taken = self.builder.take()
-        if taken is None:
-            arrays = [pa.nulls(0, column.arrow_type) for column in columns]
-        else:
-            arrays = [
-                _array(column.arrow_type, rows, part) for column, part in zip(columns, taken, strict=True)
-            ]
+        arrays = [_array(column.arrow_type, rows, part) for column, part in zip(columns, taken, strict=True)]
         *fields, extracted, meta, ids = arrays
         if self._generation_id is None:
             generation = pa.nulls(rows, pa.int64())
@@ -318,29 +445,6 @@ class RecordTable:
             _GENERATION_ID: generation,
         }
 
-    def take_refused(self) -> pa.Table:
-        """Move out the values that did not fit, which `keep_refused` asked for; to be called with each `take`.
-
-        Returns
-        -------
-        pyarrow.Table
-            `row` of the value in the batch and `line_number` in the input (int64), the `field` that the row's meta
-            names (dictionary of string), the JSON `text` of the value up to 64 KiB (string) and its `bytes` in all.
-        """
-        found = self._kept(self.builder.take_refused())
-        return REFUSED.empty_table() if found is None else found
-
-    def take_numbers(self) -> pa.Table | None:
-        """Move out numbers, dates and times that their column may have cut or refused; to be called with each `take`.
-
-        Returns
-        -------
-        pyarrow.Table or None
-            As `take_refused`, the texts whole; None if there are none. All that columns with `exact` do not hold to the
-            last digit are there, and some that they do; a string that spells a number is in its quotes.
-        """
-        return self._kept(self.builder.take_numbers())
-
     def _kept(self, taken: tuple[int, Block, Block, Block, Block, Block, Block] | None) -> pa.Table | None:
         if taken is None:
             return None
@@ -351,9 +455,23 @@ class RecordTable:
         )
         row, line, size = numbers
         index = pa.Array.from_buffers(pa.int32(), count, [None, indices])
-        field = pa.DictionaryArray.from_arrays(index, pa.array(self._names, pa.string()))
+        named = pa.DictionaryArray.from_arrays(index, pa.array(self._names, pa.string()))
         text = pa.Array.from_buffers(pa.string(), count, [None, offsets, texts])
-        return pa.Table.from_arrays([row, line, field, text, size], schema=REFUSED)
+        return pa.Table.from_arrays([row, line, named, text, size], schema=REFUSED)
+
+    def _partition(self, name: bytes) -> str:
+        if self._partitions is PartitionIds.JSON and b"\\" in name:
+            return str(json.loads(b'"%b"' % name))
+        return name.decode("utf-8", "surrogateescape")
+
+
+def _summed(found: Iterable[Iterable[tuple[int, int, int]]]) -> dict[int, Refused]:
+    """Return how many values did not fit by number of their column, of all lanes together."""
+    total: dict[int, Refused] = {}
+    for number, count, first in (misfit for lane in found for misfit in lane):
+        known = total.get(number, Refused(0, first))
+        total[number] = Refused(known.count + count, min(known.first, first))
+    return total
 
 
 REFUSED = pa.schema(
@@ -365,7 +483,7 @@ REFUSED = pa.schema(
         "bytes": pa.int64(),
     }
 )
-"""Columns of `RecordTable.take_refused`."""
+"""Columns of `Batch.refused`."""
 
 
 def _array(kind: pa.DataType, rows: int, taken: tuple[int, Block | None, Block | None, Block]) -> pa.Array:

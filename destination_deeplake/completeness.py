@@ -16,10 +16,13 @@ An overwrite counts as one whether or not its generations are numbered: a platfo
 and sends statuses only to those that it knows to take refreshes, which are never asked for an overwrite.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from destination_deeplake.catalog import StreamKey, StreamPlan, WriteMode
 from destination_deeplake.config import WithoutStatus
+
+_COMPLETE, _RUNNING = "COMPLETE", "RUNNING"
 
 
 class Completeness:
@@ -31,6 +34,10 @@ class Completeness:
         Streams whose old rows go when they are complete.
     rule : WithoutStatus
         What counts as the end of an overwrite of which no status speaks.
+    lanes : int
+        Ways by which the input comes; each has its own statuses.
+    asks_status : bool
+        Whether a stream without a status is never complete.
 
     Attributes
     ----------
@@ -38,12 +45,30 @@ class Completeness:
         Last status of each stream that has one.
     """
 
-    def __init__(self, removing: Iterable[StreamKey], rule: WithoutStatus = WithoutStatus.WITH_STATE) -> None:
+    def __init__(
+        self,
+        removing: Iterable[StreamKey],
+        rule: WithoutStatus = WithoutStatus.WITH_STATE,
+        *,
+        lanes: int = 1,
+        asks_status: bool = False,
+    ) -> None:
         self.statuses: dict[StreamKey, str] = {}
+        self._said: defaultdict[StreamKey, dict[int, str]] = defaultdict(dict)
+        self._lanes = lanes
+        self._asks_status = asks_status
         self._removing = frozenset(removing)
         self._rule = rule
         self._at_state: dict[StreamKey, int] = {}
         self._has_states = False
+
+    def status(self, stream: StreamKey, status: str, lane: int = 0) -> None:
+        """Note a status of a stream, which is complete once it is so in all lanes."""
+        said = self._said[stream]
+        said[lane] = status
+        others = [other for other in said.values() if other != _COMPLETE]
+        is_whole = len(said) == self._lanes
+        self.statuses[stream] = others[-1] if others else _COMPLETE if is_whole else _RUNNING
 
     def state(self, stream: StreamKey | None, came: Mapping[StreamKey, int]) -> None:
         """Note a state of a stream, of all where it names none, and how many records of each came before it."""
@@ -70,8 +95,8 @@ class Completeness:
         status, removes = self.statuses.get(plan.key), plan.key in self._removing
         if removes and lost:
             return False
-        if status is not None or self.statuses:
-            return status == "COMPLETE"
+        if status is not None or self.statuses or self._asks_status:
+            return status == _COMPLETE
         if not removes:
             return True
         if plan.mode is not WriteMode.OVERWRITE or source_failed or self.is_empty(came):
@@ -86,4 +111,5 @@ class Completeness:
 
     def is_by_rule(self, plan: StreamPlan) -> bool:
         """Tell whether the configuration decided about a stream, for want of statuses."""
-        return not self.statuses and plan.key in self._removing and plan.mode is WriteMode.OVERWRITE
+        is_asked = self.statuses or self._asks_status
+        return not is_asked and plan.key in self._removing and plan.mode is WriteMode.OVERWRITE

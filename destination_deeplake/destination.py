@@ -18,6 +18,7 @@ import argparse
 import io
 import json
 import logging
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -39,6 +40,7 @@ from destination_deeplake import run, sync
 from destination_deeplake.catalog import plans, read_catalog
 from destination_deeplake.config import DestinationConfig, read_json_object
 from destination_deeplake.failures import ConfigError, Failure, describe
+from destination_deeplake.mapping import read_mapping
 from destination_deeplake.messages import Message, Output, shown, spec_message, specification
 from destination_deeplake.probe import problem_with
 
@@ -70,7 +72,7 @@ class DestinationDeeplake(Destination):
         out = _Collected()
         catalog = ConfiguredAirbyteCatalogSerializer.dump(configured_catalog)
         typed = DestinationConfig.from_mapping(config)
-        running = sync.begin(typed, plans(catalog, typed.choices), out)
+        running = sync.begin(typed, plans(catalog, typed.choices, read_mapping(os.environ)), out)
         try:
             for message in input_messages:
                 line = json.dumps(AirbyteMessageSerializer.dump(message)).encode() + b"\n"

@@ -60,15 +60,18 @@ class Layout:
         What each group is called in `_airbyte_meta.changes`.
     files : int
         Number of the group of the file; 0 without one.
+    fields : list
+        Each field of records without names: the name as JSON, and its column, its group behind those, or -1.
     """
 
     columns: list[NativeColumn]
     groups: list[NativeGroup]
     names: list[str]
     files: int
+    fields: list[tuple[bytes, int]]
 
 
-def layout(columns: Sequence[Leaf], files: Sequence[Leaf]) -> Layout:
+def layout(columns: Sequence[Leaf], files: Sequence[Leaf], fields: Sequence[str] = ()) -> Layout:
     """Arrange columns by the objects that they are in.
 
     Parameters
@@ -77,13 +80,15 @@ def layout(columns: Sequence[Leaf], files: Sequence[Leaf]) -> Layout:
         Columns of the data.
     files : sequence of Leaf
         Columns of the file, as many as each entry of `FILE_MEMBERS` has; or none.
+    fields : sequence of str
+        Properties of the stream, in the order in which records without names have their values.
     """
     paths = [column.path for column in columns]
     groups = sorted(
         {path[:end] for path in paths for end in range(1, len(path))}, key=lambda path: (len(path), path)
     )
     numbers: dict[tuple[str, ...], int] = {(): 0} | {path: number for number, path in enumerate(groups, 1)}
-    result = Layout([], [], [".".join(path) for path in groups], len(groups) + 1 if files else 0)
+    result = Layout([], [], [".".join(path) for path in groups], len(groups) + 1 if files else 0, [])
     for column in columns:
         # A group has its name already: the reader meets the group, which knows of the column.
         name = None if column.path in numbers else column.path[-1]
@@ -93,6 +98,11 @@ def layout(columns: Sequence[Leaf], files: Sequence[Leaf]) -> Layout:
         result.groups.append((numbers[path[:-1]], *_name(path[-1]), change(".".join(path)), own))
     if files:
         _add_files(result, files)
+    # The compiled part counts extraction time and meta between the columns and the groups.
+    places = {path: place for place, path in enumerate(paths)} | {
+        path: len(result.columns) + 2 + place for place, path in enumerate(groups)
+    }
+    result.fields.extend((_key(name), places.get((name,), -1)) for name in fields)
     return result
 
 

@@ -19,6 +19,9 @@ from typing import Protocol, TypeVar
 from destination_deeplake.catalog import StreamKey
 from lakebed.dataclass import dataclass, field
 
+Partitions = Mapping[StreamKey, Mapping[str, int]]
+"""Stream -> id of a partition -> number of its records."""
+
 _Key = TypeVar("_Key", bound=StreamKey | None)
 
 
@@ -44,6 +47,10 @@ class State(Protocol):
     @property
     def scope(self) -> Scope:
         """What it speaks for."""
+
+    @property
+    def raw(self) -> bytes:
+        """The message as JSON."""
 
     def acknowledged(self, record_count: int, rejected_count: int = 0) -> bytes:
         """Return the line to emit."""
@@ -133,7 +140,13 @@ class Ledger:
             section.last = waiting
             self._sections.append(_Section())
 
-    def published(self, durable: Mapping[StreamKey, int], letters: int = 0) -> None:
+    def published(
+        self,
+        durable: Mapping[StreamKey, int],
+        letters: int = 0,
+        _partitions: Partitions = MappingProxyType({}),
+        _rejected: Partitions = MappingProxyType({}),
+    ) -> None:
         """Note how many records of each stream and how many dead letters, counted as in `arrived`, are published."""
         self._published.update(durable)
         self._letters = max(self._letters, letters)
@@ -156,6 +169,16 @@ class Ledger:
                 yield waiting.state.acknowledged(waiting.record_count, waiting.rejected_count)
             if not is_over:
                 return
+
+    def unfinished(
+        self, _rejected: int = 0, _written: Partitions = MappingProxyType({})
+    ) -> set[StreamKey | None]:
+        """Return no stream: that records are missing cannot be told where they have an order."""
+        return set()
+
+    def release_all(self) -> Iterator[bytes]:
+        """Yield nothing: what still waits speaks for records that are not stored."""
+        yield from ()
 
     def _ready(self, section: _Section, key: StreamKey) -> Iterator[_Waiting]:
         """Take out the states of a stream that may go out."""

@@ -2,8 +2,8 @@ r"""Dead letters: lines that are no message and values that do not fit, kept in 
 
     sync_id        of the sync that met it
     line_number    in the input of that sync, from 1
-    namespace      of the stream; null without one
-    stream         null for a line of which nobody can tell
+    namespace      of the stream's dataset; null without one
+    stream         its name; null for a line of which nobody can tell
     field          of a value: the column, its parts joined by dots; null for a line
     reason         what is wrong with it
     text           the line, or the value as JSON, as the source wrote it; bytes that are no UTF-8 as `\xff`
@@ -18,12 +18,14 @@ connections into one place take turns in it. Nothing of a letter's content is ev
 
 import time
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import lakebed
+from destination_deeplake.catalog import StreamKey
 from destination_deeplake.lake import hold
 from destination_deeplake.naming import LETTERS_FOLDER, META_COLUMNS
 from destination_deeplake.wire import Rejected
@@ -65,6 +67,8 @@ class DeadLetters:
         What opens it.
     sync_id : int or None
         Of the sync.
+    names : mapping of (namespace, name) to (namespace, name)
+        What the datasets of the streams are called; of others, letters have the source's name.
 
     Attributes
     ----------
@@ -74,19 +78,27 @@ class DeadLetters:
         Bytes that wait to be published, about.
     """
 
-    def __init__(self, root: str, creds: lakebed.Credentials | None, sync_id: int | None) -> None:
+    def __init__(
+        self,
+        root: str,
+        creds: lakebed.Credentials | None,
+        sync_id: int | None,
+        names: Mapping[StreamKey, StreamKey] = MappingProxyType({}),
+    ) -> None:
         self.taken = 0
         self.durable = 0
         self.nbytes = 0
         self._url = f"{root.rstrip('/')}/{LETTERS_FOLDER}"
         self._creds = creds
         self._sync_id = sync_id
+        self._names = names
         self._lines: list[dict[str, Any]] = []
         self._values: list[pa.Table] = []
 
     def line(self, rejected: Rejected) -> None:
         """Take a line that is no message."""
-        namespace, stream = rejected.key or (None, None)
+        key = rejected.key
+        namespace, stream = (None, None) if key is None else self._names.get(key, key)
         text = rejected.raw.decode("utf-8", "backslashreplace")
         self._lines.append(
             {
@@ -101,7 +113,7 @@ class DeadLetters:
         self.taken += 1
         self.nbytes += len(text) + _ROW_BYTES
 
-    def values(self, key: tuple[str | None, str], refused: pa.Table, rows: Mapping[str, pa.Array]) -> None:
+    def values(self, key: StreamKey, refused: pa.Table, rows: Mapping[str, pa.Array]) -> None:
         """Take the values of a stream that did not fit.
 
         Parameters
@@ -115,7 +127,7 @@ class DeadLetters:
         """
         if not refused.num_rows:
             return
-        namespace, stream = key
+        namespace, stream = self._names.get(key, key)
         row, text, size = refused["row"], refused["text"], refused["bytes"]
         columns = {
             "line_number": refused["line_number"],

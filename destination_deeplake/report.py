@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from destination_deeplake.catalog import StreamKey
+from destination_deeplake.catalog import StreamKey, full_name
 from destination_deeplake.stream.writer import StreamWriter
 from destination_deeplake.wire import Lost
 from lakebed.dataclass import dataclass, field
@@ -189,9 +189,9 @@ def lost_streams(lost: Lost, writers: Sequence[StreamWriter]) -> str:
     """
     parts = []
     for (namespace, name), count in itertools.islice(lost.streams.items(), _STREAMS_IN_MESSAGE):
-        alike = [writer for writer in writers if writer.plan.name == name]
-        hint = f"; the catalog has {named(alike)}" if alike else ""
-        parts.append(f"{f'{namespace}.{name}' if namespace else name!r} ({count} records{hint})")
+        alike = [repr(full_name(*writer.plan.key)) for writer in writers if writer.plan.key[1] == name]
+        hint = f"; the catalog has {', '.join(alike[:_STREAMS_IN_MESSAGE])}" if alike else ""
+        parts.append(f"{full_name(namespace, name)!r} ({count} records{hint})")
     rest = len(lost.streams) - len(parts) + (lost.others > 0)
     return ", ".join(parts) + (" and more" if rest else "")
 

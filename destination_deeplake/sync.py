@@ -1,4 +1,4 @@
-"""The write loop: messages in, rows published, states out.
+"""The write loop: messages in, rows published, states out; whichever channel they come by (`channel`).
 
 Rows collect in the streams' tables. When they come to `Pace.enough` over all streams together, or the
 oldest row or state has waited for `Pace.publish_seconds`, or the input ends, every stream publishes what it
@@ -9,24 +9,29 @@ says whether it was complete. Streams end one by one: one that is not complete h
 """
 
 import contextlib
+import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lakebed
 from destination_deeplake.catalog import StreamKey, StreamPlan
+from destination_deeplake.channel import STDIO, Channel, Format, read_channel
+from destination_deeplake.columns import Lanes, PartitionIds
 from destination_deeplake.completeness import Completeness
 from destination_deeplake.config import Deletes, DestinationConfig, Rejected, WithoutStatus
 from destination_deeplake.failures import ConfigError, IncompleteSourceError, SourceProtocolError
-from destination_deeplake.intake import Intake
+from destination_deeplake.intake import blocks
 from destination_deeplake.lake import Lake
 from destination_deeplake.ledger import Ledger
 from destination_deeplake.memory import keep_little
 from destination_deeplake.messages import Output
 from destination_deeplake.parallel import for_each
+from destination_deeplake.partitions import PartitionLedger
 from destination_deeplake.progress import Progress, opening
 from destination_deeplake.report import (
     StateNumbers,
@@ -38,15 +43,19 @@ from destination_deeplake.report import (
     summary,
     warnings,
 )
+from destination_deeplake.stopping import Stop
 from destination_deeplake.stream.writer import StreamWriter, open_stream
 from destination_deeplake.upserts.putting_off import MergePutOffError
-from destination_deeplake.wire import StateEvent, StatusEvent, Wire, WireError
+from destination_deeplake.wire import Rejected as Refused
+from destination_deeplake.wire import StateEvent, StatusEvent, Wire, WireError, Wires
 
 if TYPE_CHECKING:
     from destination_deeplake.letters import DeadLetters
 
 _LARGE_BYTES = 16_000_000
 """Tables from here on are published one at a time: what a publish takes grows with them."""
+_BESIDE = 4
+"""What may be buffered while a publish writes: this part of what may be otherwise."""
 _LAST_SECONDS = 2.5
 """No step is begun any more when so little time is left: it would be killed half-way."""
 
@@ -115,6 +124,15 @@ class Sync:
         When an overwritten stream without a stream status is complete.
     time_left : callable
         Seconds until the process is killed; None as long as nobody wants that.
+    channel : Channel
+        How the input comes.
+
+    Attributes
+    ----------
+    wires : Wires
+        What reads the input, in as many lanes.
+    room : int
+        How many bytes may be buffered now.
     """
 
     def __init__(
@@ -128,6 +146,7 @@ class Sync:
         connection: str | None = None,
         without_status: WithoutStatus = WithoutStatus.WITH_STATE,
         time_left: Callable[[], float | None] = lambda: None,
+        channel: Channel = STDIO,
     ) -> None:
         self._writers = writers
         self._out = out
@@ -138,17 +157,26 @@ class Sync:
         self._connection = connection
         self._time_left = time_left
         tables = {writer.plan.key: writer.table for writer in writers}
-        self._wire = Wire(tables, None if letters is None else letters.line)
+        self._unplaced = 0
+        self._letters_of: dict[StreamKey, Counter[str]] = defaultdict(Counter)
+        rejects = None if letters is None else self._reject
+        is_protobuf = channel.format is Format.PROTOBUF
+        self.wires = Wires(
+            [Wire(tables, rejects, lane=lane, protobuf=is_protobuf) for lane in range(channel.lanes)]
+        )
         self._received = Counts(writers, lambda writer: writer.table.total_rows)
         self._rejected = Counts(writers, lambda writer: writer.table.rejected)
         # A refused line whose stream cannot be told may have been a record of any.
         self._came = Counts(
             writers,
-            lambda writer: writer.table.total_rows + writer.table.rejected + self._wire.rejected_strays,
+            lambda writer: writer.table.total_rows + writer.table.rejected + self.wires.rejected_strays,
         )
-        self._ledger = Ledger()
+        self._ledger: Ledger | PartitionLedger = PartitionLedger() if channel.is_parallel else Ledger()
         self._completeness = Completeness(
-            [writer.plan.key for writer in writers if writer.removes_rows], without_status
+            [writer.plan.key for writer in writers if writer.removes_rows],
+            without_status,
+            lanes=channel.lanes,
+            asks_status=channel.is_parallel,
         )
         self._without_status = without_status
         self._states = {writer.plan.key: StateNumbers() for writer in writers}
@@ -157,6 +185,7 @@ class Sync:
         self._progress = Progress(writers, out, clock)
         self._bytes = 0
         self._ended = False
+        self.room = pace.enough(0)
 
     def feed(self, block: bytes | memoryview) -> None:
         """Take a block of input in.
@@ -166,22 +195,34 @@ class Sync:
         SourceProtocolError
             If a line is no message; what came before it is published and acknowledged by `stop`.
         """
-        self._bytes += len(block)
-        self._follow(self._wire.feed(block))
-        buffered = sum(writer.table.nbytes for writer in self._writers)
+        self.take_in(0, self.wires[0].feed(block), len(block))
+
+    def take_in(self, lane: int, events: Iterable[object], nbytes: int) -> None:
+        """Act on what a lane has read: so many bytes, and messages that are no records.
+
+        Raises
+        ------
+        SourceProtocolError
+            As `feed`, if reading goes on with the events.
+        """
+        self._bytes += nbytes
+        self._follow(events, lane)
+        self._go_on(sum(writer.table.nbytes for writer in self._writers))
+
+    def idle(self) -> None:
+        """Publish if the deadline passed, and tell how far it is; called when no input came."""
+        self._go_on(0)
+
+    def _go_on(self, buffered: int) -> None:
+        """Publish if enough is buffered, or has waited for long enough."""
         letters = 0 if self._letters is None else self._letters.nbytes
         if self._waiting_since is None and (
             self._ledger or letters or any(writer.table.rows for writer in self._writers)
         ):
             self._waiting_since = self._clock()
         columns = sum(writer.table.width for writer in self._writers if writer.table.rows)
-        if buffered + letters >= self._pace.enough(columns) or self.seconds_left() == 0:
-            self.publish()
-        self._progress.tick()
-
-    def idle(self) -> None:
-        """Publish if the deadline passed, and tell how far it is; called when no input came."""
-        if self.seconds_left() == 0:
+        self.room = self._pace.enough(columns)
+        if buffered + letters >= self.room or self.seconds_left() == 0:
             self.publish()
         self._progress.tick()
 
@@ -199,9 +240,11 @@ class Sync:
     def publish(self) -> None:
         """Publish the rows of all streams, then let the states go that waited for them."""
         self._waiting_since = None
+        room, self.room = self.room, self.room // _BESIDE
         try:
             self._for_each([writer for writer in self._writers if writer.table.rows], self._publish)
         finally:
+            self.room = room
             self._acknowledge()
 
     def complete(self) -> None:
@@ -216,11 +259,20 @@ class Sync:
         IncompleteSourceError
             If a stream is not complete; see `completeness`.
         """
-        self._follow(self._wire.finish())
+        if not isinstance(self._ledger, PartitionLedger):
+            self._follow(self.wires[0].finish(), 0)
         self.publish()
-        unfinished = [writer for writer in self._writers if not self._is_complete(writer)]
+        waiting = {writer.plan.key: writer.waiting_partitions for writer in self._writers}
+        missing = self._ledger.unfinished(self._unplaced, waiting)
+        unfinished = [
+            writer
+            for writer in self._writers
+            if not self._is_complete(writer) or not missing.isdisjoint((writer.plan.key, None))
+        ]
         self._end(unfinished)
-        if lost := self._wire.lost:
+        if not unfinished and all(writer.durable == writer.written for writer in self._writers):
+            self._out.lines(self._ledger.release_all())
+        if lost := self.wires.lost:
             raise ConfigError(
                 f"The source sent records of streams that are not in the catalog: {lost_streams(lost, self._writers)}. "
                 "They are not stored, no STATE that counts on them is given back, and no table is replaced. Correct "
@@ -255,7 +307,7 @@ class Sync:
                 ]
             )
 
-    def _follow(self, events: Iterator[object]) -> None:
+    def _follow(self, events: Iterable[object], lane: int) -> None:
         """Act on the messages that are no records, each at its place among the records."""
         try:
             for event in events:
@@ -264,12 +316,21 @@ class Sync:
                     # Nothing may be waiting for: a state of a stream without new rows goes out at once.
                     self._out.lines(self._ledger.release())
                 elif isinstance(event, StatusEvent):
-                    self._completeness.statuses[event.namespace or None, event.name] = event.status
+                    key = event.namespace or None, event.name
+                    self._completeness.status(key, event.status, lane)
         except WireError as error:
-            raise SourceProtocolError(
-                f"Line {error.line_number} of the input is no Airbyte message ({error.reason}). Everything "
-                "before it is written; the source, or what carries its output here, must be repaired."
-            ) from None
+            raise unreadable(error) from None
+
+    def _reject(self, rejected: Refused) -> None:
+        """Take a line that is no message; called in the thread that reads it."""
+        if self._letters is None:
+            return
+        with self._letters_lock:
+            self._letters.line(rejected)
+            if rejected.key is None or rejected.partition is None:
+                self._unplaced += 1
+            else:
+                self._letters_of[rejected.key][rejected.partition] += 1
 
     def _arrived(self, event: StateEvent) -> None:
         scope = event.scope
@@ -277,7 +338,7 @@ class Sync:
         stream = key if scope.kind == "STREAM" else None
         count_state(self._states, self._received, stream)
         self._completeness.state(key, self._came)
-        if (lost := self._wire.lost) and (
+        if (lost := self.wires.lost) and (
             stream is None or (stream not in self._received and lost.of(stream))
         ):
             return  # It speaks for records that are not stored, and never will be: it cannot go out.
@@ -285,16 +346,17 @@ class Sync:
             self._ledger.arrived(event, self._received)
         else:
             rejected: dict[StreamKey | None, int] = dict(self._rejected.items())
-            rejected[None] = self._wire.rejected_strays
+            rejected[None] = self.wires.rejected_strays
             self._ledger.arrived(event, self._received, rejected, self._letters.taken)
 
     def _publish(self, writer: StreamWriter) -> None:
         nbytes = writer.table.nbytes
         refused = writer.publish()
         self._progress.published(writer, nbytes)
-        if refused is not None and self._letters is not None:
+        if refused and self._letters is not None:
             with self._letters_lock:
-                self._letters.values(writer.plan.key, *refused)
+                for values in refused:
+                    self._letters.values(writer.plan.key, *values)
 
     def _for_each(self, writers: Sequence[StreamWriter], step: Callable[[StreamWriter], None]) -> None:
         """Take a step for some streams, as long as there is time."""
@@ -309,16 +371,19 @@ class Sync:
     def _acknowledge(self) -> None:
         """Let the states go that promise no more than what is published."""
         durable = {writer.plan.key: writer.durable for writer in self._writers}
-        if self._letters is None:
-            self._ledger.published(durable)
-        else:
-            self._letters.publish()
-            self._ledger.published(durable, self._letters.durable)
+        letters, rejected = 0, dict[StreamKey, Counter[str]]()
+        if self._letters is not None:
+            with self._letters_lock:
+                self._letters.publish()
+                letters, rejected = self._letters.durable, dict(self._letters_of)
+                self._letters_of.clear()
+        partitions = {writer.plan.key: writer.take_durable_partitions() for writer in self._writers}
+        self._ledger.published(durable, letters, partitions, rejected)
         self._out.lines(self._ledger.release())
 
     def _is_complete(self, writer: StreamWriter) -> bool:
         return self._completeness.is_complete(
-            writer.plan, self._came, lost=bool(self._wire.lost), source_failed=self._wire.source_errors > 0
+            writer.plan, self._came, lost=bool(self.wires.lost), source_failed=self.wires.source_errors > 0
         )
 
     def _why(self, unfinished: Sequence[StreamWriter]) -> str:
@@ -328,7 +393,7 @@ class Sync:
             return ""
         if self._completeness.is_empty(self._came):
             return "Its output was empty. "
-        if self._wire.source_errors:
+        if self.wires.source_errors:
             return "It said that it failed. "
         no_state = self._without_status is WithoutStatus.WITH_STATE
         return (
@@ -378,9 +443,10 @@ class Sync:
 
     def _report(self) -> None:
         """Log what was written and what was not; never what was in it."""
-        for text in warnings(self._writers, self._wire.ignored):
+        ignored = self.wires.ignored
+        for text in warnings(self._writers, ignored):
             self._out.log("WARN", text)
-        if (others := passed_over(self._wire.ignored)) is not None:
+        if (others := passed_over(ignored)) is not None:
             self._out.log("DEBUG", others)
         self._out.log("INFO", summary(self._writers, self._bytes, self._clock() - self._started))
 
@@ -391,8 +457,10 @@ def begin(
     out: Output,
     pace: Pace = Pace(),
     time_left: Callable[[], float | None] = lambda: None,
+    channel: Channel = STDIO,
+    locks: Sequence[threading.Lock] = (),
 ) -> Sync:
-    """Open the dataset of every stream and return the sync.
+    """Open the dataset of every stream and return the sync; `locks` are those of the lanes.
 
     Raises
     ------
@@ -405,6 +473,10 @@ def begin(
     lakebed.config.REMEMBER_LINKS = False  # the source has chosen them
     lake = Lake(config.place, config.branch)
     keeps = config.rejected is Rejected.KEEP
+    ids = None
+    if channel.is_parallel:
+        ids = PartitionIds.PROTOBUF if channel.format is Format.PROTOBUF else PartitionIds.JSON
+    lanes = Lanes(tuple(locks), ids)
     opened: list[StreamWriter] = []
 
     def checkpoint() -> None:
@@ -419,6 +491,7 @@ def begin(
             keep_refused=keeps,
             checkpoint=checkpoint,
             deletion_days=config.deletion_days,
+            lanes=lanes,
         )
         opened.append(writer)
         return writer
@@ -429,7 +502,7 @@ def begin(
         for writer in opened:
             writer.release()
         raise
-    for rule in config.unmatched(plan.key for plan in plans):
+    for rule in config.unmatched(plan.dataset_key for plan in plans):
         out.log("WARN", f"{rule.where} ({rule.name!r}) is for no stream of this sync; check the name.")
     for writer in writers:
         for note in writer.notes:
@@ -442,7 +515,8 @@ def begin(
         # Imported here: most syncs have none.
         from destination_deeplake.letters import DeadLetters
 
-        letters = DeadLetters(config.place.url, config.place.creds, sync_id)
+        names = {plan.key: plan.dataset_key for plan in plans}
+        letters = DeadLetters(config.place.url, config.place.creds, sync_id, names)
     return Sync(
         writers,
         out,
@@ -451,6 +525,7 @@ def begin(
         connection=config.connection,
         without_status=config.without_status,
         time_left=time_left,
+        channel=channel,
     )
 
 
@@ -469,32 +544,84 @@ def write(
         Whatever ended the sync early; what came whole before is written and acknowledged.
     """
     keep_little()
-    with Intake(descriptor) as intake:
+    channel = read_channel(os.environ)
+    with Stop() as stop:
+        locks = [threading.Lock() for _ in range(channel.lanes)]
         try:
-            sync = begin(config, plans, out, pace, intake.time_left)
+            sync = begin(config, plans, out, pace, stop.time_left, channel, locks)
         except MergePutOffError:
-            out.log("WARN", f"Stopped by {_signal(intake)} before the first record.")
-            return _stopped(intake)
+            out.log("WARN", f"Stopped by {_signal(stop)} before the first record.")
+            return _stopped(stop)
         try:
-            for block in intake.blocks(sync.seconds_asleep):
-                if block is None:
-                    sync.idle()
-                else:
-                    sync.feed(block)
-            if intake.stopped_by is None:
+            if channel.is_parallel:
+                _read_sockets(sync, stop, out, channel.paths, locks)
+            else:
+                _read_input(sync, stop, descriptor)
+            if stop.by is None:
                 sync.complete()
             else:
-                out.log("WARN", f"Stopped by {_signal(intake)}; writing what came so far.")
+                out.log("WARN", f"Stopped by {_signal(stop)}; writing what came so far.")
         finally:
             sync.stop()
-        return _stopped(intake)
+        return _stopped(stop)
 
 
-def _signal(intake: Intake) -> str:
+def _read_input(sync: Sync, stop: Stop, descriptor: int) -> None:
+    """Feed a sync from a file descriptor, to its end or a signal."""
+    for block in blocks(descriptor, stop, sync.seconds_asleep):
+        if block is None:
+            sync.idle()
+        else:
+            sync.feed(block)
+
+
+def _read_sockets(
+    sync: Sync, stop: Stop, out: Output, paths: Sequence[str], locks: Sequence[threading.Lock]
+) -> None:
+    """Feed a sync from sockets, to the end of all of them or a signal."""
+    # Imported here: nearly all syncs read standard input.
+    from destination_deeplake.channel import connect
+    from destination_deeplake.lanes import SocketLanes
+
+    sockets = connect(paths, out.log, is_stopped=lambda: stop.by is not None)
+    torn = []
+    with SocketLanes(sockets, sync.wires, locks, stop, lambda: sync.room) as lanes:
+        for turn in lanes.turns(sync.seconds_asleep):
+            if turn is None:
+                sync.idle()
+                continue
+            sync.take_in(turn.lane, turn.events, turn.nbytes)
+            if turn.is_torn:
+                torn.append(paths[turn.lane])
+            elif isinstance(turn.error, WireError):
+                raise unreadable(turn.error, paths[turn.lane])
+            elif turn.error is not None:
+                raise turn.error
+    if torn:
+        raise IncompleteSourceError(
+            f"The source ended in the middle of a message on {', '.join(torn)}. What came whole is kept, streams to be "
+            "overwritten still show their old rows unless they were complete. Run the sync again."
+        )
+
+
+def unreadable(error: WireError, path: str | None = None) -> SourceProtocolError:
+    """Return the failure of a line, or of a message of a socket, that is none."""
+    if path is not None:
+        return SourceProtocolError(
+            f"Message {error.line_number} of the socket {path} is no Airbyte message ({error.reason}). What came whole "
+            "is written; the source must be repaired."
+        )
+    return SourceProtocolError(
+        f"Line {error.line_number} of the input is no Airbyte message ({error.reason}). Everything before it is "
+        "written; the source, or what carries its output here, must be repaired."
+    )
+
+
+def _signal(stop: Stop) -> str:
     """Return the name of the signal that ended the input."""
-    return "a signal" if intake.stopped_by is None else signal.Signals(intake.stopped_by).name
+    return "a signal" if stop.by is None else signal.Signals(stop.by).name
 
 
-def _stopped(intake: Intake) -> int:
+def _stopped(stop: Stop) -> int:
     """Return the exit status: 0, or what shells say of a program that a signal ended."""
-    return 0 if intake.stopped_by is None else 128 + intake.stopped_by
+    return 0 if stop.by is None else 128 + stop.by

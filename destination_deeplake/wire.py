@@ -1,17 +1,21 @@
-"""Bytes of standard input -> rows in tables, and the messages that are no records.
+"""Bytes of the input -> rows in tables, and the messages that are no records.
 
-One line is one JSON message. A record goes straight into the table of its stream; states and stream statuses
-come out as events, each at its place among the records; everything else is validated, counted and ignored.
+One line is one JSON message; in Protocol Buffers each message stands behind its length. A record goes straight into
+the table of its stream; states and stream statuses come out as events, each at its place among the records; everything
+else is validated, counted and ignored.
 
 A line that is no message ends the input, or is handed to whoever keeps such lines, and reading goes on: invalid JSON
 (NaN and Infinity included), invalid UTF-8, nesting beyond the limit, a line that is too long or ends early, a RECORD
 without a stream or without data. What was to be a STATE or a stream status always ends the input: without it nobody
 would know what is complete. Tolerated are a byte order mark before the first line, CR before a newline, blank lines,
 duplicate keys (the last one counts), unknown keys, and a last line without a newline.
+
+Of Protocol Buffers, a record with more or fewer values than its stream has fields, or with a text that is no UTF-8, is
+no message either; lengths beyond what is there, and an end inside of a message, end the input.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from destination_deeplake.columns import RecordTable
@@ -151,6 +155,8 @@ class Rejected:
         What it begins with, up to 1 MiB, without its newline.
     size : int
         Bytes of the line; of one that is too long, those that were read.
+    partition : str or None
+        The partition of a record that names one; None where it cannot be told.
     """
 
     line_number: int
@@ -158,6 +164,7 @@ class Rejected:
     reason: str
     raw: bytes = field(repr=False)
     size: int
+    partition: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +203,10 @@ class Wire:
     rejects : callable or None
         Called with every line that is no message, in order, before anything behind it is read. None lets such a line
         end the input.
+    lane : int
+        Which lane of the tables is filled.
+    protobuf : bool
+        Whether the messages are those of Protocol Buffers, and not lines of JSON.
 
     Attributes
     ----------
@@ -210,25 +221,35 @@ class Wire:
         self,
         tables: Mapping[tuple[str | None, str], RecordTable],
         rejects: Callable[[Rejected], None] | None = None,
+        *,
+        lane: int = 0,
+        protobuf: bool = False,
     ) -> None:
         self.rejected = 0
         self.rejected_strays = 0
         self._tables = {(namespace or "", name): table for (namespace, name), table in tables.items()}
         self._rejects = rejects
+        self._lane = lane
         self._namespaces = defaultdict[str, list[str]](list)
         for namespace, name in self._tables:
             self._namespaces[name].append(namespace)
         self._reader = Reader(
             [
-                (_encoded(namespace), _encoded(name), table.builder)
+                (_encoded(namespace), _encoded(name), table.lanes[lane].builder)
                 for (namespace, name), table in self._tables.items()
-            ]
+            ],
+            protobuf,
         )
 
     @property
     def line_number(self) -> int:
         """Number of the last line that was read, from 1."""
         return self._reader.line_number
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes buffered now in its lane of the tables."""
+        return sum(table.lanes[self._lane].builder.nbytes for table in self._tables.values())
 
     @property
     def ignored(self) -> dict[str, int]:
@@ -306,9 +327,11 @@ class Wire:
         if key is None:
             self.rejected_strays += kind not in _NO_RECORDS
         elif (namespace or "", name) in self._tables:
-            self._tables[namespace or "", name or ""].builder.reject()
+            self._tables[namespace or "", name or ""].lanes[self._lane].builder.reject()
         self.rejected += 1
-        self._rejects(Rejected(reader.line_number, key, reader.reason(), raw, size))
+        partition = reader.partition()
+        named = None if partition is None else partition.decode("utf-8", "surrogateescape")
+        self._rejects(Rejected(reader.line_number, key, reader.reason(), raw, size, named))
 
     def _lost_namespace(self, name: str, *, late: bool) -> str | None:
         """Return the namespace of a line that breaks off before it has one, "" for none; None if it cannot be told.
@@ -319,6 +342,52 @@ class Wire:
         if len(known) == 1:
             return known[0]
         return "" if "" in known and not late else None
+
+
+class Wires:
+    """All readers of one sync: what they have met together.
+
+    Parameters
+    ----------
+    wires : sequence of Wire
+        One for each way by which the input comes.
+    """
+
+    def __init__(self, wires: Sequence[Wire]) -> None:
+        self._wires = wires
+
+    def __getitem__(self, lane: int) -> Wire:
+        return self._wires[lane]
+
+    def __len__(self) -> int:
+        return len(self._wires)
+
+    @property
+    def ignored(self) -> dict[str, int]:
+        """As `Wire.ignored`."""
+        total = Counter[str]()
+        for wire in self._wires:
+            total.update(wire.ignored)
+        return dict(total)
+
+    @property
+    def lost(self) -> Lost:
+        """As `Wire.lost`."""
+        found = [wire.lost for wire in self._wires]
+        streams = Counter[tuple[str | None, str]]()
+        for lost in found:
+            streams.update(lost.streams)
+        return Lost(dict(streams), sum(lost.others for lost in found))
+
+    @property
+    def source_errors(self) -> int:
+        """How often the source said that it failed."""
+        return sum(wire.source_errors for wire in self._wires)
+
+    @property
+    def rejected_strays(self) -> int:
+        """As `Wire.rejected_strays`."""
+        return sum(wire.rejected_strays for wire in self._wires)
 
 
 def _encoded(name: str) -> bytes:

@@ -3,15 +3,19 @@
 The orchestrator stamps every state with an `id` and looks it up in each answer; it compares the destination's
 count with its own. States of one stream come back in the order in which they were sent, global ones likewise,
 each exactly once, and nothing in them may be changed but `destinationStats`.
+
+Over sockets, sources stamp the states themselves, from 1 for each stream or over all, and name the partitions that a
+state speaks for: there the order of arrival says nothing, see `partition_violations`.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from integration_tests.messages import Json, Message, StreamName, name_of
+from integration_tests.sockets.script import partitions_of
 
 GLOBAL = ("", "*")
 """Scope of global states: all streams together."""
@@ -77,7 +81,101 @@ def _differences(answered: Message, sent: Message, records: int) -> list[str]:
     count = stats.get("recordCount")
     if count is None or count + stats.get("rejectedRecordCount", 0) != records:
         broken.append(f"state {sent['id']}: counted {count}, {records} were sent")
-    untouched = {key: value for key, value in answered.items() if key != "destinationStats"}
-    if untouched != {key: value for key, value in sent.items() if key != "destinationStats"}:
+    if _without_counts(answered) != _without_counts(sent):
         broken.append(f"state {sent['id']}: changed")
     return broken
+
+
+COUNTS = ("destinationStats", "committedRecordsCount", "committedBytesCount", "rejectedRecordsCount")
+"""What a destination may add to a state, and to the states of streams in a global one."""
+
+
+def _without_counts(state: Message) -> Message:
+    rest = {key: value for key, value in state.items() if key not in COUNTS}
+    inner = rest.get("global")
+    if isinstance(inner, dict) and inner.get("stream_states"):
+        rest["global"] = {
+            **inner,
+            "stream_states": [_without_counts(each) for each in inner["stream_states"]],
+        }
+    return rest
+
+
+def partition_violations(
+    sent: Iterable[Message], answered: Iterable[Message], *, complete: bool = True
+) -> list[str]:
+    """List every breach of the rules for states with partitions.
+
+    Parameters
+    ----------
+    sent
+        The whole script of the source, with partitions; what of it arrived does not matter here.
+    answered
+        Messages of the destination.
+    complete
+        Whether all states must have come back; otherwise the first ones of each stream, or of all.
+    """
+    records, states = _by_partition(sent)
+    given = {(scope(state), state["id"]): state for state in states}
+    expected: dict[StreamName, list[Json]] = {}
+    for of, ordinal in given:
+        expected.setdefault(of, []).append(ordinal)
+
+    broken: list[str] = []
+    seen: dict[StreamName, list[Json]] = {}
+    for state in (message["state"] for message in answered if message["type"] == "STATE"):
+        of, ordinal = scope(state), state.get("id")
+        if (of, ordinal) not in given:
+            broken.append(f"{of}: answered a state with the id {ordinal!r}, which was never sent")
+            continue
+        seen.setdefault(of, []).append(ordinal)
+        count = sum(len(records.get(partition, ())) for partition in partitions_of(given[of, ordinal]))
+        broken += [f"{of}, {breach}" for breach in _differences(state, given[of, ordinal], count)]
+    for of, ordinals in expected.items():
+        answers = seen.get(of, [])
+        if answers != (sorted(ordinals) if complete else sorted(ordinals)[: len(answers)]):
+            broken.append(f"{of}: sent {sorted(ordinals)}, answered {answers}")
+    return broken
+
+
+def not_durable(
+    sent: Iterable[Message],
+    answered: Iterable[Message],
+    stored: Mapping[StreamName, Mapping[Hashable, int]],
+    identity: Callable[[Json], Hashable],
+) -> list[str]:
+    """List every record that an acknowledged state speaks for and that is not in its dataset.
+
+    Parameters
+    ----------
+    sent
+        The script of the source.
+    answered
+        Messages of the destination, up to its death.
+    stored
+        Stream -> how many rows its dataset has of each record, read back afterwards.
+    identity
+        Data of a record -> what tells it from the others.
+    """
+    records, states = _by_partition(sent)
+    given = {(scope(state), state["id"]): state for state in states}
+    answers = [message["state"] for message in answered if message["type"] == "STATE"]
+    return [
+        f"{scope(state)}, state {state['id']}: {name_of(record)} lacks {identity(record['data'])} of {partition}"
+        for state in answers
+        for partition in partitions_of(given[scope(state), state["id"]])
+        for record in records.get(partition, ())
+        if not stored.get(name_of(record), {}).get(identity(record["data"]))
+    ]
+
+
+def _by_partition(sent: Iterable[Message]) -> tuple[dict[str, list[Message]], list[Message]]:
+    """Records of each partition, and the states."""
+    records: dict[str, list[Message]] = {}
+    states = []
+    for message in sent:
+        if message["type"] == "RECORD":
+            records.setdefault(message["record"]["partition_id"], []).append(message["record"])
+        elif message["type"] == "STATE":
+            states.append(message["state"])
+    return records, states

@@ -10,13 +10,17 @@ from integration_tests.messages import Json, Message, StreamName, name_of
 from integration_tests.oracle import expected, kind
 
 
-def assert_lake_equals(lake: Path, catalog: Message, sent: dict[StreamName, list[Message]]) -> int:
+def assert_lake_equals(
+    lake: Path, catalog: Message, sent: dict[StreamName, list[Message]], *, in_order: bool = True
+) -> int:
     """Compare every value of every row of every stream, through Arrow and through batches.
 
     Parameters
     ----------
     sent
         Records of each stream in the order of the rows that are wanted.
+    in_order
+        Whether the rows must have that order.
 
     Returns
     -------
@@ -28,13 +32,20 @@ def assert_lake_equals(lake: Path, catalog: Message, sent: dict[StreamName, list
     assert set(lakes.datasets(lake)) == set(wanted_streams)
     for name, configured in wanted_streams.items():
         records = sent.get(name, [])
-        compared += _assert_stream_equals(lake, name, configured, records)
+        compared += _assert_stream_equals(lake, name, configured, records, in_order=in_order)
     return compared
 
 
-def _assert_stream_equals(lake: Path, name: StreamName, configured: Message, records: list[Message]) -> int:
+def _assert_stream_equals(
+    lake: Path, name: StreamName, configured: Message, records: list[Message], *, in_order: bool
+) -> int:
     schema = configured["stream"]["json_schema"]
-    found = lakes.rows(lake, name)
+    found = stored = lakes.rows(lake, name)
+    if not in_order:
+        found = sorted(stored, key=lambda row: _place(row, row["_airbyte_extracted_at"]))
+        records = sorted(
+            records, key=lambda each: _place(expected(each, schema).values, each["emitted_at"] * 1000)
+        )
     assert len(found) == len(records), f"{name}: {len(found)} rows for {len(records)} records"
     compared = 0
     for number, (row, record) in enumerate(zip(found, records, strict=True)):
@@ -48,8 +59,14 @@ def _assert_stream_equals(lake: Path, name: StreamName, configured: Message, rec
         compared += len(row)
     ids = {row["_airbyte_raw_id"] for row in found}
     assert len(ids) == len(found), f"{name}: raw ids repeat"
-    _assert_batches_agree(lake, name, found, schema)
+    _assert_batches_agree(lake, name, stored, schema)
     return compared
+
+
+def _place(row: dict[str, Json], extracted_at: int) -> str:
+    """Where a row stands among those of its stream, by all that it holds."""
+    values = sorted((field, repr(value)) for field, value in row.items() if field not in lakes.META)
+    return repr((int(extracted_at), values))
 
 
 def _assert_meta(

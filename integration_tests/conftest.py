@@ -10,6 +10,7 @@ import pytest
 
 from integration_tests.connector import Connection, write_json
 from integration_tests.messages import Json, Message, configure, read
+from integration_tests.sockets.carrier import CARRIERS, Carrier
 
 ROOT = Path(__file__).resolve().parent.parent
 FAKER = ROOT / ".cache/venvs/faker/bin/source-faker"
@@ -84,6 +85,13 @@ def record(executable: Path, config: Json, folder: Path, **options: Json) -> Rec
 def connection(tmp_path: Path) -> Connection:
     """A lake that does not exist yet, and its configuration."""
     return Connection.make(tmp_path)
+
+
+@pytest.fixture(params=list(CARRIERS.values()), ids=list(CARRIERS))
+def carrier(request: pytest.FixtureRequest) -> Carrier:
+    """Each way by which messages reach the connector."""
+    way: Carrier = request.param
+    return way
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,7 +68,10 @@ class Connection:
         return run(self.command(catalog), lines)
 
 
-def run(command: Sequence[str | os.PathLike[str]], given: bytes = b"") -> Outcome:
-    """Run a command to its end."""
-    done = subprocess.run(command, input=given, capture_output=True, check=False)
+def run(
+    command: Sequence[str | os.PathLike[str]], given: bytes = b"", environ: Mapping[str, str] | None = None
+) -> Outcome:
+    """Run a command to its end; `environ` are variables beside those of this process."""
+    variables = {**os.environ, **(environ or {})}
+    done = subprocess.run(command, input=given, capture_output=True, check=False, env=variables)
     return Outcome(done.returncode, done.stdout.splitlines(), done.stderr.decode(errors="replace"))

@@ -16,8 +16,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from integration_tests.in_process import completed, status
-from integration_tests.messages import Message, record, state, stream
+from integration_tests.messages import Message, completed, record, state, status, stream
 
 RUNNERS = ("platform", "by hand", "pipe", "pyairbyte")
 STATES = ("none", "stream", "stream", "stream", "global", "legacy")
@@ -205,6 +204,13 @@ def syncs(seed: int) -> list[Sync]:
             user.runner = user.source.choice(RUNNERS)
         found.append(user.sync())
     return found
+
+
+def from_platform(seed: int) -> list[Sync]:
+    """Return a short history of a connection of a platform."""
+    user = _user(seed)
+    user.runner = "platform"
+    return [user.sync() for _ in range(3)]
 
 
 def deaths(seed: int) -> Iterator[list[Sync]]:

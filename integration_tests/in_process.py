@@ -5,9 +5,9 @@ A process costs half a second before its first line; the tests of what modes do 
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from destination_deeplake import run
 from destination_deeplake.catalog import plans
@@ -17,10 +17,15 @@ from destination_deeplake.messages import Output
 from destination_deeplake.sync import Pace, begin
 from integration_tests.connector import Connection, Outcome, write_json
 from integration_tests.messages import Json, Message, lines
+from integration_tests.sockets.carrier import STDIN, Carrier, environment
 
 
 def sync(
-    connection: Connection, catalog: Message, messages: bytes | Iterable[Message], **config: Json
+    connection: Connection,
+    catalog: Message,
+    messages: bytes | Iterable[Message],
+    carrier: Carrier = STDIN,
+    **config: Json,
 ) -> Outcome:
     """Run a whole sync; `config` are further fields of the configuration."""
     configured = write_json(
@@ -29,11 +34,16 @@ def sync(
     catalog_path = write_json(connection.folder / "catalog.json", catalog)
     given, said = os.memfd_create("stdin"), os.memfd_create("stdout")
     try:
-        os.write(given, messages if isinstance(messages, bytes) else lines(messages))
-        os.lseek(given, 0, os.SEEK_SET)
         out = Output(said)
         try:
-            status = run.write(str(configured), str(catalog_path), given, out)
+            with contextlib.ExitStack() as stack:
+                if carrier.form is not None:
+                    source = stack.enter_context(carrier.source(catalog, carrier.script(messages)))
+                    stack.enter_context(environment(source.environ))
+                else:
+                    os.write(given, messages if isinstance(messages, bytes) else lines(messages))
+                    os.lseek(given, 0, os.SEEK_SET)
+                status = run.write(str(configured), str(catalog_path), given, out)
         except Exception as error:  # noqa: BLE001 - as `run.main` has it
             out.send(describe(error).trace())
             status = 1
@@ -63,18 +73,3 @@ def message_by_message(connection: Connection, catalog: Message, messages: bytes
         return Outcome(status, os.pread(said, os.fstat(said).st_size, 0).splitlines(), "")
     finally:
         os.close(said)
-
-
-def status(name: str, word: str = "COMPLETE", namespace: str | None = None) -> Message:
-    """TRACE message about the progress of a stream."""
-    descriptor: dict[str, Any] = (
-        {"name": name} if namespace is None else {"name": name, "namespace": namespace}
-    )
-    body = {"stream_descriptor": descriptor, "status": word}
-    return {"type": "TRACE", "trace": {"type": "STREAM_STATUS", "emitted_at": 1.0, "stream_status": body}}
-
-
-def completed(catalog: Mapping[str, Json]) -> list[Message]:
-    """COMPLETE for every stream, as the platform sends it when the source has succeeded."""
-    streams = [configured["stream"] for configured in catalog["streams"]]
-    return [status(stream["name"], namespace=stream.get("namespace")) for stream in streams]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,10 +31,17 @@ class Attempt:
     answers: list[bytes] = field(default_factory=list)
     ended: bool = False
     heard: threading.Condition = field(default_factory=threading.Condition)
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """Variables beside those of this process."""
 
     def run(self, wait: Callable[[Attempt], None] | None) -> int:
         """Start, call `wait`, then kill; without `wait`, let it end. Returns the exit status."""
-        with subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        with subprocess.Popen(
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **self.environ},
+        ) as process:
             threads = [
                 threading.Thread(target=self._feed, args=[process]),
                 threading.Thread(target=self._collect, args=[process]),

@@ -88,6 +88,21 @@ def state(name: str, content: Json, namespace: str | None = None, **extra: Json)
     return {"type": "STATE", "state": {"type": "STREAM", "stream": inner, **extra}}
 
 
+def status(name: str, word: str = "COMPLETE", namespace: str | None = None) -> Message:
+    """TRACE message about the progress of a stream."""
+    descriptor: dict[str, Any] = (
+        {"name": name} if namespace is None else {"name": name, "namespace": namespace}
+    )
+    body = {"stream_descriptor": descriptor, "status": word}
+    return {"type": "TRACE", "trace": {"type": "STREAM_STATUS", "emitted_at": 1.0, "stream_status": body}}
+
+
+def completed(catalog: Mapping[str, Json]) -> list[Message]:
+    """COMPLETE for every stream, as the platform sends it when the source has succeeded."""
+    streams = [configured["stream"] for configured in catalog["streams"]]
+    return [status(stream["name"], namespace=stream.get("namespace")) for stream in streams]
+
+
 def lines(source: Iterable[Message]) -> bytes:
     """Serialise messages, one on each line."""
     return b"".join(json.dumps(message).encode() + b"\n" for message in source)

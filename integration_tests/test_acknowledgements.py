@@ -7,10 +7,11 @@ import random
 import pytest
 
 from integration_tests import lake
-from integration_tests.acknowledgements import stamp, violations
 from integration_tests.comparison import assert_lake_equals
 from integration_tests.connector import Connection
+from integration_tests.in_process import sync
 from integration_tests.messages import Json, Message, configure, lines, read, record, records, state, stream
+from integration_tests.sockets.carrier import Carrier
 
 CATALOG = configure(
     [stream(name, n={"type": "integer"}, text={"type": "string"}) for name in ("a", "b", "c")]
@@ -40,23 +41,27 @@ def global_state(content: Json, kind: str = "GLOBAL") -> Message:
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_stream_states_follow_the_platforms_rules(connection: Connection, number: int) -> None:
-    sent = stamp(lines(records_and_states(number, 2000)))
-    outcome = connection.sync(CATALOG, sent).succeeded()
-    assert not violations(read(sent), outcome.messages)
-    assert_lake_equals(connection.lake, CATALOG, records(read(sent)))
+def test_stream_states_follow_the_platforms_rules(
+    connection: Connection, number: int, carrier: Carrier
+) -> None:
+    sent = carrier.to_the_end(CATALOG, records_and_states(number, 2000))
+    outcome = sync(connection, CATALOG, carrier.lines(sent), carrier).succeeded()
+    assert not carrier.violations(sent, outcome)
+    assert_lake_equals(connection.lake, CATALOG, records(read(sent)), in_order=carrier.in_order)
 
 
 @pytest.mark.parametrize("kind", ["GLOBAL", "LEGACY"])
-def test_states_of_all_streams_follow_the_platforms_rules(connection: Connection, kind: str) -> None:
+def test_states_of_all_streams_follow_the_platforms_rules(
+    connection: Connection, kind: str, carrier: Carrier
+) -> None:
     sent = [global_state({"lsn": 0}, kind)]
     for n in range(300):
         sent.append(record("ab"[n % 2], {"n": n}, emitted_at=n))
         if n % 50 == 49:
             sent.append(global_state({"lsn": n}, kind))
-    stamped = stamp(lines(sent))
-    outcome = connection.sync(CATALOG, stamped).succeeded()
-    assert not violations(read(stamped), outcome.messages)
+    whole = carrier.to_the_end(CATALOG, sent)
+    outcome = sync(connection, CATALOG, carrier.lines(whole), carrier).succeeded()
+    assert not carrier.violations(whole, outcome)
 
 
 def test_nothing_but_destination_stats_is_added_to_the_bytes_of_a_state(connection: Connection) -> None:

@@ -13,9 +13,8 @@ import pytest
 import lakebed
 from integration_tests import lake
 from integration_tests.connector import Connection
-from integration_tests.in_process import completed
 from integration_tests.killing import Attempt, moments, paced
-from integration_tests.messages import Message, configure, lines, record, state, stream
+from integration_tests.messages import Message, completed, configure, lines, record, state, stream
 from unit_tests.effort import EFFORT
 
 STREAMS = ("red", "blue")

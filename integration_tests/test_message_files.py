@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from integration_tests import lake, messages
-from integration_tests.acknowledgements import stamp, violations
+from integration_tests import in_process, lake, messages
 from integration_tests.comparison import assert_lake_equals
 from integration_tests.connector import Connection
 from integration_tests.messages import Message, configure, name_of, parse, read, record, records
+from integration_tests.sockets.carrier import Carrier
 
 DATA = Path(__file__).parent / "data"
 FILES = [
@@ -48,17 +48,19 @@ def catalog_of(path: Path, sent: list[Message]) -> Message:
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_every_value_arrives_or_is_null_with_a_change_entry(connection: Connection, path: Path) -> None:
-    lines = stamp(lines_of(path))
+def test_every_value_arrives_or_is_null_with_a_change_entry(
+    connection: Connection, path: Path, carrier: Carrier
+) -> None:
+    lines = lines_of(path)
     sent = list(read(lines))
     catalog = catalog_of(path, sent)
-    outcome = connection.sync(catalog, lines).succeeded()
+    whole = carrier.lines(carrier.to_the_end(catalog, lines))
+    outcome = in_process.sync(connection, catalog, whole, carrier).succeeded()
     known = {name_of(configured["stream"], "name") for configured in catalog["streams"]}
     configured_rows = {name: rows for name, rows in records(sent).items() if name in known}
-    compared = assert_lake_equals(connection.lake, catalog, configured_rows)
+    compared = assert_lake_equals(connection.lake, catalog, configured_rows, in_order=carrier.in_order)
     assert compared >= sum(map(len, configured_rows.values()))
-    relevant = [m for m in sent if m["type"] != "RECORD" or name_of(m["record"]) in known]
-    assert not violations(relevant, outcome.messages)
+    assert not carrier.violations(lines, outcome)
 
 
 def test_some_values_of_the_files_do_not_fit_and_become_null(connection: Connection) -> None:

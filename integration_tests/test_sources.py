@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from integration_tests.acknowledgements import stamp, violations
 from integration_tests.comparison import assert_lake_equals
 from integration_tests.conftest import Recording
 from integration_tests.connector import Connection
-from integration_tests.messages import read, records
+from integration_tests.messages import records
+from integration_tests.sockets.carrier import Carrier
 
 
-def test_every_value_of_source_faker_arrives(connection: Connection, faker: Recording) -> None:
-    outcome = connection.sync(faker.catalog, faker.lines).succeeded()
+def test_every_value_of_source_faker_arrives(
+    connection: Connection, faker: Recording, carrier: Carrier
+) -> None:
+    outcome = carrier.sync(connection, faker.catalog, faker.lines).succeeded()
     assert not outcome.failures
-    compared = assert_lake_equals(connection.lake, faker.catalog, records(faker.messages))
+    sent = records(faker.messages)
+    compared = assert_lake_equals(connection.lake, faker.catalog, sent, in_order=carrier.in_order)
     assert compared > 30_000
 
 
@@ -24,18 +27,18 @@ def test_a_second_sync_of_source_faker_is_appended(connection: Connection, faker
 
 
 def test_states_of_source_faker_are_acknowledged_by_the_platforms_rules(
-    connection: Connection, faker: Recording
+    connection: Connection, faker: Recording, carrier: Carrier
 ) -> None:
-    sent = stamp(faker.lines)
-    outcome = connection.sync(faker.catalog, sent).succeeded()
-    assert not violations(read(sent), outcome.messages)
+    outcome = carrier.sync(connection, faker.catalog, faker.lines).succeeded()
+    assert not carrier.violations(faker.lines, outcome)
 
 
 def test_every_value_of_all_scenarios_of_source_smoke_test_arrives(
-    connection: Connection, smoke: Recording
+    connection: Connection, smoke: Recording, carrier: Carrier
 ) -> None:
-    outcome = connection.sync(smoke.catalog, smoke.lines).succeeded()
+    outcome = carrier.sync(connection, smoke.catalog, smoke.lines).succeeded()
     assert not outcome.failures
     assert len(smoke.catalog["streams"]) >= 22
-    compared = assert_lake_equals(connection.lake, smoke.catalog, records(smoke.messages))
+    sent = records(smoke.messages)
+    compared = assert_lake_equals(connection.lake, smoke.catalog, sent, in_order=carrier.in_order)
     assert compared > 5_000

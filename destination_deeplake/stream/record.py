@@ -33,10 +33,10 @@ def recorded(dataset: lakebed.Dataset, plan: StreamPlan, path: str) -> Mapping[s
         # Nothing in it: an earlier sync ended before it could write more.
         return None
     owner = (found.get("namespace"), found.get("stream"))
-    if owner != plan.key:
+    if owner != plan.dataset_key:
         raise ConfigError(
             f"The folder {path} holds the stream {_named(owner)}, but the catalog wants it for "
-            f"{_named(plan.key)}. Rename one of the streams or choose another destination_path."
+            f"{_named(plan.dataset_key)}. Rename one of the streams or choose another destination_path."
         )
     return found
 

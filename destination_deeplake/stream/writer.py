@@ -12,13 +12,14 @@ A sync ends with `finish` or `abandon`, then `commit`.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import lakebed
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.choices import DELETION_DAYS
-from destination_deeplake.columns import RecordTable, Refused
+from destination_deeplake.columns import ONE_LANE, Batch, Lanes, RecordTable
 from destination_deeplake.lake import Lake, hold
 from destination_deeplake.naming import DELETED_AT, DELTA_BRANCH, META_COLUMNS
 from destination_deeplake.stream.layout import StoredColumns, prepare
@@ -70,6 +71,8 @@ class StreamWriter:
         Asked at each step of a merge whether there is time for it; otherwise the next sync merges.
     deletion_days : int
         How long hard deletions are remembered.
+    lanes : Lanes
+        The ways by which records come.
 
     Attributes
     ----------
@@ -106,6 +109,7 @@ class StreamWriter:
         keep_refused: bool = False,
         checkpoint: Checkpoint = go_on,
         deletion_days: int = DELETION_DAYS,
+        lanes: Lanes = ONE_LANE,
     ) -> None:
         self.plan = plan
         self.keyless: tuple[int, int] | None = None
@@ -138,9 +142,12 @@ class StreamWriter:
             files=plan.include_files,
             keep_refused=keep_refused,
             exact=self._columns.exact,
+            fields=plan.field_order,
+            lanes=lanes,
         )
         self._keeps_refused = self._columns.keeps_refused = keep_refused
         self._written = 0
+        self._partitions = Counter[str]()
         self._misfits: list[Misfit] | None = None
         self._is_changed = False
         self._is_over = False
@@ -197,6 +204,18 @@ class StreamWriter:
         return 0 if self._is_staged and not is_resumable(self.plan) else self._written
 
     @property
+    def waiting_partitions(self) -> Mapping[str, int]:
+        """Number of records of each partition that are written, and no STATE may promise yet."""
+        return self._partitions
+
+    def take_durable_partitions(self) -> Mapping[str, int]:
+        """Return how many more records of each partition a STATE may promise than the last time."""
+        if self._is_staged and not is_resumable(self.plan):
+            return {}
+        taken, self._partitions = self._partitions, Counter()
+        return taken
+
+    @property
     def written(self) -> int:
         """Number of records of this sync that are published, on whichever branch."""
         return self._written
@@ -218,47 +237,51 @@ class StreamWriter:
         """Whether rows that readers see are to go when the stream is complete."""
         return self._is_staged or self._is_outdated
 
-    def publish(self) -> tuple[pa.Table, dict[str, pa.Array]] | None:
+    def publish(self) -> list[tuple[pa.Table, dict[str, pa.Array]]]:
         """Make the rows of the table durable.
 
         Returns
         -------
-        tuple of pyarrow.Table and dict, or None
-            Values that did not fit, as `RecordTable.take_refused` has them, and the rows that they belong to; None
-            where there are none, or nobody wants them.
+        list of tuple of pyarrow.Table and dict
+            Values that did not fit, as `Batch.refused` has them, and the rows that they belong to; empty where there
+            are none, or nobody wants them.
         """
-        rows = self.table.rows
-        if not rows or self._is_over:
-            return None
+        if not self.table.rows or self._is_over:
+            return []
         # If anything fails below, these rows are gone from the table: going on would leave a hole.
         self._is_over = True
-        refused = self.table.take_refused() if self._keeps_refused else None
-        numbers = self.table.take_numbers()
-        taken = self.table.take()
-        self.untimed += taken[META_COLUMNS[1]].null_count
-        self._write(taken, self.table.refused(), numbers)
-        if refused is not None:
-            refused = self._columns.take_refused(refused)
+        batches, result = self.table.take(), []
+        partitions = Counter[str]()
+        rows = 0
+        while batches:
+            taken = batches.pop(0)
+            self.untimed += taken.columns[META_COLUMNS[1]].null_count
+            self._write(taken, is_last=not batches)
+            if taken.refused is not None:
+                refused = self._columns.take_refused(taken.refused)
+                if refused.num_rows:
+                    result.append((refused, taken.columns))
+            rows += taken.rows
+            partitions.update(taken.partitions)
+            del taken
         self._written += rows
+        self._partitions.update(partitions)
         self._is_changed |= not self._is_staged
-        result = (refused, taken) if refused is not None and refused.num_rows else None
-        del taken
         if self._store is not None:
             self._store.make_room()
         self._is_over = False
         return result
 
-    def _write(
-        self, taken: Mapping[str, pa.Array], refused: Mapping[str, Refused], numbers: pa.Table | None
-    ) -> None:
-        for batch in self._columns.batches(taken, refused, numbers):
+    def _write(self, taken: Batch, *, is_last: bool) -> None:
+        for batch in self._columns.batches(taken.columns, taken.misfits, taken.numbers):
             if self._store is not None:
                 self._note_incomplete(self._store.keying, batch)
                 self._store.publish(batch)
             else:
                 # Tensors that somebody added to the dataset (labels, embeddings) grow along, empty.
                 self._dataset.extend(batch, append_empty=True)
-                self._dataset.flush()
+                if is_last or self.plan.include_files:
+                    self._dataset.flush()
 
     def _note_incomplete(self, keying: Keying, batch: Mapping[str, pa.Array]) -> None:
         rows, before = keying.incomplete(batch), self._seen
@@ -419,6 +442,7 @@ def open_stream(
     keep_refused: bool = False,
     checkpoint: Checkpoint = go_on,
     deletion_days: int = DELETION_DAYS,
+    lanes: Lanes = ONE_LANE,
 ) -> StreamWriter:
     """Open or make the dataset of a stream, with a tensor for every column; see `StreamWriter`.
 
@@ -460,6 +484,7 @@ def open_stream(
             keep_refused=keep_refused,
             checkpoint=checkpoint,
             deletion_days=deletion_days,
+            lanes=lanes,
         )
         kept.push(holding.pop_all())
     if staged is not None and is_resumed:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lakebed.errors import LakebedError
-from unit_tests.destination_deeplake.fuzz import keys, lines
+from unit_tests.destination_deeplake.fuzz import keys, lines, messages
 from unit_tests.lakebed.fuzz import chunks, native
 from unit_tests.lakebed.fuzz.harness import Target, mutation
 
@@ -36,6 +36,8 @@ def _calls(golden: Path) -> Iterator[tuple[str, Callable[[int], bool]]]:
         yield name, lambda number, name=name: native.call(name, number)  # type: ignore[misc]
     for name in lines.CALLS:
         yield name, lambda number, name=name: lines.call(name, number)  # type: ignore[misc]
+    for name in messages.CALLS:
+        yield name, lambda number, name=name: messages.call(name, number)  # type: ignore[misc]
     for name in keys.CALLS:
         yield name, lambda number, name=name: keys.call(name, number)  # type: ignore[misc]
     for target in chunks.targets(golden):

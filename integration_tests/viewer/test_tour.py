@@ -228,6 +228,30 @@ def test_groups_have_bands(street: Page) -> None:
     street.locator(".table .band").first.wait_for()
 
 
+def test_rows_beyond_a_shorter_tensor(tmp_path: Path, serve: Callable[..., Served], open_page: Open) -> None:
+    """A selection shows them as the grid of all rows does: without a picture, with the values that there are."""
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor("image", htype="image", sample_compression="png")
+    ds.image.extend(np.zeros((3, 24, 32, 3), np.uint8))
+    ds.create_tensor("number", dtype="int64").extend(range(6))
+    ds.close()
+    server = serve(tmp_path / "ds")
+    page = open_page(server.at(dataset=0))
+    rows_said(page, "6 rows")
+    painted(page)
+    cells = page.get_by_role("gridcell")
+    whole = [[cell.get_attribute("aria-label"), cell.locator("canvas").count()] for cell in cells.all()]
+    ask(page, "SELECT * WHERE number > 1")
+    rows_said(page, "4 rows of 6")
+    page.get_by_role("gridcell", name="row 0").wait_for(state="detached")
+    painted(page)
+    found = [[cell.get_attribute("aria-label"), cell.locator("canvas").count()] for cell in cells.all()]
+    assert found == whole[2:]
+    assert len({count for _, count in found}) == 2
+    page.get_by_role("gridcell", name="row 5").click()
+    assert page.get_by_role("complementary", name="Values").get_by_text("5", exact=True).count()
+
+
 def test_computed_columns_are_drawn_by_what_they_are(street: Page) -> None:
     ask(street, "select scene, taken / 3600 - 472000 as hours, images[0:100, 0:50] as corner")
     for name in ("scene", "hours", "corner"):
@@ -251,6 +275,7 @@ def test_versions_and_what_changed(street: Page) -> None:
     street.get_by_role("heading", name=re.compile(r"^from all photos to the first photo's labels")).wait_for()
     changed = street.locator("li.updated")
     assert changed.count() == 1
+    changed.locator(".labels").nth(1).wait_for()  # both sides are there
     assert changed.locator(".labels").nth(0).inner_text() != changed.locator(".labels").nth(1).inner_text()
     street.locator("li.removed canvas").wait_for()
     street.keyboard.press("Escape")

@@ -31,7 +31,7 @@ def stream_state(name: str, **more: Any) -> bytes:
 
 
 def ids(table: RecordTable) -> list[int | None]:
-    return table.take()["id"].to_pylist()
+    return [number for taken in table.take() for number in taken.columns["id"].to_pylist()]
 
 
 def read(wire: Wire, data: bytes) -> list[Event]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from destination_deeplake.columns import Column, Kind, RecordTable
+from destination_deeplake.columns import Batch, Column, Kind, RecordTable
 from destination_deeplake.wire import Wire
 
 
@@ -21,8 +21,13 @@ def fill(target: RecordTable, *lines: bytes) -> None:
     assert list(Wire({(None, "s"): target}).feed(b"".join(lines))) == []
 
 
+def batch(target: RecordTable) -> Batch:
+    (taken,) = target.take()
+    return taken
+
+
 def take(target: RecordTable) -> dict[str, list[Any]]:
-    taken = target.take()
+    taken = batch(target).columns
     for array in taken.values():
         array.validate(full=True)
     return {name: array.to_pylist() for name, array in taken.items()}

@@ -16,7 +16,7 @@ from destination_deeplake.columns import Column, Kind, RecordTable
 from destination_deeplake.wire import Wire
 from unit_tests.destination_deeplake.oracle import Cell, expected
 from unit_tests.destination_deeplake.spellings import escaped, values
-from unit_tests.destination_deeplake.tables import fill, record, table, take
+from unit_tests.destination_deeplake.tables import batch, fill, record, table, take
 
 META = ["_airbyte_raw_id", "_airbyte_extracted_at", "_airbyte_meta", "_airbyte_generation_id"]
 ARROW = {Kind.TEXT: pa.string(), Kind.FLOAT64: pa.float64(), Kind.BOOL: pa.bool_(), Kind.DATE: pa.int32()} | {
@@ -31,19 +31,19 @@ def test_columns_have_the_arrow_types_of_their_kinds() -> None:
     target = table({kind.name: kind for kind in Kind})
     wanted = [ARROW.get(kind, pa.int64()) for kind in Kind]
     wanted += [pa.string(), pa.int64(), pa.json_(), pa.int64()]
-    assert [array.type for array in target.take().values()] == wanted
+    assert target.take() == []
     fill(target, record("{}"))
-    assert [array.type for array in target.take().values()] == wanted
+    assert [array.type for array in batch(target).columns.values()] == wanted
 
 
 def test_only_columns_with_nulls_have_a_validity_bitmap() -> None:
     target = table({"a": Kind.INT64, "b": Kind.TEXT, "c": Kind.BOOL})
     fill(target, *(record(f'{{"a":{n},"b":"x"}}') for n in range(20)))
-    taken = target.take()
+    taken = batch(target).columns
     assert [taken[name].buffers()[0] is None for name in ("a", "b", "c")] == [True, True, False]
     assert taken["c"].null_count == 20
     fill(target, *(record('{"a":1,"b":"x","c":true}') for _ in range(20)))
-    assert all(array.buffers()[0] is None for array in target.take().values())
+    assert all(array.buffers()[0] is None for array in batch(target).columns.values())
 
 
 fields = st.one_of(st.sampled_from("abcde"), st.text(max_size=3))
@@ -234,21 +234,21 @@ def test_record_ids_of_batches_have_nothing_in_common_but_the_time() -> None:
 def test_batches_do_not_share_memory_while_anyone_holds_them() -> None:
     target = table({"t": Kind.TEXT, "n": Kind.INT64})
     held = []
-    for batch in range(6):
-        fill(target, *(record(f'{{"t":"{batch}-{n}","n":{batch}}}') for n in range(1000)))
-        held.append(target.take())
-        if batch % 2:
+    for number in range(6):
+        fill(target, *(record(f'{{"t":"{number}-{n}","n":{number}}}') for n in range(1000)))
+        held.append(batch(target).columns)
+        if number % 2:
             del held[0]
             gc.collect()
-    for batch, taken in zip((3, 4, 5), held, strict=True):
-        assert taken["t"].to_pylist() == [f"{batch}-{n}" for n in range(1000)]
-        assert taken["n"].to_pylist() == [batch] * 1000
+    for number, taken in zip((3, 4, 5), held, strict=True):
+        assert taken["t"].to_pylist() == [f"{number}-{n}" for n in range(1000)]
+        assert taken["n"].to_pylist() == [number] * 1000
 
 
 def test_arrays_outlive_their_table() -> None:
     target = table({"t": Kind.TEXT})
     fill(target, record('{"t":"here"}'))
-    taken = target.take()
+    taken = batch(target).columns
     del target
     gc.collect()
     assert taken["t"].to_pylist() == ["here"]
@@ -259,19 +259,19 @@ def test_nbytes_is_what_the_arrays_take() -> None:
     assert target.nbytes == 0
     fill(target, *(record(f'{{"TEXT":"{"x" * n}","JSON":[{n}],"INT64":{n}}}') for n in range(100)))
     before = target.nbytes
-    buffers = [buffer for array in target.take().values() for buffer in array.buffers() if buffer]
+    buffers = [buffer for array in batch(target).columns.values() for buffer in array.buffers() if buffer]
     assert before == sum(buffer.size for buffer in buffers)
 
 
 def test_columns_grow_to_many_rows_and_long_texts() -> None:
     target = table({"t": Kind.TEXT, "n": Kind.INT64, "b": Kind.BOOL, "j": Kind.JSON})
     wire = Wire({(None, "s"): target})
-    for batch in range(3):
+    for turn in range(3):
         texts = [("é" if n % 3 else "\n") * (n % 97) for n in range(5000)] + ["x" * 3_000_000]
         for n, text in enumerate(texts):
             assert list(wire.feed(record(json.dumps({"t": text, "n": n, "b": n % 2 == 0, "j": [n]})))) == []
         taken = take(target)
-        assert taken["t"] == texts, batch
+        assert taken["t"] == texts, turn
         assert taken["n"] == list(range(len(texts)))
         assert taken["b"] == [n % 2 == 0 for n in range(len(texts))]
         assert taken["j"] == [f"[{n}]" for n in range(len(texts))]

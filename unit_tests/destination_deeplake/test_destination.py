@@ -119,6 +119,18 @@ def test_check_and_spec_work_in_process(tmp_path: Path) -> None:
     assert "destination_path" in destination.spec(logger).connectionSpecification["properties"]
 
 
+def test_write_gives_datasets_the_names_of_the_namespace_mapping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapping = tmp_path / "mapping.json"
+    mapping.write_text(json.dumps({"namespaceDefinitionType": "source", "streamPrefix": "shop_"}))
+    monkeypatch.setenv("NAMESPACE_MAPPING_CONFIG_PATH", str(mapping))
+    catalog = ConfiguredAirbyteCatalogSerializer.load(CATALOG)
+    incoming = [AirbyteMessageSerializer.load(RECORD)]
+    assert list(DestinationDeeplake().write({"destination_path": str(tmp_path / "lake")}, catalog, incoming))
+    assert len(lakebed.load(str(tmp_path / "lake/shop_users"), read_only=True)) == 1
+
+
 def test_write_takes_parsed_messages(tmp_path: Path) -> None:
     catalog = ConfiguredAirbyteCatalogSerializer.load(CATALOG)
     incoming = [AirbyteMessageSerializer.load(message) for message in (RECORD, STATE, RECORD)]

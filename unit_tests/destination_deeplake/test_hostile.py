@@ -19,6 +19,7 @@ from unit_tests.destination_deeplake.hostile import (
     Line,
     lines,
 )
+from unit_tests.destination_deeplake.tables import batch
 
 KINDS = {
     "id": Kind.INT64,
@@ -45,10 +46,12 @@ def run(given: list[Line]) -> tuple[str, RecordTable, Wire, list[Rejected], Coun
         assert list(wire.feed(memoryview(data)[at : at + BLOCK])) == []
         if at + BLOCK >= len(data):
             assert list(wire.finish()) == []
-        values = table.take_refused()
+        taken_batch = batch(table)
+        values = taken_batch.refused
+        assert values is not None
         nulled.update(values["field"].to_pylist())
         digest.update(repr(values.drop_columns(["bytes"]).to_pylist()).encode())
-        taken = table.take()
+        taken = taken_batch.columns
         found += taken["id"].to_pylist()
         assert pc.sum(pc.match_substring(taken["_airbyte_meta"].storage, CANARY)).as_py() in (0, None)
         for field in KINDS:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from destination_deeplake.intake import BLOCK_BYTES, Intake
+from destination_deeplake.intake import BLOCK_BYTES, blocks
+from destination_deeplake.stopping import Stop
 
 
 @pytest.fixture
@@ -24,36 +25,36 @@ def pipe() -> Iterator[tuple[int, int]]:
 def test_a_file_comes_in_large_blocks(tmp_path: Path) -> None:
     data = os.urandom(BLOCK_BYTES + 10)
     (tmp_path / "input").write_bytes(data)
-    with (tmp_path / "input").open("rb") as file, Intake(file.fileno()) as intake:
-        blocks = [bytes(block) for block in intake.blocks(lambda: None) if block is not None]
-    assert [len(block) for block in blocks] == [BLOCK_BYTES, 10]
-    assert b"".join(blocks) == data
+    with (tmp_path / "input").open("rb") as file, Stop() as stop:
+        found = [bytes(block) for block in blocks(file.fileno(), stop, lambda: None) if block is not None]
+    assert [len(block) for block in found] == [BLOCK_BYTES, 10]
+    assert b"".join(found) == data
 
 
 def test_what_is_there_comes_without_waiting_for_more(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
-    with Intake(reader) as intake:
-        blocks = intake.blocks(lambda: None)
+    with Stop() as stop:
+        found = blocks(reader, stop, lambda: None)
         os.write(writer, b"one")
-        assert bytes(next(blocks) or b"") == b"one"
+        assert bytes(next(found) or b"") == b"one"
         os.write(writer, b"two")
-        assert bytes(next(blocks) or b"") == b"two"
+        assert bytes(next(found) or b"") == b"two"
         os.close(writer)
-        assert list(blocks) == []
+        assert list(found) == []
 
 
 def test_a_deadline_passes_although_no_input_comes(pipe: tuple[int, int]) -> None:
-    with Intake(pipe[0]) as intake:
-        assert next(intake.blocks(lambda: 0.01)) is None
+    with Stop() as stop:
+        assert next(blocks(pipe[0], stop, lambda: 0.01)) is None
 
 
 def test_a_signal_ends_the_wait_and_the_handlers_come_back(pipe: tuple[int, int]) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with Intake(pipe[0]) as intake:
+    with Stop() as stop:
         timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM))
         timer.start()
-        assert list(intake.blocks(lambda: None)) == []
+        assert list(blocks(pipe[0], stop, lambda: None)) == []
         timer.join()
-        assert intake.stopped_by == signal.SIGTERM
+        assert stop.by == signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

@@ -14,7 +14,7 @@ from destination_deeplake.letters import SCHEMA, DeadLetters
 from destination_deeplake.naming import LETTERS_FOLDER, dataset_folder
 from destination_deeplake.wire import Rejected, Wire
 from lakebed.errors import LockedException
-from unit_tests.destination_deeplake.tables import record
+from unit_tests.destination_deeplake.tables import batch, record
 
 
 def rejected(
@@ -69,9 +69,11 @@ def test_a_value_becomes_a_row_that_names_its_own(tmp_path: Path) -> None:
     lines = [record(f'{{"a":{{"b":{text}}}}}') for text in ("1", '"x"', "2", long)]
     assert list(wire.feed(b"".join(lines))) == []
     letters = DeadLetters(str(tmp_path) + "/", None, None)
-    refused, rows = table.take_refused(), table.take()
-    letters.values((None, "s"), refused, rows)
-    letters.values((None, "s"), table.take_refused(), table.take())
+    taken = batch(table)
+    assert taken.refused is not None
+    rows = taken.columns
+    letters.values((None, "s"), taken.refused, rows)
+    assert table.take() == []
     letters.line(rejected(5))
     assert letters.taken == 3
     letters.publish()

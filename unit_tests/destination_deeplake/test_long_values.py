@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from destination_deeplake.columns import Column, Kind, RecordTable
 from unit_tests.destination_deeplake.spellings import escaped
-from unit_tests.destination_deeplake.tables import fill, record
+from unit_tests.destination_deeplake.tables import batch, fill, record
 from unit_tests.effort import examples
 
 Numbers = "float | list[Numbers]"
@@ -22,7 +22,7 @@ def cells(column: Column, *texts: str) -> tuple[list[object], list[bool]]:
     """Return values, and whether each is a null with a change."""
     target = RecordTable([column], sync_id=1, generation_id=1)
     fill(target, *(record(f'{{"f":{text}}}') for text in texts))
-    taken = target.take()
+    taken = batch(target).columns
     taken["f"].validate(full=True)
     assert taken["f"].type == column.arrow_type
     refused = [len(json.loads(meta)["changes"]) == 1 for meta in taken["_airbyte_meta"].to_pylist()]
@@ -190,7 +190,7 @@ def test_long_values_grow_over_many_rows() -> None:
         ]
         fill(target, *lines)
         nbytes = target.nbytes
-        taken = target.take()
+        taken = batch(target).columns
         assert np.array_equal(taken["v"].values.to_numpy().reshape(-1, 384), vectors)
         assert taken["b"].to_pylist() == blobs
         assert nbytes == sum(buffer.size for array in taken.values() for buffer in array.buffers() if buffer)

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from destination_deeplake import __version__
+from destination_deeplake.channel import Format, Medium
 from destination_deeplake.messages import specification
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -81,6 +82,15 @@ DATA = record(
     supportsRefreshes=FLAG,
     supportsFileTransfer=FLAG,
     supportsDataActivation=FLAG,
+    connectorIPCOptions=record(
+        "dataChannel",
+        dataChannel=record(
+            "version supportedSerialization supportedTransport",
+            version={"const": "0.0.2"},
+            supportedSerialization=many(one_of("JSONL PROTOBUF")),
+            supportedTransport=many(one_of("STDIO SOCKET")),
+        ),
+    ),
     tags=many({"type": "string", "pattern": "^[a-z]+:[a-z0-9-]+$"}),
     allowedHosts=record("hosts", hosts=many(TEXT)),
     connectorBuildOptions=record(
@@ -188,6 +198,12 @@ def test_refreshes_are_announced_for_the_modes_that_the_form_offers(data: dict[s
     assert data["supportsFileTransfer"]
     modes = specification()["supported_destination_sync_modes"]
     assert sorted(modes) == ["append", "append_dedup", "overwrite"]
+
+
+def test_the_channels_are_those_that_the_code_reads(data: dict[str, Any]) -> None:
+    channel = data["connectorIPCOptions"]["dataChannel"]
+    assert sorted(channel["supportedTransport"]) == sorted(Medium)
+    assert sorted(channel["supportedSerialization"]) == sorted(Format)
 
 
 def test_the_icon_is_a_small_drawing(data: dict[str, Any]) -> None:

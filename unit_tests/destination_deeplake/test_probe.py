@@ -11,7 +11,9 @@ import pytest
 import lakebed
 from destination_deeplake import probe
 from destination_deeplake.config import DestinationConfig, Place
+from lakebed import clock
 from lakebed.errors import StorageReadOnlyError
+from lakebed.testing.clock import VirtualClock
 
 
 def test_a_folder_that_works_is_left_as_it_was(tmp_path: Path) -> None:
@@ -64,20 +66,22 @@ def test_a_server_that_is_not_there_is_told_in_seconds(monkeypatch: pytest.Monke
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     before = lakebed.config.RETRY_SECONDS
-    problem = probe.problem_with(
-        DestinationConfig.from_mapping(
-            {
-                "destination_path": "s3://lake/folder",
-                "endpoint_url": f"http://127.0.0.1:{port}",
-                "region": "eu-west-1",
-                "credentials": {
-                    "method": "aws_keys",
-                    "aws_access_key_id": "key",
-                    "aws_secret_access_key": "secret",
-                },
-            }
-        )
+    configured = DestinationConfig.from_mapping(
+        {
+            "destination_path": "s3://lake/folder",
+            "endpoint_url": f"http://127.0.0.1:{port}",
+            "region": "eu-west-1",
+            "credentials": {
+                "method": "aws_keys",
+                "aws_access_key_id": "key",
+                "aws_secret_access_key": "secret",
+            },
+        }
     )
+    with clock.replaced(time := VirtualClock()):
+        began = time.monotonic()
+        problem = probe.problem_with(configured)
+        assert time.monotonic() - began < 8, "seconds that it paused"
     assert problem is not None
     assert "Connection refused; check the network and the address" in problem
     assert patience == [4.0], "it was asked once, and not for longer"

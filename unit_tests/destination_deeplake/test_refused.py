@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,12 +12,18 @@ from destination_deeplake.columns import FILE_COLUMNS, REFUSED, Column, Kind, Re
 from destination_deeplake.wire import Wire
 from unit_tests.destination_deeplake.oracle import expected
 from unit_tests.destination_deeplake.spellings import values
-from unit_tests.destination_deeplake.tables import fill, record, take
+from unit_tests.destination_deeplake.tables import batch, fill, record, take
 from unit_tests.effort import examples
 
 
 def keeping(*columns: Column, **more: Any) -> RecordTable:
     return RecordTable(columns, sync_id=1, generation_id=1, keep_refused=True, **more)
+
+
+def kept(target: RecordTable) -> pa.Table:
+    found = batch(target).refused
+    assert found is not None
+    return found
 
 
 @settings(max_examples=examples(100))
@@ -26,7 +33,7 @@ def test_every_refused_value_is_kept_with_its_place(cells: list[tuple[Kind, str]
     line = record("{" + ",".join(f'"f{n}":{text}' for n, (_, text) in enumerate(cells)) + "}")
     fill(target, *[b"\n", line] * times)
     refused = [(n, text) for n, (kind, text) in enumerate(cells) if expected(kind, text).refused]
-    found = target.take_refused()
+    found = kept(target)
     assert found.schema == REFUSED
     found.validate(full=True)
     assert found.to_pylist() == [
@@ -34,8 +41,7 @@ def test_every_refused_value_is_kept_with_its_place(cells: list[tuple[Kind, str]
         for row in range(times)
         for n, text in refused
     ]
-    assert target.take_refused().num_rows == 0
-    take(target)
+    assert target.take() == []
 
 
 def test_long_values_are_cut_between_characters() -> None:
@@ -50,12 +56,12 @@ def test_long_values_are_cut_between_characters() -> None:
     ]
     texts = [json.dumps(text, ensure_ascii=False) for text in texts]
     fill(target, *(record(f'{{"a":{text}}}') for text in texts))
-    found = target.take_refused()
+    found = kept(target)
     found.validate(full=True)
-    for kept, size, text in zip(found["text"].to_pylist(), found["bytes"].to_pylist(), texts, strict=True):
+    for start, size, text in zip(found["text"].to_pylist(), found["bytes"].to_pylist(), texts, strict=True):
         assert size == len(text.encode())
-        assert text.startswith(kept)
-        assert min(size, 65_536) - 3 <= len(kept.encode()) <= 65_536
+        assert text.startswith(start)
+        assert min(size, 65_536) - 3 <= len(start.encode()) <= 65_536
 
 
 def test_only_the_last_of_duplicate_keys_is_kept() -> None:
@@ -68,7 +74,7 @@ def test_only_the_last_of_duplicate_keys_is_kept() -> None:
         '{"g":5,"g":{"x":[]}}',
     ]
     fill(target, *map(record, rows))
-    found = [(row["row"], row["field"], row["text"]) for row in target.take_refused().to_pylist()]
+    found = [(row["row"], row["field"], row["text"]) for row in kept(target).to_pylist()]
     assert found == [(1, "a", '"y"'), (3, "g", "5"), (4, "g.x", "[]")]
 
 
@@ -76,7 +82,7 @@ def test_lines_that_break_later_leave_no_value() -> None:
     target = keeping(Column("a", Kind.INT64))
     wire = Wire({(None, "s"): target}, lambda _: None)
     assert list(wire.feed(record('{"a":"x"}')[:-2] + b",}\n" + record('{"a":"y"}'))) == []
-    assert [(row["row"], row["line_number"]) for row in target.take_refused().to_pylist()] == [(0, 2)]
+    assert [(row["row"], row["line_number"]) for row in kept(target).to_pylist()] == [(0, 2)]
 
 
 def test_what_is_kept_counts_as_memory() -> None:
@@ -87,7 +93,7 @@ def test_what_is_kept_counts_as_memory() -> None:
     for table in (target, other):
         fill(table, *(record(f'{{"a":"{"x" * 1000}"}}') for _ in range(100)))
     assert target.nbytes - other.nbytes >= 100_000
-    assert other.take_refused().num_rows == 0
+    assert batch(other).refused is None
 
 
 def file(name: str, *members: object) -> str:
@@ -135,9 +141,15 @@ def test_a_file_that_is_none_is_told() -> None:
         record("{}", ',"file":[]'),
         record("{}", ',"file":{"bytes":"many"}'),
     )
-    found = [(row["row"], row["field"], row["text"]) for row in target.take_refused().to_pylist()]
+    taken = batch(target)
+    assert taken.refused is not None
+    found = [(row["row"], row["field"], row["text"]) for row in taken.refused.to_pylist()]
     assert found == [(0, "file_reference", '"x"'), (1, "file", "[]"), (2, "_airbyte_file_bytes", '"many"')]
-    assert [len(json.loads(meta)["changes"]) for meta in take(target)["_airbyte_meta"]] == [1, 1, 1]
+    assert [len(json.loads(meta)["changes"]) for meta in taken.columns["_airbyte_meta"].to_pylist()] == [
+        1,
+        1,
+        1,
+    ]
 
 
 def test_a_property_may_have_the_name_of_a_column_of_the_file() -> None:

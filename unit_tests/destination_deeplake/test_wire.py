@@ -15,6 +15,7 @@ from destination_deeplake.wire import StateEvent, Wire, WireError
 from unit_tests.destination_deeplake.lines import ids, line, make, read, record, stream_state
 from unit_tests.destination_deeplake.oracle import parsed
 from unit_tests.destination_deeplake.spellings import json_values
+from unit_tests.destination_deeplake.tables import batch
 from unit_tests.effort import examples
 
 
@@ -145,7 +146,7 @@ def test_any_json_value_passes_and_comes_back_as_it_was(
     if is_message(message):
         wire, tables = make()
         read(wire, message)
-        assert tables[None, "s"].take()["any"].to_pylist() == [None if text == "null" else text]
+        assert batch(tables[None, "s"]).columns["any"].to_pylist() == [None if text == "null" else text]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ def test_an_error_leaves_the_rows_before_it_and_nothing_of_the_line() -> None:
     with pytest.raises(WireError):
         list(wire.feed(good + bad + good))
     assert (table.rows, table.total_rows, table.unknown_fields, table.nulled) == (1, 1, 0, 0)
-    taken = table.take()
+    taken = batch(table).columns
     for array in taken.values():
         array.validate(full=True)
     assert [taken[name].null_count for name in "tbnm"] == [0, 0, 0, 1]
@@ -274,7 +275,7 @@ def test_one_buffer_serves_all_blocks() -> None:
         buffer[: len(part)] = part
         assert list(wire.feed(memoryview(buffer)[: len(part)])) == []
         buffer[:] = b"\xff" * 100
-    assert tables[None, "s"].take()["name"].to_pylist() == [f"row {n}" for n in range(50)]
+    assert batch(tables[None, "s"]).columns["name"].to_pylist() == [f"row {n}" for n in range(50)]
 
 
 def test_lines_of_many_megabytes_come_in_small_blocks() -> None:
@@ -283,7 +284,7 @@ def test_lines_of_many_megabytes_come_in_small_blocks() -> None:
     data = b"".join(line(stream="s", data={"name": text, "any": [text[:5]]}) for text in texts)
     for at in range(0, len(data), 1 << 16):
         assert list(wire.feed(data[at : at + (1 << 16)])) == []
-    assert tables[None, "s"].take()["name"].to_pylist() == texts
+    assert batch(tables[None, "s"]).columns["name"].to_pylist() == texts
 
 
 def test_a_line_without_end_is_an_error_before_memory_is() -> None:
@@ -303,7 +304,7 @@ def test_two_wires_may_run_in_two_threads() -> None:
         batches = []
         for _ in range(8):
             assert list(wire.feed(data)) == []
-            batches.append(tables[None, "s"].take()["name"])
+            batches.append(batch(tables[None, "s"]).columns["name"])
         return [batch.to_pylist() == texts for batch in batches]
 
     with ThreadPoolExecutor(4) as threads:

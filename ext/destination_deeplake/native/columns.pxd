@@ -10,6 +10,7 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_
 from libc.string cimport memcpy, memset
 
 from destination_deeplake.native.memory cimport SLACK, Buffer, FreeList, grow
+from destination_deeplake.native.partitions cimport Partitions
 
 
 cdef enum Kind:  # the numbers of columns.Kind
@@ -80,6 +81,12 @@ cdef struct Refusals:  # values that became null, or may have been rounded, kept
     Buffer texts
 
 
+cdef struct Field:  # of the stream's schema, in the order in which records without names have their values
+    const uint8_t* key  # its name as a string of JSON
+    size_t key_size
+    int32_t column  # or group; -1: it is not wanted
+
+
 cdef struct Table:
     # `count` columns from the schema, then extraction time and meta, then groups: objects with columns inside. The
     # extraction time stands for the data object itself, as the group around its fields.
@@ -111,6 +118,10 @@ cdef struct Table:
     int64_t rejected
     Refusals refusals
     Refusals numbers  # the inexact ones
+    Field* fields
+    int32_t field_count
+    bint partitioned  # whether the records of each partition are counted
+    Partitions partitions
 
 
 cdef inline int width(Kind kind) noexcept nogil:

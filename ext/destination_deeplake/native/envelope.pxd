@@ -57,6 +57,7 @@ cdef enum Verdict:
     INVALID
     OUT_OF_MEMORY
     FULL
+    EMBEDDED  # a message of JSON in one of Protocol Buffers
 
 
 cdef struct Message:
@@ -64,7 +65,8 @@ cdef struct Message:
     Span type  # the string, quotes included
     Span stream  # of a record: name and namespace, without escapes
     Span space
-    Span body  # the object `state` or `trace`
+    Span partition  # of a record that has one
+    Span body  # the object `state` or `trace`; what is embedded
 
 
 cdef inline bint plain_text(Span value, Span* text) noexcept nogil:
@@ -74,6 +76,16 @@ cdef inline bint plain_text(Span value, Span* text) noexcept nogil:
     text.start = value.start + 1
     text.end = value.end - 1
     return memchr(text.start, c"\\", text.end - text.start) == NULL
+
+
+cdef inline Span inside(Span value) noexcept nogil:
+    """Return what stands between the quotes of a string, as it is written; empty for anything else."""
+    if is_string(value):
+        value.start += 1
+        value.end -= 1
+    else:
+        value.start = value.end = NO_TEXT
+    return value
 
 
 cdef inline bint plain_namespace(Span value, Span* text) noexcept nogil:
@@ -105,6 +117,8 @@ cdef inline Span* member_slot(Record* record, const Members* members) noexcept n
         return &record.reference
     if key_is(members, b"file", 4):
         return &record.file
+    if key_is(members, b"partition_id", 12):
+        return &record.partition
     return NULL
 
 
@@ -219,6 +233,7 @@ cdef inline bint read_plain_record(
         streams.items[record.index].ignored += 1
         return True
     timed = extraction_time(record.emitted, &micros)
+    record.partition = inside(record.partition)
     return finish_row(record.table, timed, micros, &record, lim, streams.line)
 
 
@@ -250,6 +265,7 @@ cdef inline Verdict write_row(
         streams.items[index].ignored += 1
         return DONE
     table.trouble = NO_TROUBLE
+    record.partition = inside(record.partition)
     if begin_row(table):
         if read_data(table, record.data.start, lim, &fault) == NULL:
             drop_row(table)
@@ -279,6 +295,8 @@ cdef inline void collect_record(Span value, const uint8_t* lim, Record* record) 
             record.reference = members.value
         elif is_named(&members, b"file", 4):
             record.file = members.value
+        elif is_named(&members, b"partition_id", 12):
+            record.partition = members.value
 
 
 cdef inline Verdict read_record(

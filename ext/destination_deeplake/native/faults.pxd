@@ -20,6 +20,10 @@ cdef enum Reason:  # of JSON first, then of messages; the texts below are in the
     NO_STATE
     NO_SCOPE
     TOO_LONG
+    BAD_MESSAGE
+    BAD_TEXT
+    BAD_VALUE
+    OTHER_COUNT
 
 
 cdef extern from *:
@@ -40,7 +44,11 @@ cdef extern from *:
         "RECORD without an object `data`",
         "STATE without an object `state`",
         "STATE of type STREAM without the name of a stream",
-        "longer than 256 MiB"};
+        "longer than 256 MiB",
+        "no message of Protocol Buffers",
+        "a text that is no UTF-8",
+        "a value that is no JSON",
+        "not as many values as the stream has fields"};
     """
     const char** dl_reasons
 

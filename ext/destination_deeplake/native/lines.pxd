@@ -91,15 +91,20 @@ cdef inline void skip_mark(Lines* lines) noexcept nogil:
         lines.line += 3
 
 
-cdef inline Found next_line(Lines* lines, bint last) noexcept nogil:
-    """Find the next line, or use up the block; `last` says that the input ends with it."""
-    cdef const uint8_t* newline = NULL
-    cdef Found found
-    if lines.assembled:  # it was read: begin another one
+cdef inline void begin_next(Lines* lines) noexcept nogil:
+    """Let go of the line that was put together, which was read."""
+    if lines.assembled:
         lines.assembled = False
         lines.carried = 0
         if lines.carry.capacity > KEEP_CARRY:
             recycle(lines.pool, &lines.carry)
+
+
+cdef inline Found next_line(Lines* lines, bint last) noexcept nogil:
+    """Find the next line, or use up the block; `last` says that the input ends with it."""
+    cdef const uint8_t* newline = NULL
+    cdef Found found
+    begin_next(lines)
     if lines.skipping:
         skip_rest(lines)
     if lines.at != lines.stop:

@@ -5,7 +5,8 @@
 meets them exactly where they stand. The parts, from the byte up: `json` (grammar), `members` (objects),
 `decimals` and `temporal` (texts to numbers), `memory` (buffers), `columns`, `values`, `rows` (building),
 `base64` and `floats` (long values), `refusals` (values kept that did not fit), `streams`, `envelope` (messages),
-`hints` (what was to be a message), `lines` (blocks to lines), `states` (acknowledgement), `ids`.
+`hints` (what was to be a message), `lines` (blocks to lines), `states` (acknowledgement), `ids`. For messages of Protocol
+Buffers: `protobuf` (fields), `frames` (blocks to messages), `typed` and `spelled` (values), `messages`; `partitions`.
 
 The parsing runs without the GIL. A reader and its tables belong to one thread at a time.
 """
@@ -19,7 +20,7 @@ from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.pythread cimport PyThread_allocate_lock
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from destination_deeplake.native.base64 cimport dl_fill_base64
 from destination_deeplake.native.columns cimport (
@@ -27,6 +28,7 @@ from destination_deeplake.native.columns cimport (
     INT64,
     JSON,
     Column,
+    Field,
     Kind,
     Refusals,
     Table,
@@ -37,6 +39,7 @@ from destination_deeplake.native.columns cimport (
 from destination_deeplake.native.decimals cimport fill_powers
 from destination_deeplake.native.envelope cimport (
     DONE,
+    EMBEDDED,
     FULL,
     IGNORED,
     INVALID,
@@ -49,17 +52,22 @@ from destination_deeplake.native.envelope cimport (
     read_message,
     read_plain_record,
 )
-from destination_deeplake.native.faults cimport NO_SCOPE, TOO_LONG, TRAILING, Fault, dl_reasons
+from destination_deeplake.native.faults cimport BAD_MESSAGE, NO_SCOPE, TOO_LONG, TRAILING, Fault, dl_reasons
+from destination_deeplake.native.frames cimport next_frame
 from destination_deeplake.native.hints cimport Hint, hint_at, steers
 from destination_deeplake.native.ids cimport ID_BYTES, put_ids
 from destination_deeplake.native.json cimport Span
-from destination_deeplake.native.lines cimport A_LINE, A_LONG_LINE, NO_ROOM, Found, Lines, next_line, skip_mark
+from destination_deeplake.native.lines cimport A_LINE, A_LONG_LINE, NO_LINE, NO_ROOM, Found, Lines, next_line, skip_mark
 from destination_deeplake.native.members cimport is_string, member_of
 from destination_deeplake.native.memory cimport SLACK, Buffer, FreeList, grow, recycle
+from destination_deeplake.native.messages cimport read_frame
+from destination_deeplake.native.partitions cimport Partition, forget_partitions
+from destination_deeplake.native.protobuf cimport is_utf8
 from destination_deeplake.native.rows cimport hash_key
 from destination_deeplake.native.states cimport About, Splice, count_splice, describe, read_scope, rejected_count
 from destination_deeplake.native.streams cimport Stream, Streams, add_stream, free_streams, name_of, space_of
 from destination_deeplake.native.texts cimport bytes_of, span_of, text_of
+from destination_deeplake.native.typed cimport blank_newlines
 
 cdef enum:
     MOST_STRANGERS = 1000
@@ -159,12 +167,27 @@ cdef class TableBuilder:
         Whether to keep values that did not fit for `take_refused`.
     exact
         Columns of numbers of which those that they may not hold to the last digit are kept for `take_numbers`.
+    fields
+        Fields of the schema in the order in which records without names have their values: the name as a JSON string
+        (UTF-8), and the number of its column, -1 for none; a group stands behind the columns and two more.
+    partitioned
+        Whether the records of each partition are counted, for `take_partitions`.
     """
 
     cdef Table table
     cdef list texts  # keeps alive what the table points at
 
-    def __cinit__(self, columns, groups, bytes meta not None, int files=0, bint keep=False, exact=()):
+    def __cinit__(
+        self,
+        columns,
+        groups,
+        bytes meta not None,
+        int files=0,
+        bint keep=False,
+        exact=(),
+        fields=(),
+        bint partitioned=False,
+    ):
         cdef int i
         cdef Column* column
         cdef Table* table = &self.table
@@ -214,6 +237,26 @@ cdef class TableBuilder:
         for i, (group, name, key, change, own) in enumerate(groups):
             column = self.describe(table.count + 2 + i, group, name, key, change, last)
             column.own = own
+        self.set_fields(list(fields))
+        table.partitioned = partitioned
+
+    cdef set_fields(self, list fields):
+        """Describe the fields of records without names."""
+        cdef Table* table = &self.table
+        cdef Field* field
+        cdef int i
+        self.texts.append(fields)
+        table.fields = <Field*>calloc(len(fields) + 1, sizeof(Field))
+        if table.fields == NULL:
+            raise MemoryError
+        table.field_count = len(fields)
+        for i, (key, column) in enumerate(fields):
+            if not -1 <= column < table.count + 2 + table.groups:
+                raise ValueError("no such column")
+            field = &table.fields[i]
+            field.key = <const uint8_t*>PyBytes_AS_STRING(key)
+            field.key_size = len(<bytes>key)
+            field.column = column
 
     cdef int32_t index_of(self, int group):
         """Return where a group stands among the columns."""
@@ -256,6 +299,8 @@ cdef class TableBuilder:
         recycle(&pool, &self.table.scratch)
         free_kept(&self.table.refusals)
         free_kept(&self.table.numbers)
+        forget_partitions(&pool, &self.table.partitions)
+        free(self.table.fields)
         free(self.table.columns)
         free(self.table.slots)
 
@@ -335,7 +380,7 @@ cdef class TableBuilder:
         column.nulls = 0
         if is_variable(column.kind):
             size = <size_t>(<int32_t*>column.offsets.data)[rows] * column.item
-            column.hint = size + (size >> 4)
+            column.hint = 0 if self.table.partitioned else size + (size >> 4)
             offsets = block_of(&column.offsets, 4 * (rows + 1))
         elif column.kind == BOOL:
             size = bits(rows)
@@ -363,7 +408,8 @@ cdef class TableBuilder:
         taken = [self.take_column(&self.table.columns[i]) for i in range(self.table.count + 2)]
         taken.append((0, None, offsets, values))
         recycle(&pool, &self.table.scratch)
-        self.table.row_hint = self.table.rows + (self.table.rows >> 4)
+        # A table that is filled while this batch is written begins small, and grows into its buffers afterwards.
+        self.table.row_hint = 0 if self.table.partitioned else self.table.rows + (self.table.rows >> 4)
         self.table.rows = self.table.capacity = 0
         return taken
 
@@ -381,6 +427,18 @@ cdef class TableBuilder:
     def take_numbers(self):
         """Move out, in the same form, whole, the numbers that a column may not hold to the last digit."""
         return take_kept(&self.table.numbers)
+
+    def take_partitions(self):
+        """Move out how many rows of each partition the table has got since the last time, by its id (UTF-8)."""
+        cdef Partition* one
+        cdef const char* texts = <const char*>self.table.partitions.texts.data
+        cdef int i
+        found = {}
+        for i in range(self.table.partitions.count):
+            one = &(<Partition*>self.table.partitions.items.data)[i]
+            found[texts[one.start : one.start + one.size]] = one.rows
+        forget_partitions(&pool, &self.table.partitions)
+        return found
 
 
 cdef int64_t kept_bytes(const Refusals* kept) noexcept:
@@ -419,12 +477,14 @@ cdef tuple take_kept(Refusals* kept):
 
 @cython.final
 cdef class Reader:
-    """Reads blocks of lines into tables, up to the next message that is no record.
+    """Reads blocks of messages into tables, up to the next message that is no record.
 
     Parameters
     ----------
     tables
         Namespace (empty for none), stream name (both UTF-8), and the table for the records of that stream.
+    protobuf
+        Whether the messages are those of Protocol Buffers, each behind its length, and not lines of JSON.
     """
 
     cdef Streams streams
@@ -437,12 +497,20 @@ cdef class Reader:
     cdef readonly bint attached
     cdef int64_t other_strangers
     cdef readonly int64_t source_errors
+    cdef bint protobuf
+    cdef bint embedded  # the line of `lines` is JSON that a message of Protocol Buffers held
+    cdef Buffer text  # that line
+    cdef bint ended  # the input, inside of a message
 
-    def __cinit__(self, tables):
+    def __cinit__(self, tables, bint protobuf=False):
         memset(&self.streams, 0, sizeof(Streams))
         memset(&self.lines, 0, sizeof(Lines))
         self.streams.pool = self.lines.pool = &pool
         self.streams.last = -1
+        self.protobuf = protobuf
+        self.embedded = self.ended = False
+        self.text.data = NULL
+        self.text.capacity = 0
         self.tables = list(tables)
         self.tally = {}
         for space, name, table in self.tables:
@@ -451,6 +519,7 @@ cdef class Reader:
     def __dealloc__(self):
         free_streams(&self.streams)
         recycle(&pool, &self.lines.carry)
+        recycle(&pool, &self.text)
         if self.attached:
             PyBuffer_Release(&self.view)
 
@@ -500,6 +569,39 @@ cdef class Reader:
                 if verdict != DONE:
                     return verdict
 
+    cdef Verdict run_messages(self, bint last) noexcept nogil:
+        """Do the same with messages of Protocol Buffers."""
+        cdef Lines* lines = &self.lines
+        cdef Verdict verdict
+        cdef Found found
+        cdef Span text
+        while True:
+            self.embedded = False
+            found = next_frame(lines)
+            self.streams.line = lines.number
+            if found != A_LINE:
+                self.message.fault.reason = TOO_LONG
+                if found == NO_LINE and last and lines.carried:
+                    self.message.fault.reason = BAD_MESSAGE
+                    self.ended = True
+                    return INVALID
+                return INVALID if found == A_LONG_LINE else OUT_OF_MEMORY if found == NO_ROOM else DONE
+            verdict = read_frame(&self.streams, lines.line, lines.end, lines.lim, &self.message)
+            if verdict == EMBEDDED:
+                text = self.message.body
+                if not grow(&pool, &self.text, text.end - text.start + 1, 0):
+                    return OUT_OF_MEMORY
+                memcpy(self.text.data, text.start, text.end - text.start)
+                lines.line = self.text.data
+                lines.end = lines.line + (text.end - text.start)
+                lines.lim = lines.line + self.text.capacity
+                self.text.data[lines.end - lines.line] = c"\n"
+                blank_newlines(self.text.data, lines.end)
+                self.embedded = True
+                verdict = read_message(&self.streams, lines.line, lines.end, lines.lim, &self.message)
+            if verdict != DONE:
+                return verdict
+
     def advance(self, bint last=False):
         """Read on to the next message that is no record.
 
@@ -521,7 +623,7 @@ cdef class Reader:
         cdef Verdict verdict
         while True:
             with nogil:
-                verdict = self.run(last)
+                verdict = self.run_messages(last) if self.protobuf else self.run(last)
             if verdict == STATE and not read_scope(self.message.body, self.lines.lim, &self.about):
                 self.message.fault.reason = NO_SCOPE
                 verdict = INVALID
@@ -594,6 +696,8 @@ cdef class Reader:
     def reason(self):
         """Return what is wrong with the line of MESSAGE_INVALID, without its content."""
         cdef Fault* fault = &self.message.fault
+        if self.ended:
+            return "ends inside a message"
         text = dl_reasons[<int>fault.reason].decode("ascii")
         if fault.reason > TRAILING:
             return text
@@ -615,6 +719,8 @@ cdef class Reader:
         cdef Span line
         line.start = self.lines.line
         line.end = self.lines.end
+        if self.protobuf and not self.embedded:
+            return self.rejected_record(line)
         hint_at(line.start, self.lines.lim, &hint)
         steering = steers(&hint, line.start, line.end)
         size = line.end - line.start
@@ -629,6 +735,29 @@ cdef class Reader:
             bytes_of(line),
             size,
         )
+
+    cdef tuple rejected_record(self, Span bytes):
+        """Do the same for a message of Protocol Buffers."""
+        cdef Message* message = &self.message
+        if self.ended or message.fault.reason == TOO_LONG:  # nobody knows where the next message begins
+            return True, None, None, None, False, False, b"", 0
+        # Whatever does not begin as a record may have been a STATE.
+        steering = bytes.start == bytes.end or bytes.start[0] != c"\n"
+        name = space = None
+        if message.stream.start != NULL and is_utf8(message.stream.start, message.stream.end):
+            name = bytes_of(message.stream).decode()
+            if is_utf8(message.space.start, message.space.end):
+                space = bytes_of(message.space).decode()
+        size = bytes.end - bytes.start
+        bytes.end = bytes.start + min(size, <Py_ssize_t>MOST_REJECTED)
+        return steering, "RECORD", name, space, True, False, bytes_of(bytes), size
+
+    def partition(self):
+        """Return the partition of the record of MESSAGE_INVALID, as far as it is known; None where it is not."""
+        cdef Message* message = &self.message
+        if not self.protobuf or self.embedded or self.ended or message.stream.start == NULL:
+            return None
+        return bytes_of(message.partition)
 
     def state(self):
         """Return the line of MESSAGE_STATE, its scope, and how to put counts into it.

@@ -35,6 +35,7 @@ from destination_deeplake.native.json cimport (
 )
 from destination_deeplake.native.members cimport member_of
 from destination_deeplake.native.memory cimport SLACK, grow
+from destination_deeplake.native.partitions cimport count_record
 from destination_deeplake.native.refusals cimport MOST_VALUE, keep_value
 from destination_deeplake.native.values cimport DATA_DEPTH, put_value
 
@@ -52,6 +53,7 @@ cdef struct Record:  # the values of its members as written
     Span meta
     Span reference
     Span file
+    Span partition  # the text of its id
     int32_t index  # of its stream
     Table* table  # holds the row that was begun
 
@@ -375,6 +377,9 @@ cdef inline bint finish_row(
     if table.rounded:
         done = done and keep_numbers(table, lim, line)
     if not done or not put_meta(table, changes_of(record.meta, lim), lim, line):
+        drop_row(table)
+        return False
+    if table.partitioned and not count_record(table.pool, &table.partitions, record.partition):
         drop_row(table)
         return False
     table.rows += 1

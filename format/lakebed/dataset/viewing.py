@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _HEIGHT = 800
 _MOST_BYTES = 64 << 20
 _SECONDS = 60.0
+_PATIENCE = ("RETRY_SECONDS", "REQUEST_SECONDS", "STALL_SECONDS", "HTTP_TIMEOUT")
+"""Settings of this process that the viewer takes over."""
 _running: dict[tuple[int, str], Viewer] = {}
 
 
@@ -64,6 +66,7 @@ class Viewer:
         command = [sys.executable, "-m", "lakebed.viewer", path, "--with-parent", *arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
         settings: dict[str, Any] = {"link_roots": config.LINK_ROOTS, "link_hosts": config.LINK_HOSTS}
+        settings["patience"] = {name: getattr(config, name) for name in _PATIENCE}
         if creds is not None:
             with for_own_process():
                 settings["creds"] = base64.b64encode(pickle.dumps(creds)).decode()

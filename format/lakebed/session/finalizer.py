@@ -79,6 +79,7 @@ class _Closer:
                 logging.getLogger(__name__).exception(
                     "rows of a dataset that nobody holds any more could not be published"
                 )
+            del close  # or it would hold the dataset, and its files, until the next one is closed
 
 
 _closer = _Closer()

@@ -48,13 +48,8 @@ def main() -> None:
     port = listening.getsockname()[1]
     access = Access(secrets.token_urlsafe(16), arguments.host, port, arguments.proxied)
     guarded = access.guarding(app(lake, access))
-    quiet: dict[str, Any] = {
-        "log_level": "error",
-        "access_log": False,
-        "server_header": False,
-        "lifespan": "off",
-    }
-    server = uvicorn.Server(uvicorn.Config(guarded, **quiet))
+    quiet: dict[str, Any] = {"log_level": "error", "access_log": False, "server_header": False}
+    server = uvicorn.Server(uvicorn.Config(guarded, lifespan="off", **quiet))
     if arguments.with_parent:
         threading.Thread(target=_follow_parent, args=(server, lake, lines), daemon=True).start()
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host

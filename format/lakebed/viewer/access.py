@@ -6,16 +6,12 @@ import hashlib
 import hmac
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
-from starlette.responses import JSONResponse
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from starlette.datastructures import Headers, QueryParams
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; "
@@ -28,6 +24,11 @@ _HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 _NOTEBOOKS = "'self' http://localhost:* http://127.0.0.1:* vscode-webview:"
+
+
+def failure(kind: str, message: str, status: int, headers: Any = None, **more: Any) -> Response:
+    """Return `Failure` of types.ts."""
+    return JSONResponse({"error": {"kind": kind, "message": message, **more}}, status, headers)
 
 
 class Access:
@@ -70,7 +71,7 @@ class Access:
         self._used.add(nonce)
         return True
 
-    def guarding(self, app: App) -> App:
+    def guarding(self, app: ASGIApp) -> ASGIApp:
         """Return an application that answers only those who may ask."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,7 +79,7 @@ class Access:
                 return  # the connection is closed
             refused = self._refused(scope)
 
-            async def sent(message: MutableMapping[str, Any]) -> None:
+            async def sent(message: Message) -> None:
                 if message["type"] == "http.response.start":
                     names = {name.lower() for name, _ in message["headers"]}
                     kept = [] if b"cache-control" in names else [(b"cache-control", b"no-store")]
@@ -89,56 +90,51 @@ class Access:
                 await app(scope, receive, sent)
                 return
             status, told = refused
-            answer = JSONResponse({"error": {"kind": "denied", "message": told}}, status)
-            await answer(scope, receive, sent)
+            await failure("denied", told, status)(scope, receive, sent)
 
         return guarded
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         """Return why a request is not answered; None if it is."""
-        headers: dict[bytes, list[bytes]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.lower(), []).append(value)
-        hosts = headers.get(b"host", [])
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
         if len(hosts) != 1 or not (self._proxied or self._is_own(hosts[0])):
             return 403, "the address in Host is not that of this viewer"
         if not scope["path"].startswith("/v1"):
             return None  # the page, in which there are no data
-        origins = headers.get(b"origin", [])
-        if origins and not self._proxied and origins != [b"http://" + hosts[0]]:
+        is_other = not self._proxied and headers.getlist("origin") not in ([], [f"http://{hosts[0]}"])
+        if is_other or {*headers.getlist("sec-fetch-site")} - {"same-origin", "none"}:
             return 403, "another page asked"
-        if any(site not in (b"same-origin", b"none") for site in headers.get(b"sec-fetch-site", [])):
-            return 403, "another page asked"
-        given = headers.get(b"authorization", [])
-        if len(given) == 1 and hmac.compare_digest(given[0], b"Bearer " + self.token.encode()):
+        given = headers.getlist("authorization")
+        if len(given) == 1 and hmac.compare_digest(given[0].encode(), f"Bearer {self.token}".encode()):
             return None
-        query = parse_qs(scope["query_string"].decode("ascii", "replace"), keep_blank_values=True)
-        given_once = [query.get(name, [""]) for name in ("ticket", "at", "q")]
+        query = QueryParams(scope["query_string"])
+        given_once = [query.getlist(name) or [""] for name in ("ticket", "at", "q")]
         if scope["path"].split("/")[3:4] == ["media"] and all(len(values) == 1 for values in given_once):
             (ticket,), (at,), (q,) = given_once
             if hmac.compare_digest(ticket.encode(), self.ticket(scope["path"], at, q).encode()):
                 return None
         return 401, "the address of this page has no token, or that of another viewer: start it again"
 
-    def _is_own(self, host: bytes) -> bool:
+    def _is_own(self, host: str) -> bool:
         try:
-            parts = urlsplit(f"http://{host.decode('ascii')}")
+            parts = urlsplit(f"http://{host}")
             name, port = parts.hostname or "", parts.port
         except ValueError:
             return False
         if parts.path or parts.query or parts.username is not None or (port or 80) != self._port:
             return False
-        return name in self._names or (_is_address(name) if self._is_open else _is_loopback(name))
+        return name in self._names or (_address(name) is not None if self._is_open else _is_loopback(name))
 
 
-def _is_address(name: str) -> bool:
-    """Whether a name is a number: no name server can let that lead elsewhere."""
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return a name that is a number, which no name server can let lead elsewhere; None of others."""
     try:
-        ipaddress.ip_address(name)
+        return ipaddress.ip_address(name)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _is_loopback(name: str) -> bool:
-    return name == "localhost" or (_is_address(name) and ipaddress.ip_address(name).is_loopback)
+    found = _address(name)
+    return name == "localhost" or (found is not None and found.is_loopback)

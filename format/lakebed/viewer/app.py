@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,13 +15,13 @@ import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from lakebed import errors
 from lakebed.errors import DatasetHandlerError, FormatError, InvalidInputError, QueryError, StorageError
 from lakebed.viewer import diff, media, pictures, queries, schema, statistics
-from lakebed.viewer.access import Access
+from lakebed.viewer.access import Access, failure
 from lakebed.viewer.asked import Asked
 from lakebed.viewer.cells import cells
 from lakebed.viewer.lake import Found, Gone, Lake, Opened
@@ -44,13 +44,7 @@ _KINDS: dict[type[Exception], tuple[str, int]] = {
     MemoryError: ("limit", 413),
     ClientDisconnect: ("left", 499),
 }
-_TYPES = {
-    ".html": "text/html",
-    ".js": "text/javascript",
-    ".css": "text/css",
-    ".svg": "image/svg+xml",
-    ".png": "image/png",
-}
+_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 
 
 class Server:
@@ -171,7 +165,7 @@ class Server:
             part = media.ranged(asked.range, file.size)
         except IndexError:
             headers["content-range"] = f"bytes */{file.size}"
-            return _failure("range", f"the file has {file.size} bytes", 416, headers)
+            return failure("range", f"the file has {file.size} bytes", 416, headers)
         if part is None:
             headers["content-length"] = str(file.size)
             return StreamingResponse(media.pieces(file), media_type=file.type, headers=headers)
@@ -235,27 +229,25 @@ def _object(body: bytes) -> dict[str, Any]:
     return found
 
 
-def _failure(kind: str, message: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """Return `Failure` of types.ts."""
-    return JSONResponse({"error": {"kind": kind, "message": message}}, status, headers)
-
-
 async def _failed(request: Request, error: Exception) -> Response:
     """Answer an error: what the library says of it, and nothing else."""
     if isinstance(error, HTTPException):
-        return _failure("missing", "there is nothing at this address", error.status_code)
+        return failure("missing", "there is nothing at this address", error.status_code)
     named = (told for type_, told in _KINDS.items() if isinstance(error, type_))
     kind, status = next(named, ("internal", 500))
     if status == 500:
-        return _failure(kind, f"the viewer failed: {type(error).__name__}", status)
-    told: dict[str, Any] = {"kind": kind, "message": str(error) or kind}
-    if isinstance(error, QueryError):
-        told["message"] = told["message"].partition("\n")[0]  # the page marks the place itself
-        text = getattr(request.state, "text", None)
-        if text and error.line is not None and error.column is not None:
-            before = text.split("\n")[: error.line - 1]
-            told["position"] = sum(len(line) + 1 for line in before) + error.column - 1
-    return JSONResponse({"error": told}, status)
+        return failure(kind, f"the viewer failed: {type(error).__name__}", status)
+    message = str(error) or kind
+    if not isinstance(error, QueryError):
+        return failure(kind, message, status)
+    message, text = (
+        message.partition("\n")[0],
+        getattr(request.state, "text", None),
+    )  # the page marks the place itself
+    if not text or error.line is None or error.column is None:
+        return failure(kind, message, status)
+    before = text.split("\n")[: error.line - 1]
+    return failure(kind, message, status, position=sum(len(line) + 1 for line in before) + error.column - 1)
 
 
 def app(lake: Lake, access: Access) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, time, timedelta
 from typing import Any
 
@@ -110,13 +110,18 @@ def cells(tensor: lakebed.Tensor, rows: Sequence[int]) -> list[Any]:
     """Return a cell for each row of a tensor, None beyond its end."""
     kind, known = kind_of(tensor), [row for row in rows if 0 <= row < len(tensor)]
     read = _shapes if _is_apart(tensor, kind) else _values
+    found = dict(zip(known, each(known, lambda some: read(tensor[some], kind)), strict=True))
+    return [found.get(row) for row in rows]
+
+
+def each(rows: Sequence[int], read: Callable[[Any], list[Any]]) -> list[Any]:
+    """Return the cells of some rows, read together; one by one where that fails, with an error for what cannot be."""
     try:
-        found = dict(zip(known, read(tensor[known], kind), strict=True)) if known else {}
+        return read(rows) if rows else []
     except (LakebedError, OverflowError, MemoryError) as error:
         if len(rows) == 1:
             return [{"error": str(error) or type(error).__name__}]
-        return [cells(tensor, [row])[0] for row in rows]
-    return [found.get(row) for row in rows]
+        return [cell for at in range(len(rows)) for cell in each(rows[at : at + 1], read)]
 
 
 def _is_apart(tensor: lakebed.Tensor, kind: str) -> bool:

@@ -7,10 +7,9 @@ import pickle
 import shutil
 import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
@@ -20,16 +19,15 @@ from lakebed.dataclass import replace
 from lakebed.dataset.open import open_at
 from lakebed.errors import CheckoutError, InvalidInputError, LakebedError, NotFoundError
 from lakebed.query.functions.registry import FUNCTIONS, SPECIAL
+from lakebed.query.words import KEYWORDS
 from lakebed.storage.address import shown
 from lakebed.storage.url import Location, open_storage, parse
 from lakebed.versions.tree_file import TREE_KEY
 
 _MOST_OPEN = 16
-_KEYWORDS = (
-    "SELECT FROM WHERE GROUP BY HAVING UNGROUP SPLIT EXPAND ORDER ASC DESC LIMIT OFFSET SAMPLE ARRANGE UNION "
-    "INTERSECT EXCEPT AS AND OR NOT IN BETWEEN LIKE ILIKE IS NULL CASE WHEN THEN ELSE END CAST DISTINCT ALL ANY "
-    "CONTAINS TRUE FALSE"
-).split()
+
+Key = tuple[int, str]
+V = TypeVar("V")
 
 
 class Gone(NotFoundError):
@@ -91,6 +89,15 @@ Found = tuple[Opened, str, int] | NDArray[Any]
 """A version, a tensor and a row of it; or what a query computed."""
 
 
+def keep(kept: dict[Key, V], key: Key, value: V, most: int) -> V:
+    """Put a value last, and let go of those that were used longest ago."""
+    kept.pop(key, None)
+    kept[key] = value
+    while len(kept) > most:
+        del kept[next(iter(kept))]
+    return value
+
+
 def shape_of(sample: lakebed.Tensor) -> list[int]:
     """Return the shape of one sample."""
     return [int(axis or 0) for axis in sample.shape]
@@ -103,7 +110,7 @@ class Lake:
     ----------
     given
         Settings of the process that started this one: ``creds`` of the store, ``link_roots`` and ``link_hosts``, where
-        links may lead, ``temporary``, a folder to remove in the end.
+        links may lead, ``patience``, how long requests may take, ``temporary``, a folder to remove in the end.
 
     Attributes
     ----------
@@ -114,6 +121,8 @@ class Lake:
     def __init__(self, path: str, given: Mapping[str, Any]) -> None:
         config.LINK_ROOTS = (*config.LINK_ROOTS, *given.get("link_roots", ()))
         config.LINK_HOSTS = (*config.LINK_HOSTS, *given.get("link_hosts", ()))
+        for name, seconds in given.get("patience", {}).items():
+            setattr(config, name, seconds)
         # From the process that started this one, through a pipe.
         creds = given.get("creds")
         self._creds = None if creds is None else pickle.loads(base64.b64decode(creds))  # noqa: S301
@@ -122,9 +131,9 @@ class Lake:
         self._place = parse(path, existing=True, creds=self._creds)
         self.rows: dict[str, Sequence[int]] = {}
         self._mutex = threading.RLock()
-        self._open: OrderedDict[tuple[int, str], Opened] = OrderedDict()
+        self._open: dict[Key, Opened] = {}
         # (dataset, at) -> identity of the tree, version
-        self._heads: dict[tuple[int, str], tuple[str, str]] = {}
+        self._heads: dict[Key, tuple[str, str]] = {}
         self._numbers: dict[str, int] = {}
         self._found: list[tuple[str, Location]] = []
         self.is_single = True
@@ -165,7 +174,7 @@ class Lake:
             "path": shown(self._path),
             "single": self.is_single,
             "datasets": datasets,
-            "language": {"keywords": _KEYWORDS, "functions": sorted({*FUNCTIONS, *SPECIAL})},
+            "language": {"keywords": KEYWORDS, "functions": sorted({*FUNCTIONS, *SPECIAL})},
         }
 
     def _entry(self, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,15 +236,11 @@ class Lake:
                 tree = self._tree(number)
                 known, version = self._heads.get((number, at), ("", ""))
                 version = version if known == tree else ""
-            if (number, version) not in self._open:
-                found = self._opened(number, at)
-                version = found.version
-                self._heads |= {(number, at): (tree, version)} if tree else {}
-                self._open[number, version] = found  # one of before knew less of the other versions
-            self._open.move_to_end((number, version))
-            while len(self._open) > _MOST_OPEN:
-                self._open.popitem(last=False)
-            return self._open[number, version]
+            found = self._open.get((number, version))
+            if found is None:
+                found = self._opened(number, at)  # one of before knew less of the other versions
+                self._heads |= {(number, at): (tree, found.version)} if tree else {}
+            return keep(self._open, (number, found.version), found, _MOST_OPEN)
 
     def named(self, name: str, at: str) -> Opened:
         """Open a dataset by its name in the list.

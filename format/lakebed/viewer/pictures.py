@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import math
+import os
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,7 @@ _MOST_PIXELS = 1 << 27
 _MOST_NUMBERS = 1 << 24
 _ENOUGH = 2048  # pixels across an image that tell its limits
 _QUALITY = 85
+_CORES = max(1, min(8, os.cpu_count() or 1))
 
 Picture = tuple[bytes, str]
 """A file, and its type."""
@@ -175,7 +179,9 @@ def _of_jpeg(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> 
     finer = _fitted(height, width, 2 * asked.w) if sample.is_tiled else size
     down, across = finer[0] / height, finer[1] / width
     made = np.empty((*finer, 3) if shape[2:] == [3] else finer, np.uint8)
-    for place, content in files:
+
+    def is_done(file: tuple[tuple[slice, ...], Any]) -> bool:
+        place, content = file
         top, bottom = max(place[0].start, rows.start), min(place[0].stop, rows.stop)
         left, right = max(place[1].start, columns.start), min(place[1].stop, columns.stop)
         y = slice(round((top - rows.start) * down), round((bottom - rows.start) * down))
@@ -184,8 +190,15 @@ def _of_jpeg(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> 
         box = np.array([[top - place[0].start, left - place[1].start, bottom - top, right - left]], np.int32)
         tile = np.array([[*(of.stop - of.start for of in place), 1][:3]], np.uint32)
         if room.size and regions.decode_regions([content], tile, box, [room])[0]:
-            return None  # damaged, or of colours that are turned into others
+            return False  # damaged, or of colours that are turned into others
         made[y, x] = room
+        return True
+
+    rest = iter(files)
+    with ThreadPoolExecutor(_CORES) as pool:  # threads start where there are several tiles
+        while some := list(islice(rest, 2 * _CORES)):
+            if not all(map(is_done, some) if len(some) == 1 else pool.map(is_done, some)):
+                return None
     return _encoded(made, asked, size)
 
 

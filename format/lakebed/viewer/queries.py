@@ -5,23 +5,22 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import lakebed
-from lakebed.errors import InvalidInputError, LakebedError, NotFoundError, QueryError
+from lakebed.errors import InvalidInputError, NotFoundError, QueryError
 from lakebed.query import parse, syntax
 from lakebed.query.bound import Info, Input
 from lakebed.query.relation import Picked, Projected, Relation, Stored
 from lakebed.viewer import schema
 from lakebed.viewer.asked import Asked
-from lakebed.viewer.cells import cell, cells
-from lakebed.viewer.lake import Found, Lake, Opened
+from lakebed.viewer.cells import cell, cells, each
+from lakebed.viewer.lake import Found, Lake, Opened, keep
 
 _MOST_ANSWERS = 32
 _MOST_GROUPS = 10_000
@@ -70,7 +69,7 @@ class Answers:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._mutex = threading.Lock()
-        self._kept: OrderedDict[tuple[int, str], Answer] = OrderedDict()
+        self._kept: dict[tuple[int, str], Answer] = {}
 
     def answer(self, opened: Opened, text: str) -> Answer:
         """Answer a query; ``view:ID`` are the rows of a saved view, ``rows:NAME`` those of the parent process.
@@ -93,11 +92,7 @@ class Answers:
             found = _told(opened, owner, view, text if given is None else None)
             found.told |= {"q": key[1], "ms": round((time.perf_counter() - began) * 1000, 3)}
         with self._mutex:
-            self._kept[key] = found
-            self._kept.move_to_end(key)
-            while len(self._kept) > _MOST_ANSWERS:
-                self._kept.popitem(last=False)
-        return found
+            return keep(self._kept, key, found, _MOST_ANSWERS)
 
     def kept(self, asked: Asked) -> Answer:
         """Return the answer of an id.
@@ -108,10 +103,10 @@ class Answers:
             If it was forgotten, or is of another dataset.
         """
         with self._mutex:
-            if (asked.number, asked.q) not in self._kept:
+            key = asked.number, asked.q
+            if key not in self._kept:
                 raise NotFoundError("the answer of this query is no longer there: ask again")
-            self._kept.move_to_end((asked.number, asked.q))
-            return self._kept[asked.number, asked.q]
+            return keep(self._kept, key, self._kept[key], _MOST_ANSWERS)
 
     def save(self, opened: Opened, name: str, text: str | None, rows: Sequence[int]) -> str:
         """Save the rows of a query, or rows, as a view; return its id.
@@ -129,7 +124,7 @@ class Answers:
                 raise InvalidInputError(told)
             rows = answer.rows.tolist()
         ds = self._lake.writable(opened)
-        found: Any = self._queried(ds, str(text))[0] if is_query else ds[list(rows)]
+        found: Any = self._queried(ds, str(text))[0] if is_query else ds.max_view[list(rows)]
         place: str = found.save_view(message=name, verbose=False)
         return place.rpartition("/")[2]
 
@@ -139,7 +134,7 @@ class Answers:
         if kind == _GIVEN:
             if name not in self._lake.rows:
                 raise NotFoundError("these rows are no longer known: show them again")
-            return opened, opened.ds[list(self._lake.rows[name])]
+            return opened, opened.ds.max_view[list(self._lake.rows[name])]
         if kind != _VIEW:
             return None
         try:
@@ -148,7 +143,7 @@ class Answers:
             raise NotFoundError(f"there is no view {name!r:.200}") from error
         is_here = entry.commit_id == opened.ds.commit_id and not opened.ds.has_head_changes
         owner = opened if is_here else self._lake.open(opened.number, entry.commit_id)
-        return owner, owner.ds[list(entry.load(verbose=False).sample_indices)]
+        return owner, owner.ds.max_view[list(entry.load(verbose=False).sample_indices)]
 
     def _asked(self, opened: Opened, text: str) -> tuple[Opened | None, Any]:
         """Return the version that the rows of a query are of, None of several, and a view or a result."""
@@ -167,7 +162,29 @@ class Answers:
             return others[-1].ds
 
         limits: dict[str, Any] = {"timeout": _SECONDS, "max_memory": _MEMORY, "max_rows": _MOST_ROWS}
-        return ds.query(text, named=named, **limits), others
+        asked = _asked_of_all_rows(ds, text)
+        if asked is None:
+            return ds.query(text, named=named, **limits), others
+        rows = ds[asked].query(text, named=named, **limits).sample_indices
+        return ds.max_view[list(rows)], others
+
+
+def _asked_of_all_rows(ds: lakebed.Dataset, text: str) -> list[str] | None:
+    """Return the tensors by which ``SELECT *`` chooses rows, where others are shorter; None of other queries.
+
+    The page shows all rows; those of the query language are in all columns that are asked for.
+    """
+    if ds.min_len == ds.max_len:
+        return None
+    query = parse(text)
+    select = query.body
+    if not isinstance(select, syntax.Select) or select.source or select.expand or select.group:
+        return None
+    if select.is_distinct or select.items != (syntax.Item(None, None, None, (), select.items[0].at),):
+        return None
+    names = syntax.columns_of(replace(query, body=replace(select, items=()))) or ()
+    asked = [name for name in ds.tensors if name in names or name.rpartition("/")[2] in names]
+    return asked or [max(ds.tensors, key=lambda name: len(ds.tensors[name]))]
 
 
 def _told(opened: Opened, owner: Opened | None, found: Any, text: str | None) -> Answer:
@@ -289,19 +306,16 @@ def rows(answer: Answer, asked: Asked) -> dict[str, Any]:
 
 
 def _computed_cells(answer: Answer, name: str, kind: str, places: range) -> list[Any]:
-    if not places:
-        return []
     column = answer.found.column(name)
-    try:
+
+    def read(some: range) -> list[Any]:
         is_drawn = kind in ("image", "label", "bbox")
-        values = column[places.start : places.stop].once() if is_drawn else column.shown(places)
-    except LakebedError as error:
-        if len(places) == 1:
-            return [{"error": str(error)}]
-        return [_computed_cells(answer, name, kind, range(at, at + 1))[0] for at in places]
-    if kind == "image":
-        return [None if value is None else {"s": list(np.shape(value))} for value in values]
-    return [cell(value, kind) for value in values]
+        values = column[some.start : some.stop].once() if is_drawn else column.shown(some)
+        if kind == "image":
+            return [None if value is None else {"s": list(np.shape(value))} for value in values]
+        return [cell(value, kind) for value in values]
+
+    return each(places, read)
 
 
 def located(answer: Answer, name: str, place: int) -> Found:
@@ -316,7 +330,8 @@ def located(answer: Answer, name: str, place: int) -> Found:
         raise NotFoundError(f"the answer has no row {place} with a column {name!r:.200}")
     if answer.rows is not None and name in answer.sources:
         return answer.opened, answer.sources[name], int(answer.rows[place])
-    array = np.asarray(answer.found.column(name)[place].value())
+    value = answer.found.column(name)[place].value()
+    array = np.asarray(None if isinstance(value, list) else value)  # a list may be of anything
     if array.dtype.kind not in "biuf":
         raise NotFoundError(f"column {name!r:.200} holds no numbers in row {place}")
     return array

@@ -10,7 +10,7 @@ import lakebed
 from lakebed.errors import CorruptError
 from lakebed.history.log import Log
 from lakebed.versions.refs import Refs, read_refs
-from lakebed.viewer.cells import kind_of, plain
+from lakebed.viewer.cells import kind_of
 from lakebed.viewer.lake import Opened
 
 _SPLIT = "split"  # which part of a data set a row is of: no annotation
@@ -19,9 +19,9 @@ _FIRST = ("image", "video", "mask")
 _MOST_NAMES = 100_000
 _MOST_COMMITS = 10_000
 NOTHING: dict[str, Any] = {
-    **dict.fromkeys(("min_shape", "max_shape", "skeleton", "keypoints", "pyramid"), ()),
+    **dict.fromkeys(("min_shape", "max_shape", "skeleton", "keypoints"), ()),
     **dict.fromkeys(("sequence", "link"), False),
-    **dict.fromkeys(("compression", "coords", "over")),
+    **dict.fromkeys(("coords", "over")),
 }
 """What is known of a column of which nothing is."""
 
@@ -42,17 +42,12 @@ def meta(opened: Opened) -> dict[str, Any]:
             "branch": node.branch,
             "message": str(node.message or ""),
             "author": str(node.user or ""),
+            "time": node.time,
         }
-        | {"time": node.time}
         for node in nodes
     ]
     views = [
-        {
-            "id": view.id,
-            "name": view.message or view.id,
-            "text": view.tql_query or f"view:{view.id}",
-            "rows": None,
-        }
+        {"id": view.id, "name": view.message or view.id, "text": view.tql_query or f"view:{view.id}"}
         for view in ds.get_views()
     ]
     return {
@@ -69,14 +64,13 @@ def meta(opened: Opened) -> dict[str, Any]:
         "tags": [{"name": tag.name, "commit": tag.commit} for tag in refs.tags.values()],
         "views": views,
         "primary": next((one["name"] for kind in _FIRST for one in filled if one["kind"] == kind), None),
-        "info": plain(dict(ds.info))[0],
     }
 
 
 def tensor_metas(opened: Opened) -> list[dict[str, Any]]:
     """Return `TensorMeta` of all tensors."""
     if "tensors" not in opened.kept:
-        found = [_tensor(opened, name, tensor) for name, tensor in opened.tensors.items()]
+        found = [_tensor(name, tensor) for name, tensor in opened.tensors.items()]
         bases = [one for one in found if one["kind"] in ("image", "video")]
         for one in found:
             one["over"] = _over(one, bases)
@@ -93,7 +87,7 @@ def layers(opened: Opened, name: str) -> list[str]:
     return [f"{start}{factor}" for factor in sorted(map(int, filter(str.isdecimal, factors)))]
 
 
-def _tensor(opened: Opened, name: str, tensor: lakebed.Tensor) -> dict[str, Any]:
+def _tensor(name: str, tensor: lakebed.Tensor) -> dict[str, Any]:
     info, meta, kind = dict(tensor.info), tensor.meta, kind_of(tensor)
     is_skeleton = kind == "keypoints"
     return NOTHING | {
@@ -106,13 +100,11 @@ def _tensor(opened: Opened, name: str, tensor: lakebed.Tensor) -> dict[str, Any]
         "rows": len(tensor),
         "sequence": tensor.is_sequence,
         "link": tensor.is_link,
-        "compression": meta.sample_compression or meta.chunk_compression,
         "class_names": _texts(info.get("class_names")),
         "coords": _coords(info.get("coords")) if kind == "bbox" else None,
         "skeleton": _pairs(info.get("connections")) if is_skeleton else [],
         "keypoints": _texts(info.get("keypoints")) if is_skeleton else [],
         "logical": logical(info.get("logical_type")),
-        "pyramid": layers(opened, name),
     }
 
 

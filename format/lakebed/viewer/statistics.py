@@ -37,8 +37,13 @@ def of_answer(answer: Answer, name: str) -> dict[str, Any]:
     found = _blank(name, len(column), nulls, step > 1)
     if known and all(isinstance(value, str) for value in known):
         return found | _texts(known, name)
-    if known and all(np.size(value) == 1 and np.asarray(value).dtype.kind in "biuf" for value in known):
-        numbers = np.array([np.asarray(value).reshape(-1)[0] for value in known])
+    arrays = [np.asarray(value) for value in known if not isinstance(value, list)]  # which may be of anything
+    if (
+        known
+        and len(arrays) == len(known)
+        and all(one.size == 1 and one.dtype.kind in "biuf" for one in arrays)
+    ):
+        numbers = np.array([one.reshape(-1)[0] for one in arrays])
         if column.class_names:
             return found | _labels(numbers, name, column.class_names)
         return found | _numbers(numbers, name, column.info.logical)
@@ -47,6 +52,7 @@ def of_answer(answer: Answer, name: str) -> dict[str, Any]:
 
 def of_tensor(tensor: lakebed.Tensor, name: str, rows: NDArray[np.int64] | None) -> dict[str, Any]:
     """Return the statistics of a tensor, of some rows or of all; where they are many, of some that lie evenly."""
+    rows = None if rows is None else rows[rows < len(tensor)]  # as of all rows, where a tensor is short
     total, kind = len(tensor) if rows is None else len(rows), kind_of(tensor)
     most = _MOST_NUMBERS if kind in ("scalar", "label") and not tensor.is_sequence else _MOST_TEXTS
     step = max(1, -(-total // most))

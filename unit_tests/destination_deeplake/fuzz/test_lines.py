@@ -2,10 +2,16 @@
 
 import pytest
 
-from unit_tests.destination_deeplake.fuzz import lines
+from unit_tests.destination_deeplake.fuzz import lines, messages
 
 
 @pytest.mark.parametrize("name", lines.CALLS)
 def test_hostile_lines(name: str) -> None:
     accepted = sum(lines.call(name, number) for number in range(300))
     assert 0 < accepted < 300
+
+
+@pytest.mark.parametrize("name", messages.CALLS)
+def test_hostile_messages(name: str) -> None:
+    accepted = sum(messages.call(name, number) for number in range(100))
+    assert 0 < accepted < 100

@@ -211,11 +211,12 @@ def test_a_tensor_in_memory_that_cannot_be_read_is_an_error(store: Afar, on_erro
 
 def test_nothing_competes_with_the_first_batch(store: Afar) -> None:
     """Until its samples are here, no others are asked for; then those of all batches ahead are."""
-    slow = Afar(store.objects, pause=1.0)
+    slow = Afar(store.objects)
     ds = opened_on(slow, read_only=True)
     loader = lakebed.Loader(ds, 16, shuffle=True, seed=0, window=800_000, threads=2, tensors=["image"])
     loader.state_dict()
     slow.forget()
+    slow.pause = 1.0
     iterator = iter(loader)
     next(iterator)
     next(iterator)
@@ -304,10 +305,11 @@ def test_tensors_of_a_span_are_read_at_the_same_time() -> None:
         ds.create_tensor(name, dtype="uint8", max_chunk_size=1 << 23, tiling_threshold=-1)
         ds[name].extend([np.full(500_000 + row, row, np.uint8) for row in range(40)])
     ds.commit()
-    far = Afar(store.objects, pause=1.5)
+    far = Afar(store.objects)
     loader = lakebed.Loader(opened_on(far, read_only=True), 8, shuffle=True, seed=0, threads=2)
     loader.state_dict()
     far.forget()
+    far.pause = 1.5
     iterator = iter(loader)
     batch = next(iterator)
     iterator.close()  # type: ignore[attr-defined]

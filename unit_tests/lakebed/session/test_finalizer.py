@@ -202,3 +202,18 @@ def test_a_deleted_dataset_is_logged_and_nothing_is_raised(
     [record] = caplog.records
     assert record.levelname == "ERROR"
     assert record.getMessage().startswith(f"changes of {tmp_path / 'ds'}, branch 'main', could not be stored")
+
+
+def test_what_was_closed_is_let_go(tmp_path: Path) -> None:
+    """The thread that closes what the collector found keeps neither it nor its files until the next one."""
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor("x").extend([1, 2, 3])
+    in_a_cycle(ds)
+    del ds
+    gc.collect()
+
+    def held() -> list[str]:
+        files = [os.path.realpath(fd) for fd in Path("/proc/self/fd").iterdir()]
+        return [file for file in files if file.startswith(str(tmp_path))]
+
+    assert eventually(lambda: held() == [])

@@ -39,6 +39,7 @@ class Served:
         self.process.stdin.flush()
         told = json.loads(self.process.stdout.readline())
         self.port, self.token, self.url = told["port"], told["token"], told["url"]
+        self._numbers: dict[str, int] = {}
 
     @property
     def authorization(self) -> dict[str, str]:
@@ -74,8 +75,10 @@ class Served:
         return self.raw(path, "POST", self.authorization, json.dumps(body).encode())
 
     def number(self, name: str) -> int:
-        """Return the number of a dataset."""
-        return int(next(one["id"] for one in self.get("lake").json["datasets"] if one["name"] == name))
+        """Return the number of a dataset, which it keeps: the list opens all of the lake."""
+        if name not in self._numbers:
+            self._numbers |= {one["name"]: int(one["id"]) for one in self.get("lake").json["datasets"]}
+        return self._numbers[name]
 
     def close(self) -> int:
         """End it as the end of its parent does; return its exit status."""

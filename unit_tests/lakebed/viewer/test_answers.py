@@ -130,7 +130,6 @@ def test_the_schema(served: Served) -> None:
     }  # fmt: skip
     assert {one["over"] for one in tensors.values()} == {None, "photo"}
     assert tensors["boxes"]["coords"] == {"type": "fractional", "mode": "CCWH"}
-    assert tensors["layers"]["pyramid"] == ["_layers_downsampled_2", "_layers_downsampled_4"]
     assert tensors["kind"]["class_names"] == ["wren", "kite", "it's"]
     assert meta["primary"] == "photo"
     assert sorted(meta["branches"]) == ["main", "side"]
@@ -355,6 +354,59 @@ def test_saved_views(served: Served, tmp_path: Path) -> None:
     server.close()
     saved = lakebed.load(tmp_path / "ds", read_only=True).get_view(made.json["id"]).load(verbose=False)
     assert list(saved.sample_indices) == [9, 10, 11]
+
+
+def test_computed_columns_of_lists(tmp_path: Path) -> None:
+    """Lists of anything are told, and neither counted nor handed out as numbers."""
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor("mixed", htype="list").extend([[1, "a", None, ["b"]], [2]])
+    ds.close()
+    server = Served(tmp_path / "ds")
+    answer = server.post(0, "query", text="SELECT mixed AS some UNION ALL SELECT mixed AS some").json
+    cells = checked(server.get(0, "rows", q=answer["q"]), "Rows")["cells"]["some"]
+    assert cells == 2 * [{"v": [1, "a", None, ["b"]]}, {"v": [2]}]
+    stats = checked(server.get(0, "stats", "some", q=answer["q"]), "Stats")
+    assert (stats["rows"], stats["nulls"], stats["histogram"]) == (4, 0, None)
+    assert server.get(0, "array", "some", 0, q=answer["q"]).kind == "missing"
+    server.close()
+
+
+@pytest.mark.filterwarnings("ignore:The tensors differ in length")
+def test_rows_beyond_a_shorter_tensor(tmp_path: Path) -> None:
+    """Views and queries show them as the grid of all rows does: with nothing where a tensor has none."""
+    ds = lakebed.empty(tmp_path / "ds")
+    for name, length in (("x", 6), ("group/short", 2), ("nothing", 0)):
+        ds.create_tensor(name, dtype="int64")
+        ds[name].extend(10 * np.arange(length))
+    ds.commit()
+    ds.max_view[[4, 1]].save_view(id="two", verbose=False)
+    ds.close()
+    server = Served(tmp_path / "ds")
+    made = server.post(0, "views", name="chosen", rows=[5, 0]).json["id"]
+    for text, ids in (
+        ("view:two", [4, 1]),
+        (f"view:{made}", [5, 0]),
+        ("SELECT * WHERE x > 30", [4, 5]),
+        ("SELECT * WHERE x != 10 ORDER BY x DESC LIMIT 3", [5, 4, 3]),
+        ('SELECT * ORDER BY "group/short" DESC', [1, 0]),
+        ("SELECT * LIMIT 4", [0, 1, 2, 3]),
+        ("SELECT * WHERE x > 30 ARRANGE BY x", [4, 5]),
+        ('SELECT x, "group/short"', [0, 1]),
+        ("SELECT x WHERE x > 30", [4, 5]),
+    ):
+        answer = checked(server.post(0, "query", text=text), "Answer")
+        rows = checked(server.get(0, "rows", q=answer["q"], tensors="x,group/short"), "Rows")
+        assert (answer["rows"], rows["ids"]) == (len(ids), ids), text
+        assert rows["cells"]["x"] == [{"v": 10 * row} for row in ids]
+        assert rows["cells"]["group/short"] == [{"v": 10 * row} if row < 2 else None for row in ids]
+        assert server.get(0, "stats", "x", q=answer["q"]).json["max"] == 10 * max(ids)
+    answer = server.post(0, "query", text="view:two").json
+    stats = checked(server.get(0, "stats", "group/short", q=answer["q"]), "Stats")
+    assert (stats["rows"], stats["max"]) == (1, 10)
+    assert server.post(0, "query", text="SELECT DISTINCT * ").kind == "query"  # which all columns decide
+    made = server.post(0, "views", name="of a query", text="SELECT * WHERE x > 30").json["id"]
+    assert server.post(0, "query", text=f"view:{made}").json["rows"] == 2
+    server.close()
 
 
 # -- statistics and differences ------------------------------------------------------------------------------------

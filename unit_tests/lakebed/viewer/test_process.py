@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -15,15 +16,16 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import unquote
 
 import numpy as np
 import pytest
 
 import lakebed
+from lakebed import config
 from lakebed.dataset import viewing
 from lakebed.errors import InvalidOperationError, ModuleNotInstalledException
+from lakebed.viewer.lake import Lake
 from unit_tests.lakebed.viewer.conftest import birds
 from unit_tests.lakebed.viewer.served import Served
 from unit_tests.lakebed.viewer.test_media import tone
@@ -122,6 +124,23 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         viewing.Viewer(str(tmp_path / "ds"))
 
 
+def test_it_is_as_patient_as_whoever_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[str]
+) -> None:
+    """A server that is not there is told when RETRY_SECONDS are over, not after those of a new process."""
+    monkeypatch.setattr(config, "RETRY_SECONDS", 0.25)
+    given = {}
+    tell = viewing.Viewer.tell
+    monkeypatch.setattr(viewing.Viewer, "tell", lambda self, what: given.update(what) or tell(self, what))
+    lakebed.empty(tmp_path / "ds").visualize()
+    assert given["patience"]["RETRY_SECONDS"] == 0.25
+    monkeypatch.setattr(config, "RETRY_SECONDS", 60.0)
+    for name in ("LINK_ROOTS", "LINK_HOSTS", "STALL_SECONDS", "REQUEST_SECONDS", "HTTP_TIMEOUT"):
+        monkeypatch.setattr(config, name, getattr(config, name))
+    with contextlib.closing(Lake(str(tmp_path / "ds"), given)):
+        assert config.RETRY_SECONDS == 0.25
+
+
 def test_a_port_that_is_taken(served: Served, lake: Path) -> None:
     with pytest.raises(InvalidOperationError, match="in use"):
         viewing.Viewer(str(lake), "--port", str(served.port))
@@ -194,18 +213,20 @@ def test_visualize(tmp_path: Path, opened: list[str]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The tensors differ in length")
-def test_rows_that_a_shorter_tensor_does_not_have_are_not_dropped(tmp_path: Path, opened: list[str]) -> None:
-    """They are refused, as `ds[[3]]` refuses them; none is left out."""
+def test_rows_that_a_shorter_tensor_does_not_have(tmp_path: Path, opened: list[str]) -> None:
+    """They are shown, with nothing where a tensor has none, as in the grid of all rows."""
     ds = lakebed.empty(tmp_path / "ds")
     for name, length in (("x", 6), ("short", 2)):
         ds.create_tensor(name, dtype="int64")
         ds[name].extend(np.arange(length))
-    state = state_of(ds[1:4].visualize())
-    (viewer,) = viewing._running.values()
-    with pytest.raises(HTTPError) as refused:
-        asked(viewer, "0/query", {"text": state["query"]})
-    assert "out of range for tensors with length 2" in refused.value.read().decode()
-    assert len(opened) == 1
+    for selected in (ds[1:4], ds.max_view[[1, 2, 3]]):
+        state = state_of(selected.visualize())
+        (viewer,) = viewing._running.values()
+        answer = asked(viewer, "0/query", {"text": state["query"]})
+        rows = asked(viewer, f"0/rows?q={answer['q']}")
+        assert (answer["rows"], rows["ids"]) == (3, [1, 2, 3])
+        assert rows["cells"] == {"x": [{"v": 1}, {"v": 2}, {"v": 3}], "short": [{"v": 1}, None, None]}
+    assert len(opened) == 2
 
 
 def test_a_dataset_in_memory(opened: list[str]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations
 
 Row = dict[str, str]
@@ -32,15 +33,16 @@ class Space:
 
     def allows(self, row: Row, new: str) -> bool:
         """Whether a part of a row breaks no rule that its newest factor has a part in."""
-        for rule in self._rules_of[new]:
-            levels = [row.get(name) for name in rule.factors]
-            if None not in levels and not rule.holds(*levels):
+        for factors, holds in self._rules_of[new]:
+            levels = tuple(map(row.get, factors))
+            if None not in levels and not holds(*levels):
                 return False
         return True
 
     @cached_property
-    def _rules_of(self) -> dict[str, list[Rule]]:
-        return {name: [rule for rule in self.rules if name in rule.factors] for name in self.factors}
+    def _rules_of(self) -> dict[str, list[tuple[tuple[str, ...], Callable[..., bool]]]]:
+        known = [(rule.factors, cache(rule.holds)) for rule in self.rules]
+        return {name: [rule for rule in known if name in rule[0]] for name in self.factors}
 
     def complete(self, part: Row, order: Callable[[Row, str], Sequence[str]]) -> Row | None:
         """Return a whole row with these levels, others in this order of preference; None if there is none."""
@@ -68,19 +70,16 @@ class Space:
         """Return rows that have all possible pairs, and these pairs."""
         rng = random.Random(seed)
         missing = dict.fromkeys(rng.sample(found := list(self.pairs()), len(found)))
+        partners: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
+        for one, other in missing:
+            partners[one].add(other)
+            partners[other].add(one)
         rows: list[Row] = []
         covered: set[Pair] = set()
 
-        position = {name: number for number, name in enumerate(self.factors)}
-
         def order(part: Row, name: str) -> list[str]:
-            before = [known for known in part.items() if position[known[0]] < position[name]]
-            after = [known for known in part.items() if position[known[0]] > position[name]]
-
             def gain(level: str) -> tuple[int, float]:
-                new = (name, level)
-                found = sum((known, new) in missing for known in before)
-                found += sum((new, known) in missing for known in after)
+                found = len(part.items() & partners[name, level])
                 return found, 0 if level in self.dear else rng.random()
 
             return sorted(self.factors[name], key=gain, reverse=True)
@@ -89,14 +88,15 @@ class Space:
             pair = next(iter(missing))
             part = self.begin(pair)
             row = None if part is None else self.complete(part, order)
-            if row is None:
-                del missing[pair]
-                continue
-            rows.append(row)
-            new = pairs_of(self, row)
-            covered |= new
-            for one in new:
-                missing.pop(one, None)
+            new = {pair}
+            if row is not None:
+                rows.append(row)
+                new = pairs_of(self, row)
+                covered |= new
+            for one, other in new & missing.keys():
+                del missing[one, other]
+                partners[one].remove(other)
+                partners[other].remove(one)
         return rows, covered
 
     def draw(self, seed: int) -> Row:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from unit_tests.proofs.everyday.kinds import Kind
-from unit_tests.proofs.everyday.looking import Look, _arrow_agrees, _numbers_of
+from unit_tests.proofs.everyday.looking import Look, _arrow_agrees, _flat, _numbers_of
 from unit_tests.proofs.everyday.model import Column, Disagreement, check_rows, may_be_null
 
 
@@ -286,6 +286,78 @@ class Out(Look):
         counts = [(int(self.rows[row] is not None),) * 2 + (1,) for row in order]
         check([(row["count"], row["nunique"], row["rows"]) for row in found], counts, "counts")
 
+    # -- the viewer ----------------------------------------------------------------------------------------------
+
+    def viewer(self, address: str, stored: str) -> None:
+        """All rows as the page is told them, of the dataset, of a query, or, of a view, as `visualize` shows them.
+
+        Parameters
+        ----------
+        address
+            Of the dataset, with its branch; what is shown is published before.
+        stored
+            The name of the tensor there.
+        """
+        from unit_tests.lakebed.viewer.contract import Types
+        from unit_tests.lakebed.viewer.inside import Inside
+
+        self.dataset._session.flush()
+        inside, types, rows = Inside(address), Types(), list(self.dataset.sample_indices)
+        asked: dict[str, Any] = {}
+        if self.dataset.is_view:
+            inside.lake.rows["view"] = rows
+            text = "rows:view"
+        else:
+            rows = list(range(self.dataset.max_len))
+            some = f'SELECT "{stored}" AS shown, id'
+            parts = f"{some} WHERE id >= 0 UNION ALL {some} WHERE id < 0"  # as what is computed
+            text = ("", "SELECT *", some, parts)[int(self.random.integers(4))]
+        shown = "shown" if "AS shown" in text else stored
+        numbers = [-1] * len(rows) if "UNION" in text else rows
+        if text:
+            answer = inside.ask("0/query", {"at": "", "text": text})
+            check((types.faults(answer, "Answer"), answer["rows"]), ([], len(rows)), f"answer of {text}")
+            asked["q"] = answer["q"]
+        cells: dict[str, list[Any]] = {shown: [], "id": []}
+        for start in range(0, len(rows), 300):
+            found = inside.ask("0/rows", start=start, count=300, tensors=f"id,{shown}", **asked)
+            check(types.faults(found, "Rows"), [], "faults of rows")
+            check(found["ids"], numbers[start : start + 300], "rows of the version")
+            for name in cells:
+                cells[name] += found["cells"][name]
+        check([cell and cell["v"] for cell in cells["id"]], self.ids, "ids")
+        for number, (row, cell) in enumerate(zip(self.rows, cells[shown], strict=True)):
+            if not self._is_told(row, cell):
+                raise Disagreement(f"row {number}: {str(cell)[:200]}, not {str(row)[:200]}")
+        stats = inside.ask(f"0/stats/{shown}", **asked)
+        check((types.faults(stats, "Stats"), stats["rows"]), ([], len(rows)), "statistics")
+        if self.column.tells_nulls:
+            check(stats["nulls"], sum(row is None for row in self.rows), "nulls")
+
+    def _is_told(self, row: Any, cell: Any) -> bool:
+        """Whether a cell tells a row: its value, a large one's beginning, or the shape of pictures and sequences."""
+        kind = self.kind
+        if cell is None:
+            return may_be_null(row) or (kind.is_sequence and not row)
+        if row is None:
+            return not self.column.tells_nulls and cell.get("v") in ([], "", {}, [None])
+        if "s" in cell:
+            shapes = [np.shape(item) for item in (row if kind.is_sequence else [row])]
+            told = {
+                "s": np.max(shapes, axis=0).tolist(),
+                **({"frames": len(row)} if kind.is_sequence else {}),
+            }
+            is_large = kind.smooth or kind.is_sequence or max(map(np.size, self.rows)) > 64
+            return bool(is_large and cell == told)
+        if "error" in cell:
+            return False
+        value = _numbers(kind, cell["v"]) if kind.form == "array" else cell["v"]
+        if cell.get("cut"):
+            return _begins(_lists(row), value)
+        if kind.form == "array":
+            return _flat(kind, value).tobytes() == _flat(kind, row).tobytes()
+        return bool(value == _lists(row))
+
     # -- loaders -------------------------------------------------------------------------------------------------
 
     def loader(self, *loaders: Iterable[Any]) -> None:
@@ -371,6 +443,26 @@ def _lists(value: Any) -> Any:
 def _leaves(value: Any) -> list[Any]:
     """Return what is in nested lists."""
     return [leaf for part in value for leaf in _leaves(part)] if isinstance(value, list) else [value]
+
+
+def _numbers(kind: Kind, value: Any) -> Any:
+    """Return the numbers of a cell, of which some are texts."""
+    if isinstance(value, list):
+        return [_numbers(kind, one) for one in value]
+    if isinstance(value, str):
+        return complex(value) if kind.dtype.startswith("complex") else int(value)
+    return value
+
+
+def _begins(whole: Any, part: Any) -> bool:
+    """Whether a value is that of a row, with texts and lists that end sooner."""
+    if isinstance(whole, str):
+        return whole.startswith(part)
+    if isinstance(whole, list):
+        return len(part) <= len(whole) and all(map(_begins, whole, part))
+    if isinstance(whole, dict):
+        return all(_begins(whole[name], one) for name, one in part.items())
+    return bool(whole == part)
 
 
 def _parsed(kind: Kind, text: str) -> Any:

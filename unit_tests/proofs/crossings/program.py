@@ -102,6 +102,7 @@ out.groups(ds.query(f"SELECT id[0] AS id, {asked} GROUP BY id"))""",
     "loader ranks": """\
 out.loader(*[lakebed.Loader(ds, 2, tensors=columns, threads=1, rank=rank, world=2, tail="keep") for rank in (0, 1)])""",
     "loader epochs": "",
+    "viewer": "out.viewer(f'{place}@{home}', STORED)",
 }
 OUTS = (*LOOKS, *WHOLE, *PARTS)
 STORED = ("head", "head lines", "query command", "loader epochs")
@@ -737,6 +738,9 @@ def _way_out(row: Row, seed: int, *, has_tiles: bool) -> str:
                 f"out.loader(loader)\nout.resumed(loader, {make})",
             ]
         )
+    if out == "viewer":
+        short = "" if row["between"] in VIEWS else "ds.create_tensor('short', dtype='int8').extend([1])\n"
+        return short * (seed % 2) + PARTS[out].replace("STORED", repr(row["name"]))
     if out in PARTS:
         even = "even = lambda number: ids[number] % 2 == 0\n" if out.startswith("filter") else ""
         return even + PARTS[out]

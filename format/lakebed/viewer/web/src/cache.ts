@@ -16,14 +16,10 @@ export class Cache<T> {
   private bytes = 0;
 
   constructor(
-    private readonly mostBytes: number,
+    private readonly mostBytes: () => number,
     private readonly sizeOf: (value: T) => number,
     private readonly dispose: (value: T) => void = () => {},
   ) {}
-
-  get size(): number {
-    return this.bytes;
-  }
 
   /** Return a value that is there, without asking for it. */
   peek(key: string): T | undefined {
@@ -51,15 +47,6 @@ export class Cache<T> {
     return signal ? this.waited(entry, signal) : (entry.waiting++, entry.promise);
   }
 
-  clear(): void {
-    for (const entry of this.entries.values()) {
-      if (entry.isThere) this.dispose(entry.value as T);
-      else entry.controller.abort();
-    }
-    this.entries.clear();
-    this.bytes = 0;
-  }
-
   private started(key: string, load: (signal: AbortSignal) => Promise<T>): Entry<T> {
     const controller = new AbortController();
     const entry: Entry<T> = {
@@ -72,7 +59,7 @@ export class Cache<T> {
     };
     entry.promise = entry.promise.then(
       (value) => {
-        if (this.entries.get(key) !== entry) return value; // cleared, or asked for anew
+        if (this.entries.get(key) !== entry) return value; // nobody waited any more
         entry.value = value;
         entry.isThere = true;
         entry.size = this.sizeOf(value);
@@ -106,8 +93,9 @@ export class Cache<T> {
   }
 
   private shrink(newest: string): void {
+    const most = this.mostBytes();
     for (const [key, entry] of this.entries) {
-      if (this.bytes <= this.mostBytes) return;
+      if (this.bytes <= most) return;
       if (!entry.isThere || key === newest) continue;
       this.entries.delete(key);
       this.bytes -= entry.size;

@@ -14,17 +14,30 @@ export function open(session: Session, position: number): void {
   session.change({ row: position, frame: firstFrame(session, position), zoom: { scale: 0, x: 0, y: 0 } });
 }
 
+/** Open the next row, or the one before. */
+export function step(session: Session, by: 1 | -1): void {
+  const next = (session.state.row ?? Infinity) + by;
+  if (next >= 0 && next < session.length) open(session, next);
+}
+
+/** A list with a member that it lacked, or without one that it had. */
+function toggled<T>(list: T[], member: T): T[] {
+  return list.includes(member) ? list.filter((one) => one !== member) : [...list, member];
+}
+
 /** Show or hide a tensor that is drawn over others. */
 export function toggleOverlay(session: Session, name: string): void {
-  const { hidden } = session.state;
-  session.change({ hidden: hidden.includes(name) ? hidden.filter((one) => one !== name) : [...hidden, name] });
+  session.change({ hidden: toggled(session.state.hidden, name) });
+}
+
+/** Show or hide a class of a tensor. */
+export function toggleClass(session: Session, tensor: string, name: string): void {
+  session.change({ hiddenClasses: toggled(session.state.hiddenClasses, `${tensor}:${name}`) });
 }
 
 /** Choose a row, or leave it out. */
 export function toggle(session: Session, id: number): void {
-  if (id < 0) return; // a group of a query is no row
-  const { selected } = session.state;
-  session.change({ selected: selected.includes(id) ? selected.filter((one) => one !== id) : [...selected, id] });
+  if (id >= 0) session.change({ selected: toggled(session.state.selected, id) }); // a group of a query is no row
 }
 
 const HELD_MS = 450; // before a browser's own menu comes

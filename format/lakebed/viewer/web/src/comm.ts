@@ -1,7 +1,7 @@
 /** The provider in a notebook whose ports cannot be reached: the widget that frames this page asks the server. */
 
 import type { Media, Place } from "./provider";
-import { ServerProvider } from "./server";
+import { of, pathOf, ServerProvider } from "./server";
 
 interface Told {
   id: string;
@@ -46,8 +46,8 @@ export class CommProvider extends ServerProvider {
 
   /** A film or sound as a whole: there is no address that an element could play by ranges. */
   override async media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Media> {
-    const path = `${place.dataset}/media/${encodeURIComponent(tensor)}/${row}`;
     const { rate } = await super.media(place, tensor, row, signal);
-    return { address: URL.createObjectURL(await (await this.asked(path, { at: place.at, q: place.q }, signal)).blob()), rate };
+    const response = await this.asked(pathOf(place, "media", tensor, row), of(place), signal);
+    return { address: URL.createObjectURL(await response.blob()), rate };
   }
 }

@@ -1,6 +1,6 @@
 /** The keys of the page: one table, which the help panel shows. */
 
-import { open, toggle, toggleOverlay } from "./choosing";
+import { step, toggle, toggleOverlay } from "./choosing";
 import type { Session } from "./session.svelte";
 import type { ViewState } from "./state";
 
@@ -19,7 +19,7 @@ export interface Key {
   /** How the help panel writes them. */
   shown: string;
   words: string;
-  /** What it does; keys without are heard where they mean something: by the rows, the player, the query. */
+  /** What it does, false where it leaves the key to others; keys without are heard where they mean something: by the rows, the player, the query. */
   act?: (page: Page, key: string) => unknown;
 }
 
@@ -27,20 +27,13 @@ const panel = (name: ViewState["panel"]) => ({ session }: Page) => {
   session.change({ panel: session.state.panel === name ? "" : name });
 };
 
-const step = (by: 1 | -1) => ({ session }: Page) => {
-  const { row } = session.state;
-  if (row === null) return;
-  const next = Math.max(0, Math.min(session.length - 1, row + by));
-  if (next !== row) open(session, next);
-};
-
 export const KEYS: Key[] = [
   { keys: [], shown: "← → ↑ ↓", words: "move over the rows; shift chooses them" },
   { keys: [], shown: "Home PgUp …", words: "move to an end, or by screens" },
   { keys: [], shown: "Enter", words: "open the row; in the query box: ask" },
   { keys: ["Escape"], shown: "Esc", words: "close what is open; cancel a query", act: back },
-  { keys: ["]", "j"], shown: "]", words: "next row", act: step(1) },
-  { keys: ["[", "k"], shown: "[", words: "previous row", act: step(-1) },
+  { keys: ["]", "j"], shown: "]", words: "next row", act: ({ session }) => step(session, 1) },
+  { keys: ["[", "k"], shown: "[", words: "previous row", act: ({ session }) => step(session, -1) },
   { keys: ["x"], shown: "x", words: "choose the row", act: choose },
   { keys: [], shown: "space", words: "play or pause" },
   { keys: [], shown: ", .", words: "a frame back or on; in a film a second" },
@@ -66,11 +59,8 @@ export function overlays(session: Session): string[] {
   return session.columns.filter((one) => one.over !== null && one.over === session.primary?.name).map((one) => one.name);
 }
 
-/** What an action returns that leaves a key to others. */
-const PASSED = Symbol("passed");
-
-function overlay({ session }: Page, key: string): typeof PASSED | void {
-  if (session.state.row !== null) return PASSED; // an open row has overlays of its own
+function overlay({ session }: Page, key: string): false | void {
+  if (session.state.row !== null) return false; // an open row has overlays of its own
   const name = overlays(session)[Number(key) - 1];
   if (name !== undefined) toggleOverlay(session, name);
 }
@@ -101,6 +91,6 @@ export function listener(page: Page): (event: KeyboardEvent) => void {
     const found = KEYS.find((one) => one.keys.includes(pair)) ?? KEYS.find((one) => one.keys.includes(event.key));
     [first, at] = [event.key, event.timeStamp];
     if (!found?.act) return;
-    if (found.act(page, event.key) !== PASSED) event.preventDefault();
+    if (found.act(page, event.key) !== false) event.preventDefault();
   };
 }

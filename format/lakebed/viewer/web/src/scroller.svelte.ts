@@ -1,6 +1,7 @@
-/** Rows under a scroll bar: which of them have an element now, and which are asked for. */
+/** Rows under a scroll bar: which of them have an element now, which are asked for, and which one keys act on. */
 
 import { tick, untrack } from "svelte";
+import { chooseRange, moved, open, toggle } from "./choosing";
 import { Bar, type Anchor, type Box, type Flow } from "./layout";
 import { BLOCK, type Row, type Session } from "./session.svelte";
 
@@ -22,7 +23,11 @@ export class Scroller {
   inner = $state(0);
   /** Position at the upper edge, with the share of its section that lies above: all that a link needs to come back. */
   top = $state(0);
+  /** Position of the row that keys act on. */
+  cursor = $state(0);
 
+  private rangeFrom = 0; // of rows that are chosen together
+  private placed = ""; // what `show` was called with
   private flow: Flow | null = null;
   private first = 0; // position in sight
   private kept = 0; // place in the address, as it was last shown or written
@@ -39,7 +44,8 @@ export class Scroller {
 
   constructor(
     private readonly session: Session,
-    private readonly overscan = 0.5,
+    private readonly overscan: number,
+    private readonly margin: number,
   ) {}
 
   /** Take in rows as they come, and keep the place in the address; called while a component is made. */
@@ -61,22 +67,28 @@ export class Scroller {
       const { top } = this.session.state;
       untrack(() => top !== this.kept && !this.session.busy && this.go(top)); // other rows come with a place of their own
     });
+    $effect(() => {
+      const { row } = this.session.state; // another one was opened beside: come back to it
+      if (row !== null) untrack(() => this.reveal((this.cursor = row)));
+    });
     $effect(() => () => this.stop());
   }
 
-  /** Show other rows, or the same ones otherwise: `position` is the first in sight, null keeps the one that is. */
-  async show(flow: Flow, element: HTMLElement, viewport: number, rowHeight: number, position: number | null): Promise<void> {
-    const kept = position ?? (this.flow ? this.flow.toPosition(this.anchor) : 0);
-    if (position !== null) {
-      this.kept = position;
+  /** Show rows: those of another place from where the address says, the same ones from where they are. */
+  async show(flow: Flow, element: HTMLElement, viewport: number, rowHeight: number, place: string): Promise<void> {
+    let first = this.flow ? this.flow.toPosition(this.anchor) : 0;
+    if (this.placed !== place) {
+      this.kept = first = this.session.state.top;
+      this.cursor = Math.min(Math.floor(first), this.session.length - 1);
       this.stop();
     }
+    this.placed = place;
     this.flow = flow;
     this.element = element;
     this.viewport = viewport;
     this.bar = new Bar(Math.max(flow.length * rowHeight, flow.length <= BLOCK ? flow.height(flow.section(0)) : 0), viewport);
     this.inner = this.bar.inner;
-    this.anchor = flow.within(flow.fromPosition(Math.min(kept, flow.length)), viewport);
+    this.anchor = flow.within(flow.fromPosition(Math.min(first, flow.length)), viewport);
     await tick(); // the element has its new height before it is scrolled
     if (this.flow === flow) this.settle();
   }
@@ -107,9 +119,38 @@ export class Scroller {
     this.resting = setTimeout(() => this.settle(), REST_MS);
   }
 
+  /** A row was clicked on with a key that chooses. */
+  clicked(event: MouseEvent, position: number, id: number | undefined): void {
+    if (event.shiftKey) chooseRange(this.session, this.rangeFrom, position);
+    else {
+      if ((event.ctrlKey || event.metaKey) && id !== undefined) toggle(this.session, id);
+      this.rangeFrom = position;
+    }
+    this.cursor = position;
+  }
+
+  /** Open or choose the row at the cursor, or go to another; `beside` tells the rows above and below. */
+  pressed(event: KeyboardEvent, screen: number, beside: (at: number, by: 1 | -1) => number, go: (to: number) => void): void {
+    const { session, cursor } = this;
+    if (event.key === "Enter") open(session, cursor);
+    else if (event.key === "x") {
+      const row = session.rowNow(cursor);
+      if (row) toggle(session, row.id);
+      this.rangeFrom = cursor;
+    } else {
+      const to = moved(event.key, cursor, session.length, screen, beside);
+      if (to === null) return;
+      if (event.shiftKey) chooseRange(session, this.rangeFrom, to);
+      else this.rangeFrom = to;
+      go(to);
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
   /** Bring a row into sight. */
-  reveal(position: number, margin = 8): void {
-    const { flow } = this;
+  reveal(position: number): void {
+    const { flow, margin } = this;
     if (!flow) return;
     const { box, anchor } = flow.box(position);
     const isAbove = position < this.first;

@@ -1,7 +1,7 @@
 /** The provider that asks the server which this page came from. */
 
-import type { Media, Numbers, PictureOptions, Place, Provider } from "./provider";
-import { ProviderError } from "./provider";
+import { keep, kept } from "./browser";
+import { ProviderError, type Media, type Numbers, type PictureOptions, type Place, type Provider } from "./provider";
 import type { Answer, Diff, Failure, Lake, Meta, Rows, Sound, Stats, Window } from "./types";
 
 const TOKEN = "lakebed-token";
@@ -12,25 +12,22 @@ export function takeToken(): string | null {
   if (match?.[1]) {
     const rest = location.hash.slice(1).replace(/(^|&)token=[\w-]+/, "").replace(/^&/, "");
     history.replaceState(null, "", rest ? `#${rest}` : location.pathname);
-    try {
-      localStorage.setItem(TOKEN, match[1]);
-    } catch (error) {
-      if (!(error instanceof DOMException)) throw error; // storage is forbidden here: the token lives as long as the page
-    }
-    return match[1];
+    keep(TOKEN, match[1]); // where that is forbidden, it lives as long as the page
   }
-  try {
-    return localStorage.getItem(TOKEN);
-  } catch (error) {
-    if (error instanceof DOMException) return null;
-    throw error;
-  }
+  return match?.[1] ?? kept(TOKEN);
 }
 
 const ARRAYS = {
   f8: Float64Array, f4: Float32Array, i8: BigInt64Array, u8: BigUint64Array, i4: Int32Array, u4: Uint32Array,
   i2: Int16Array, u2: Uint16Array, i1: Int8Array, u1: Uint8Array, b1: Uint8Array,
 } as const;
+
+/** The address of a sample, and the parameters that say of which version. */
+export function pathOf(place: Place, what: string, tensor: string, row: number): string {
+  return `${place.dataset}/${what}/${encodeURIComponent(tensor)}/${row}`;
+}
+
+export const of = ({ at, q }: Place) => ({ at, q });
 
 export class ServerProvider implements Provider {
   readonly traffic = { requests: 0, bytes: 0, milliseconds: 0 };
@@ -51,7 +48,7 @@ export class ServerProvider implements Provider {
 
   rows(place: Place, start: number, count: number, tensors: string[], signal?: AbortSignal): Promise<Rows> {
     const names = tensors.map((name) => name.replaceAll("\\", "\\\\").replaceAll(",", "\\,")).join(",");
-    return this.json(`${place.dataset}/rows`, { at: place.at, q: place.q, start, count, tensors: names }, signal);
+    return this.json(`${place.dataset}/rows`, { ...of(place), start, count, tensors: names }, signal);
   }
 
   query(dataset: number, at: string, text: string, signal?: AbortSignal): Promise<Answer> {
@@ -60,11 +57,8 @@ export class ServerProvider implements Provider {
 
   async picture(place: Place, tensor: string, row: number, options: PictureOptions, signal?: AbortSignal): Promise<ImageBitmap> {
     const { width, frame, window, box } = options;
-    const response = await this.asked(
-      `${place.dataset}/image/${encodeURIComponent(tensor)}/${row}`,
-      { at: place.at, q: place.q, w: width, frame, low: window?.low, high: window?.high, box: box?.join(",") },
-      signal,
-    );
+    const query = { ...of(place), w: width, frame, low: window?.low, high: window?.high, box: box?.join(",") };
+    const response = await this.asked(pathOf(place, "image", tensor, row), query, signal);
     const blob = await response.blob();
     this.traffic.bytes += blob.size;
     signal?.throwIfAborted();
@@ -72,11 +66,7 @@ export class ServerProvider implements Provider {
   }
 
   async array(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Numbers> {
-    const response = await this.asked(
-      `${place.dataset}/array/${encodeURIComponent(tensor)}/${row}`,
-      { at: place.at, q: place.q },
-      signal,
-    );
+    const response = await this.asked(pathOf(place, "array", tensor, row), of(place), signal);
     const bytes = await response.arrayBuffer();
     this.traffic.bytes += bytes.byteLength;
     const dtype = response.headers.get("X-Dtype") ?? "";
@@ -87,21 +77,21 @@ export class ServerProvider implements Provider {
   }
 
   window(place: Place, tensor: string, row: number, frame: number, signal?: AbortSignal): Promise<Window> {
-    return this.json(`${place.dataset}/window/${encodeURIComponent(tensor)}/${row}`, { at: place.at, q: place.q, frame }, signal);
+    return this.json(pathOf(place, "window", tensor, row), { ...of(place), frame }, signal);
   }
 
   async media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Media> {
-    const path = `${place.dataset}/media/${encodeURIComponent(tensor)}/${row}`;
-    const { ticket, rate } = await this.json<{ ticket: string; rate: number | null }>(`${path}/ticket`, { at: place.at, q: place.q }, signal);
-    return { address: this.address(path, { at: place.at, q: place.q, ticket }), rate };
+    const path = pathOf(place, "media", tensor, row);
+    const { ticket, rate } = await this.json<{ ticket: string; rate: number | null }>(`${path}/ticket`, of(place), signal);
+    return { address: this.address(path, { ...of(place), ticket }), rate };
   }
 
   sound(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Sound> {
-    return this.json(`${place.dataset}/sound/${encodeURIComponent(tensor)}/${row}`, { at: place.at, q: place.q }, signal);
+    return this.json(pathOf(place, "sound", tensor, row), of(place), signal);
   }
 
   stats(place: Place, tensor: string, signal?: AbortSignal): Promise<Stats> {
-    return this.json(`${place.dataset}/stats/${encodeURIComponent(tensor)}`, { at: place.at, q: place.q }, signal);
+    return this.json(`${place.dataset}/stats/${encodeURIComponent(tensor)}`, of(place), signal);
   }
 
   diff(dataset: number, a: string, b: string, signal?: AbortSignal): Promise<Diff> {

@@ -16,9 +16,11 @@ export interface Row {
 }
 
 export const BLOCK = 64; // rows that are asked for at once
-const PICTURED: Kind[] = ["image", "video", "mask"]; // an open row may have a sound in front
+/** Tensors whose samples are pictures. */
+export const PICTURED: Kind[] = ["image", "video", "mask"];
 const ROWS_BYTES = 32 << 20;
 const PICTURE_BYTES = 192 << 20;
+const SCREENS = 8; // of thumbnails that are kept, whose pixels are up to four times those shown
 const ARRAY_BYTES = 64 << 20;
 
 export class Session {
@@ -53,20 +55,23 @@ export class Session {
   /** Where rows are read: the version that was opened, which stays the same while a writer goes on. */
   readonly place: Place | null = $derived(JSON.parse(this.placeKey));
 
+  /** The same in one text, which changes when other rows are shown; empty where none are. */
+  readonly rowsKey: string = $derived(this.place && this.length ? JSON.stringify([this.place, this.length]) : "");
+
   /** Colours of classes that are not those of their names: chosen by hand, or taken by another class of the dataset. */
   readonly colours: Record<string, string> = $derived({
     ...told((this.meta?.tensors ?? []).flatMap((one) => one.class_names.filter(Boolean))),
     ...this.state.colours,
   });
 
-  private readonly blocks = new Cache<Row[]>(ROWS_BYTES, (rows) => JSON.stringify(rows).length * 2);
+  private readonly blocks = new Cache<Row[]>(() => ROWS_BYTES, (rows) => JSON.stringify(rows).length * 2);
   private readonly pictures = new Cache<ImageBitmap>(
-    PICTURE_BYTES,
+    () => (this.state.row === null ? Math.min(PICTURE_BYTES, SCREENS * 4 * innerWidth * innerHeight * devicePixelRatio ** 2) : PICTURE_BYTES),
     (bitmap) => bitmap.width * bitmap.height * 4,
     (bitmap) => bitmap.close(),
   );
-  private readonly wholes = new Cache<Cell>(ROWS_BYTES, (cell) => JSON.stringify(cell).length * 2);
-  private readonly arrays = new Cache<Numbers>(ARRAY_BYTES, (numbers) => numbers.values.byteLength);
+  private readonly wholes = new Cache<Cell>(() => ROWS_BYTES, (cell) => JSON.stringify(cell).length * 2);
+  private readonly arrays = new Cache<Numbers>(() => ARRAY_BYTES, (numbers) => numbers.values.byteLength);
   private opening = new AbortController();
   private target = ""; // dataset, version and query that were asked for last
   private version = ""; // dataset and version that `meta` is of
@@ -211,16 +216,13 @@ export class Session {
         this.version = version;
       }
       failing = "query";
-      this.answer = next.query ? await this.asked(next.dataset, next.query, opening.signal) : null;
+      const at = `id:${this.meta?.version}`;
+      this.answer = next.query ? await this.provider.query(next.dataset, at, next.query, opening.signal) : null;
     } catch (error) {
       if (!isAbort(error)) this.fail(failing, error);
     } finally {
       if (this.opening === opening) this.busy = false;
     }
-  }
-
-  private asked(dataset: number, text: string, signal: AbortSignal): Promise<Answer> {
-    return this.provider.query(dataset, `id:${this.meta?.version}`, text, signal);
   }
 
   private fail(of: "page" | "query", error: unknown): void {
@@ -231,4 +233,11 @@ export class Session {
 
 export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
+}
+
+/** What went wrong, for the reader; empty where nobody waits for it any more. */
+export function failureOf(error: unknown): string {
+  if (isAbort(error)) return "";
+  if (error instanceof ProviderError || error instanceof DOMException) return error.message;
+  throw error;
 }

@@ -60,7 +60,6 @@ export interface TensorMeta {
   /** Whether each sample is a sequence of items (frames of one row). */
   sequence: boolean;
   link: boolean;
-  compression: string | null;
   class_names: string[];
   /** Of boxes: `{type: "pixel" | "fractional", mode: "LTWH" | "LTRB" | "CCWH"}`. */
   coords: { type: string; mode: string } | null;
@@ -71,8 +70,6 @@ export interface TensorMeta {
   over: string | null;
   /** Values are moments or durations: how they are shown (`timestamp`, `date`, `time`, `duration`). */
   logical: string | null;
-  /** Widths of stored smaller copies of the images. */
-  pyramid: string[];
 }
 
 export interface Meta {
@@ -92,7 +89,6 @@ export interface Meta {
   views: SavedView[];
   /** The tensor shown first in a grid; null shows a table. */
   primary: string | null;
-  info: { [key: string]: Json };
 }
 
 export interface Commit {
@@ -107,8 +103,8 @@ export interface Commit {
 export interface SavedView {
   id: string;
   name: string;
-  text: string | null;
-  rows: number | null;
+  /** The query, or another text that opens it. */
+  text: string;
 }
 
 /**

@@ -20,6 +20,12 @@ export function short(value: number | string): string {
   return Math.abs(value) >= 10_000 ? shorts.format(value) : decimals.format(value);
 }
 
+/** A number with all its digits. */
+export function whole(value: number): string {
+  const isPlain = Math.abs(value) >= 1e-6 && Math.abs(value) < 1e15;
+  return isPlain ? value.toLocaleString("en", { maximumFractionDigits: 20 }) : String(value);
+}
+
 export function bytes(value: number | null): string {
   if (value === null) return "–";
   const units = ["B", "kB", "MB", "GB", "TB", "PB"];

@@ -12,7 +12,6 @@ import { MOST_OBJECTS, type Beside, type Family, type Look, type Mark, type Mask
 export * from "./types";
 
 const FAMILIES: Partial<Record<Kind, Family>> = { bbox: boxes, polygon: polygons, point: points, keypoints };
-const DRAWN: readonly Kind[] = ["mask", "bbox", "polygon", "point", "keypoints", "label"];
 const SCORE = /(^|[/_.-])(confidences?|scores?|probs?|probability|probabilities)$/i;
 
 export type Cells = { readonly [tensor: string]: Cell };
@@ -80,7 +79,7 @@ export function scene(
     overlays: [], classes: [], hasScores: false,
   };
   const values = new Map(tensors.map((one) => [one.name, valueOf(one, cells[one.name], frame)]));
-  const over = tensors.filter((one) => DRAWN.includes(one.kind) && (one.over === base.name || one === base));
+  const over = tensors.filter((one) => one.over === base.name || (one === base && one.kind === "mask"));
   const words = wordsOf(tensors.filter((one) => one.kind === "label"), over, values);
   const used = new Set<string>();
   for (const tensor of over) {
@@ -157,7 +156,8 @@ function wordsOf(all: TensorMeta[], over: TensorMeta[], values: Map<string, Json
   return new Map(near.map((one) => [one.name, wordsIn(one, values.get(one.name) ?? null)]));
 }
 
-function groupOf(name: string): string {
+/** Return the group that a tensor is in, empty outside of all. */
+export function groupOf(name: string): string {
   return name.slice(0, Math.max(0, name.lastIndexOf("/")));
 }
 

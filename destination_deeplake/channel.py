@@ -1,0 +1,206 @@
+"""Where the messages of a sync come from: standard input, or Unix sockets that the source listens on.
+
+The platform says it in the environment. The names and values are those of Airbyte's own connectors:
+
+    DATA_CHANNEL_MEDIUM         STDIO (the default), SOCKET
+    DATA_CHANNEL_FORMAT         JSONL (the default), PROTOBUF, which comes on sockets only
+    DATA_CHANNEL_SOCKET_PATHS   paths of the sockets, with commas between them
+
+An empty variable counts as one that is not set. The source creates the sockets when it starts, which may be before or
+after the destination does.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
+
+from destination_deeplake.failures import ConfigError, IncompleteSourceError
+from destination_deeplake.messages import Level
+from lakebed.dataclass import dataclass
+
+if TYPE_CHECKING:
+    import socket
+
+_PATHS = "DATA_CHANNEL_SOCKET_PATHS"
+_LONGEST_PATH = 107
+"""Bytes of the path of a Unix socket, by sockaddr_un of Linux."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.2
+"""Seconds between looks for the sockets; most of them are there at once."""
+_SECONDS_BETWEEN_LINES = 60.0
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+class Medium(StrEnum):
+    """What carries the messages."""
+
+    STDIO = "STDIO"
+    SOCKET = "SOCKET"
+
+
+class Format(StrEnum):
+    """How messages are written."""
+
+    JSONL = "JSONL"
+    PROTOBUF = "PROTOBUF"
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """Where messages come from, and how they are written.
+
+    Attributes
+    ----------
+    medium : Medium
+        What carries them.
+    format : Format
+        JSONL where standard input carries them.
+    paths : tuple of str
+        The sockets; empty where standard input carries them.
+    """
+
+    medium: Medium = Medium.STDIO
+    format: Format = Format.JSONL
+    paths: tuple[str, ...] = ()
+
+    @property
+    def lanes(self) -> int:
+        """How many ways there are on which messages come at the same time."""
+        return max(1, len(self.paths))
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether messages have no order among them, so that records are counted by partition."""
+        return self.medium is Medium.SOCKET
+
+
+STDIO = Channel()
+
+
+def read_channel(environ: Mapping[str, str]) -> Channel:
+    """Return the channel that the environment names.
+
+    Raises
+    ------
+    ConfigError
+        If a variable has a value that is not possible, or two do not go together.
+    """
+    medium = _choice(environ, "DATA_CHANNEL_MEDIUM", Medium.STDIO)
+    form = _choice(environ, "DATA_CHANNEL_FORMAT", Format.JSONL)
+    if medium is Medium.SOCKET:
+        return Channel(medium, form, _paths(environ.get(_PATHS, "")))
+    if form is Format.PROTOBUF:
+        raise ConfigError(
+            "DATA_CHANNEL_FORMAT is PROTOBUF, which comes on sockets only; set DATA_CHANNEL_MEDIUM to SOCKET, or the "
+            "format to JSONL."
+        )
+    return Channel(medium, form)
+
+
+def _choice(environ: Mapping[str, str], name: str, default: _Choice) -> _Choice:
+    value = environ.get(name) or default
+    try:
+        return type(default)(value)
+    except ValueError:
+        raise ConfigError(f"{name} is {value!r}; set it to {' or '.join(type(default))}.") from None
+
+
+def _paths(value: str) -> tuple[str, ...]:
+    if not value:
+        raise ConfigError(
+            f"DATA_CHANNEL_MEDIUM is SOCKET, but {_PATHS} is not set; set it to the paths of the sockets, with commas "
+            "between them, or the medium to STDIO."
+        )
+    paths = value.split(",")
+    for path in paths:
+        if not path:
+            raise ConfigError(f"{_PATHS} has an empty path: {value!r}. Remove the comma, or write the path.")
+        if paths.count(path) > 1:
+            raise ConfigError(f"{_PATHS} names {path!r} twice; name each socket once.")
+        if len(os.fsencode(path)) > _LONGEST_PATH:
+            raise ConfigError(
+                f"{_PATHS} has a path of more than {_LONGEST_PATH} bytes, which the system does not take for a "
+                f"socket: {path!r}. Put the sockets into a folder with a shorter path."
+            )
+    return tuple(paths)
+
+
+def connect(
+    paths: Sequence[str],
+    log: Callable[[Level, str], None],
+    *,
+    is_stopped: Callable[[], bool],
+    seconds: float = 900.0,
+) -> "list[socket.socket]":
+    """Connect to the sockets of the source, and wait for those that are not there yet.
+
+    Parameters
+    ----------
+    paths : sequence of str
+        The sockets.
+    log : callable
+        Takes a level and a text.
+    is_stopped : callable
+        Whether to give up without an error; asked several times a second.
+    seconds : float
+        How long to wait for all of them together.
+
+    Returns
+    -------
+    list of socket.socket
+        Connected and blocking, in the order of the paths; empty if stopped.
+
+    Raises
+    ------
+    IncompleteSourceError
+        If one could not be connected to in time.
+    """
+    connected: dict[str, socket.socket] = {}
+    reasons: dict[str, str] = {}
+    pause, started = _FIRST_PAUSE, time.monotonic()
+    told = started
+    with contextlib.ExitStack() as stack:
+        while True:
+            for path in paths:
+                if path not in connected and (found := _connected(path, reasons)) is not None:
+                    connected[path] = stack.enter_context(found)
+                    log("INFO", f"Socket {path} connected for reading")
+            if len(connected) == len(paths):
+                stack.pop_all()
+                return [connected[path] for path in paths]
+            if is_stopped():
+                return []
+            missing = ", ".join(f"{path} ({reasons[path]})" for path in paths if path not in connected)
+            now = time.monotonic()
+            if now - started >= seconds:
+                raise IncompleteSourceError(
+                    f"The source did not open all of its sockets within {seconds / 60:.0f} minutes. Missing: "
+                    f"{missing}. Run the sync again; if it fails again, look whether the source has failed, and "
+                    "whether source and destination share the folder of the sockets and name the same ones "
+                    f"({_PATHS})."
+                )
+            if now - told >= _SECONDS_BETWEEN_LINES:
+                told = now
+                log("INFO", f"Waiting for the sockets of the source since {now - started:.0f} s: {missing}.")
+            time.sleep(min(pause, max(0.0, started + seconds - now)))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _connected(path: str, reasons: dict[str, str]) -> "socket.socket | None":
+    """Return a socket that is connected to a path; None, and the reason, if nobody listens there yet."""
+    import socket  # most syncs have none
+
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # A listener that does not accept yet must keep nobody from seeing a signal.
+    client.setblocking(False)
+    try:
+        client.connect(path)
+    except OSError as error:
+        client.close()
+        reasons[path] = error.strerror or str(error)
+        return None
+    client.setblocking(True)
+    return client

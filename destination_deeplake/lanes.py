@@ -1,0 +1,171 @@
+"""Sockets as lanes: a thread for each reads it and decodes without the GIL, into its own part of every table.
+
+The main thread does all the rest. It is told of messages that are no records, of a buffer that is full, of an end; and
+of rows now and then. While it publishes, the threads go on, but no further than a part of what may be buffered.
+"""
+
+import contextlib
+import queue
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from destination_deeplake.stopping import Stop
+from destination_deeplake.wire import Event, WireError, Wires
+
+_BLOCK_BYTES = 4 << 20
+_TELLING_BYTES = 8 << 20
+_FULL_SECONDS = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a lane has read since it told of it last.
+
+    Attributes
+    ----------
+    lane : int
+        Its number.
+    nbytes : int
+        How much.
+    events : list of Event
+        Messages that are no records.
+    is_last : bool
+        Whether nothing else comes from it.
+    is_torn : bool
+        Whether it ended in the middle of a message.
+    error : BaseException or None
+        Why that is, if not because it ended.
+    """
+
+    lane: int
+    nbytes: int
+    events: list[Event]
+    is_last: bool = False
+    is_torn: bool = False
+    error: BaseException | None = None
+
+
+class SocketLanes:
+    """Threads that read sockets.
+
+    Parameters
+    ----------
+    sockets : sequence of socket.socket
+        Connected; they are closed in the end.
+    wires : Wires
+        What decodes each of them.
+    locks : sequence of threading.Lock
+        Of the lanes.
+    stop : Stop
+        Signals.
+    room : callable
+        How many bytes may be buffered now; asked in all threads.
+    """
+
+    def __init__(
+        self,
+        sockets: Sequence[socket.socket],
+        wires: Wires,
+        locks: Sequence[threading.Lock],
+        stop: Stop,
+        room: Callable[[], int],
+    ) -> None:
+        self._sockets = sockets
+        self._wires = wires
+        self._locks = locks
+        self._stop = stop
+        self._room = room
+        self._turns: queue.SimpleQueue[Turn] = queue.SimpleQueue()
+        self._sizes = [0] * len(sockets)
+        self._is_over = False
+        self._threads = [
+            threading.Thread(target=self._read, args=(lane,), name=f"socket-{lane}", daemon=True)
+            for lane in range(len(sockets))
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End all threads: none fills a table any more."""
+        self._is_over = True
+        for one in self._sockets:
+            with contextlib.suppress(OSError):  # its other end is gone
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for one in self._sockets:
+            one.close()
+
+    def turns(self, seconds_left: Callable[[], float | None]) -> Iterator[Turn | None]:
+        """Yield what the lanes tell until all have ended or a signal came; None each time a deadline passes."""
+        running = len(self._threads)
+        poll = select.poll()
+        poll.register(self._stop.descriptor, select.POLLIN)
+        while running and self._stop.by is None:
+            left = seconds_left()
+            ready = poll.poll(None if left is None else max(0.0, left) * 1000)
+            self._stop.heard()
+            if not ready:
+                yield None
+            with contextlib.suppress(queue.Empty):
+                while self._stop.by is None:
+                    turn = self._turns.get_nowait()
+                    running -= turn.is_last
+                    yield turn
+            self._measure()
+
+    def _measure(self) -> None:
+        """Look what is buffered: what was published is not any more."""
+        for lane in range(len(self._sizes)):
+            self._size(lane)
+
+    def _size(self, lane: int) -> None:
+        with self._locks[lane]:
+            self._sizes[lane] = self._wires[lane].nbytes
+
+    def _read(self, lane: int) -> None:
+        try:
+            self._run(lane)
+        except BaseException as error:  # noqa: BLE001 - the main thread raises it
+            self._tell(Turn(lane, 0, [], is_last=True, error=error))
+
+    def _run(self, lane: int) -> None:
+        wire, lock, one = self._wires[lane], self._locks[lane], self._sockets[lane]
+        buffer = memoryview(bytearray(_BLOCK_BYTES))
+        untold = _TELLING_BYTES  # of the first block the main thread hears at once
+        read = 0
+        while count := one.recv_into(buffer):
+            with lock:
+                events = list(wire.feed(buffer[:count]))
+                self._sizes[lane] = wire.nbytes
+            read += count
+            untold += count
+            is_full = sum(self._sizes) >= self._room()
+            if events or is_full or untold >= _TELLING_BYTES:
+                self._tell(Turn(lane, read, events))
+                read = untold = 0
+            while is_full and not self._is_over:
+                time.sleep(_FULL_SECONDS)
+                self._size(lane)
+                is_full = sum(self._sizes) >= self._room()
+        with lock:
+            try:
+                events, is_torn = list(wire.finish()), False
+            except WireError:
+                events, is_torn = [], True
+        self._tell(Turn(lane, read, events, is_last=True, is_torn=is_torn))
+
+    def _tell(self, turn: Turn) -> None:
+        self._turns.put(turn)
+        self._stop.wake()

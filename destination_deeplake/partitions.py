@@ -1,0 +1,145 @@
+"""Which STATE may be emitted now, where records and states come by several ways and have no order among them.
+
+Each record names its partition. A state names one, or several, and says how many records they have in all; it may go
+once so many of them are published. The states of a stream, and the global ones, go in the order of their numbers, which
+begin with 1. What a state does not say (its partition, its number, how many records) is made up for by the end of the
+input only: then every record is there. As `ledger`, it is pure: counts in, states out.
+
+Source: Airbyte's bulk CDK, which counts and releases by the same rules.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from destination_deeplake.catalog import StreamKey
+from destination_deeplake.ledger import Partitions, State
+from lakebed.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    state: State
+    number: int | None
+    """Its place among the states of its scope, from 1."""
+    partitions: frozenset[str]
+    expected: int | None
+    """How many records the partitions have."""
+
+
+class PartitionLedger:
+    """States that came and were not emitted yet."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[StreamKey | None, list[_Waiting]] = defaultdict(list)
+        self._released: Counter[StreamKey | None] = Counter()
+        self._records: defaultdict[StreamKey, Counter[str]] = defaultdict(Counter)
+        self._rejected: defaultdict[StreamKey, Counter[str]] = defaultdict(Counter)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def arrived(self, state: State, *_counts: object) -> None:
+        """Take a state in; what came before it, which `Ledger.arrived` takes, says nothing here."""
+        body = json.loads(state.raw)["state"]
+        scope = state.scope
+        key = (
+            (scope.namespace or None, scope.name)
+            if scope.kind == "STREAM" and scope.name is not None
+            else None
+        )
+        waiting = self._waiting[key]
+        waiting.append(_Waiting(state, _whole(body.get("id")), _partitions(body), _expected(body)))
+        waiting.sort(key=lambda one: (one.number is None, one.number or 0))
+
+    def published(
+        self,
+        _durable: Mapping[StreamKey, int],
+        _letters: int = 0,
+        partitions: Partitions = MappingProxyType({}),
+        rejected: Partitions = MappingProxyType({}),
+    ) -> None:
+        """Note how many more records of each partition of a stream are published, as rows and as dead letters."""
+        for counts, more in ((self._records, partitions), (self._rejected, rejected)):
+            for key, found in more.items():
+                counts[key].update(found)
+
+    def release(self) -> Iterator[bytes]:
+        """Yield the lines of all states that may go out, in order; a state is gone once it was yielded."""
+        for key, waiting in self._waiting.items():
+            while waiting and waiting[0].number == self._released[key] + 1:
+                first = waiting[0]
+                records, letters = self._counted(key, first)
+                if not first.partitions or first.expected != records + letters:
+                    break
+                yield self._gone(key, waiting.pop(0), records, letters)
+
+    def unfinished(
+        self, rejected: int = 0, written: Partitions = MappingProxyType({})
+    ) -> set[StreamKey | None]:
+        """Return the streams, None for all of them, of which a state misses records, at the end of the input.
+
+        Parameters
+        ----------
+        rejected : int
+            Dead letters of which nobody knows the partition: as many records may be missing.
+        written : mapping of (namespace, name) to mapping of str to int
+            Records by partition that are written, but durable only once their stream is complete.
+        """
+        missing = Counter[StreamKey | None]()
+        for key, waiting in self._waiting.items():
+            for one in waiting:
+                if one.partitions and one.expected is not None:
+                    came = sum(self._counted(key, one)) + _sum(written, key, one.partitions)
+                    missing[key] += abs(one.expected - came)
+        return set() if missing.total() <= rejected else {key for key, count in missing.items() if count}
+
+    def release_all(self) -> Iterator[bytes]:
+        """Yield the lines of all other states: the input has ended, and nothing of it is missing."""
+        for key, waiting in self._waiting.items():
+            while waiting:
+                first = waiting.pop(0)
+                records, letters = self._counted(key, first)
+                lost = max(0, (first.expected or 0) - records - letters) if first.partitions else 0
+                yield self._gone(key, first, records, letters + lost)
+
+    def _gone(self, key: StreamKey | None, one: _Waiting, records: int, rejected: int) -> bytes:
+        self._released[key] += 1
+        for counts in (self._records, self._rejected):
+            for stream in counts if key is None else (key,):
+                for partition in one.partitions:
+                    counts[stream].pop(partition, None)
+        return one.state.acknowledged(records, rejected)
+
+    def _counted(self, key: StreamKey | None, one: _Waiting) -> tuple[int, int]:
+        """Return how many records of a state's partitions are published, and how many as dead letters."""
+        return _sum(self._records, key, one.partitions), _sum(self._rejected, key, one.partitions)
+
+
+def _sum(counts: Partitions, key: StreamKey | None, partitions: Collection[str]) -> int:
+    """Return the records of partitions of one stream, or of all."""
+    found = counts.values() if key is None else [counts.get(key, {})]
+    return sum(one.get(partition, 0) for one in found for partition in partitions)
+
+
+def _whole(value: object) -> int | None:
+    """Return a count, which may be written as a double; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1 or value < 0:
+        return None
+    return int(value)
+
+
+def _partitions(body: Mapping[str, Any]) -> frozenset[str]:
+    """Return the partitions that a state names: its own, and those of the stream states in a global one."""
+    shared = body.get("global")
+    states = shared.get("stream_states") if isinstance(shared, dict) else None
+    named = [body, *(states if isinstance(states, list) else ())]
+    found = (one.get("partition_id") for one in named if isinstance(one, dict))
+    return frozenset(name for name in found if isinstance(name, str))
+
+
+def _expected(body: Mapping[str, Any]) -> int | None:
+    stats = body.get("sourceStats")
+    return _whole(stats.get("recordCount")) if isinstance(stats, dict) else None

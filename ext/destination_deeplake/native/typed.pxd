@@ -1,0 +1,371 @@
+"""One typed value of a record in Protocol Buffers -> one cell of a column.
+
+A value is a message with one field set; of several the last one counts, as everywhere in protobuf. What a column holds
+as it comes is written here. Anything else (a number for a column of texts, a date that does not fit) is left to
+`spelled`, which writes the value as JSON, so that it meets the very rules of the other channel.
+"""
+
+from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memcpy
+
+from destination_deeplake.native.columns cimport (
+    BOOL,
+    BYTES,
+    DATE,
+    EXACT,
+    FLOAT64,
+    FLOATS,
+    INT64,
+    JSON,
+    NO_MEMORY,
+    TEXT,
+    TIME,
+    TIME_TZ,
+    TIMESTAMP,
+    TIMESTAMP_TZ,
+    Column,
+    Table,
+    end_text,
+    in_trouble,
+    put_bit,
+    put_bytes,
+    put_int64,
+    put_null,
+    reserve,
+)
+from destination_deeplake.native.decimals cimport Decimal, read_decimal
+from destination_deeplake.native.faults cimport BAD_MESSAGE, BAD_TEXT, BAD_VALUE, Fault, Reason
+from destination_deeplake.native.json cimport Span, is_space, skip_space, skip_value
+from destination_deeplake.native.memory cimport Buffer, grow
+from destination_deeplake.native.protobuf cimport LENGTH, VARINT, FIXED64, Field, is_utf8, read_field, read_varint, signed_of
+from destination_deeplake.native.temporal cimport dl_instant
+from destination_deeplake.native.values cimport DATA_DEPTH, put_base64, put_decimal, put_double, put_value
+
+
+cdef extern from *:
+    """
+    /* Copy n bytes in steps of 16, which may touch up to 15 more on both sides, and tell whether all n are ASCII. */
+    static inline int dl_copy_ascii(uint8_t *out, const uint8_t *p, size_t n)
+    {
+        size_t i = 0;
+    #if defined(__SSE2__)
+        int high = 0;
+        for (; i < n; i += 16) {
+            __m128i v = _mm_loadu_si128((const __m128i *)(p + i));
+            _mm_storeu_si128((__m128i *)(out + i), v);
+            int mask = _mm_movemask_epi8(v);
+            high |= n - i < 16 ? mask & ((1 << (n - i)) - 1) : mask;
+        }
+        return !high;
+    #else
+        uint8_t high = 0;
+        for (; i < n; i++) {
+            out[i] = p[i];
+            high |= p[i];
+        }
+        return high < 0x80;
+    #endif
+    }
+    """
+    bint dl_copy_ascii(uint8_t* out, const uint8_t* p, size_t n) noexcept nogil
+
+
+cdef enum Typed:  # the numbers of its fields
+    UNSET
+    BOOLEAN
+    STRING
+    INTEGER
+    BIG_INTEGER
+    NUMBER
+    BIG_DECIMAL
+    DATE_
+    TIME_WITH_ZONE
+    TIME_WITHOUT_ZONE
+    MOMENT_WITH_ZONE
+    MOMENT_WITHOUT_ZONE
+    JSON_
+    NULL_
+
+
+cdef enum Cell:
+    STORED
+    UNUSUAL  # to be spelled
+    SCATTERED  # as is a record whose head stands behind values
+    BROKEN  # no message; the reason tells why
+    IN_TROUBLE  # the table is
+
+
+cdef enum:
+    LONGEST_DIGITS = 80
+    NANOS_PER_SECOND = 1_000_000_000
+    NANOS_PER_DAY = 86_400_000_000_000
+    MICROS_IN_DAY = 86_400_000_000
+
+
+cdef struct Value:
+    Typed kind
+    int64_t number  # BOOLEAN, INTEGER; days of DATE_ and MOMENT_WITHOUT_ZONE, seconds since 1970 of MOMENT_WITH_ZONE
+    double real
+    uint64_t nanos  # of the day, of the second of MOMENT_WITH_ZONE
+    int64_t offset  # seconds east of UTC
+    Span bytes
+
+
+cdef inline bint read_parts(Span message, Value* value) noexcept nogil:
+    """Read the message of a time or a moment."""
+    cdef const uint8_t* p = message.start
+    cdef Field field
+    cdef int nanos = 1 if value.kind == TIME_WITH_ZONE else 2
+    value.number = value.offset = 0
+    value.nanos = 0
+    while p < message.end:
+        if p[0] in (1 << 3, 2 << 3, 3 << 3):  # as nearly all are: a varint, of a number in one byte
+            field.number = p[0] >> 3
+            p = read_varint(p + 1, message.end, &field.value)
+            field.type = VARINT
+        else:
+            p = read_field(p, message.end, &field)
+        if p == NULL:
+            return False
+        if field.type != VARINT:
+            continue
+        if field.number == <uint64_t>nanos:
+            value.nanos = <uint32_t>field.value if value.kind == MOMENT_WITH_ZONE else field.value
+        elif field.number == 1:
+            value.number = signed_of(field.value)
+        elif field.number == <uint64_t>nanos + 1 and value.kind != MOMENT_WITHOUT_ZONE:
+            value.offset = <int32_t>signed_of(<uint32_t>field.value)
+    return True
+
+
+cdef inline bint read_typed(const uint8_t* p, const uint8_t* end, Value* value) noexcept nogil:
+    """Read a value; False if it is broken."""
+    cdef Field field
+    value.kind = UNSET
+    value.number = value.offset = 0
+    value.nanos = 0
+    value.real = 0
+    value.bytes.start = value.bytes.end = p
+    while p < end:
+        p = read_field(p, end, &field)
+        if p == NULL:
+            return False
+        if field.number in (BOOLEAN, INTEGER, DATE_, TIME_WITHOUT_ZONE, NULL_):
+            if field.type == VARINT:
+                value.kind = <Typed>field.number
+                value.nanos = field.value
+                value.number = field.value != 0 if value.kind == BOOLEAN else signed_of(field.value)
+        elif field.number == NUMBER:
+            if field.type == FIXED64:
+                value.kind = NUMBER
+                memcpy(&value.real, &field.value, 8)
+        elif field.number <= JSON_ and field.type == LENGTH:
+            value.kind = <Typed>field.number
+            value.bytes = field.bytes
+            if field.number in (TIME_WITH_ZONE, MOMENT_WITH_ZONE, MOMENT_WITHOUT_ZONE):
+                if not read_parts(field.bytes, value):
+                    return False
+    return True
+
+
+cdef inline const uint8_t* sentinelled(Table* table, Buffer* room, Span text) noexcept nogil:
+    """Copy a text to where a newline ends it, as everything that reads JSON expects; NULL when memory is short.
+
+    Newlines between values become blanks, and those in a string, which JSON has not, stay: none of them ends anything.
+    """
+    cdef size_t n = text.end - text.start
+    cdef uint8_t* p
+    cdef uint8_t* end
+    if not grow(table.pool, room, n + 1, 0):
+        in_trouble(table, NO_MEMORY)
+        return NULL
+    memcpy(room.data, text.start, n)
+    end = room.data + n
+    end[0] = c"\n"
+    p = <uint8_t*>memchr(room.data, c"\n", n)
+    if p != NULL:
+        blank_newlines(room.data, end)
+    return room.data
+
+
+cdef inline void blank_newlines(uint8_t* p, const uint8_t* end) noexcept nogil:
+    """Turn newlines outside of strings into blanks, and those in strings into a control character that JSON refuses."""
+    cdef bint inside = False
+    while p < end:
+        if p[0] == c"\n":
+            p[0] = 1 if inside else c" "
+        elif p[0] == c"\\":
+            p += inside and p + 1 < end
+        elif p[0] == c'"':
+            inside = not inside
+        p += 1
+
+
+cdef inline Cell put_document(Table* table, Column* column, Span text, Reason* reason) noexcept nogil:
+    """Write a value that is JSON into a column of such: it is checked where it lies in the end."""
+    cdef Fault fault
+    cdef size_t n = text.end - text.start
+    cdef uint8_t* out = reserve(table, column, n)
+    cdef const uint8_t* end
+    if out == NULL:
+        return IN_TROUBLE
+    memcpy(out, text.start, n)
+    out[n] = c"\n"  # within the slack
+    if memchr(out, c"\n", n) != NULL:
+        blank_newlines(out, out + n)
+    if n == 4 and memcmp(out, b"null", 4) == 0:
+        return STORED if put_null(table, column) else IN_TROUBLE
+    if is_space(out[0]):
+        return UNUSUAL
+    end = skip_value(out, column.values.data + column.values.capacity, DATA_DEPTH, &fault)
+    if end == NULL or skip_space(end) != out + n:
+        reason[0] = BAD_VALUE
+        return BROKEN
+    end_text(table, column, end)
+    return STORED
+
+
+cdef inline Cell put_json(Table* table, Column* column, Buffer* room, Span text, Reason* reason) noexcept nogil:
+    """Write a value that is JSON."""
+    cdef Fault fault
+    cdef const uint8_t* p = sentinelled(table, room, text)
+    cdef const uint8_t* end
+    if p == NULL:
+        return IN_TROUBLE
+    fault.at = NULL
+    p = skip_space(p)
+    end = put_value(table, column, p, room.data + room.capacity, &fault)
+    if end == NULL and fault.at == NULL:
+        return IN_TROUBLE
+    if end == NULL or skip_space(end) != room.data + (text.end - text.start):
+        reason[0] = BAD_VALUE
+        return BROKEN
+    return STORED
+
+
+cdef inline Cell put_digits_of(Table* table, Column* column, const Value* value) noexcept nogil:
+    """Write a number that is spelled."""
+    cdef uint8_t[LONGEST_DIGITS + 16] text
+    cdef Decimal number
+    cdef size_t n = value.bytes.end - value.bytes.start
+    if column.kind not in (FLOAT64, INT64, EXACT) or n > LONGEST_DIGITS:
+        return UNUSUAL
+    memcpy(text, value.bytes.start, n)
+    text[n] = c"\n"
+    if read_decimal(text, False, &number) != &text[n]:
+        return UNUSUAL
+    return STORED if put_decimal(table, column, &number, text, &text[n]) else IN_TROUBLE
+
+
+cdef inline Cell put_text(Table* table, Column* column, const Value* value, const uint8_t* lim, Reason* reason) noexcept nogil:
+    """Write a string where it needs no conversion."""
+    cdef const uint8_t* p = value.bytes.start
+    cdef size_t n = value.bytes.end - p
+    if column.kind == TEXT:
+        if not is_utf8(p, value.bytes.end):
+            reason[0] = BAD_TEXT
+            return BROKEN
+        return STORED if put_bytes(table, column, p, n, lim) else IN_TROUBLE
+    if column.kind == BYTES and (n == 0 or memchr(p, c"\\", n) == NULL):
+        return STORED if put_base64(table, column, p, value.bytes.end) else IN_TROUBLE
+    return UNUSUAL
+
+
+cdef inline Cell put_moment(Table* table, Column* column, const Value* value) noexcept nogil:
+    """Write a date, time or moment that its column holds to the last digit, or is not asked to."""
+    cdef int64_t micros = value.nanos // 1000
+    if value.kind != DATE_ and column.exact and value.nanos % 1000:
+        return UNUSUAL
+    if value.kind == DATE_:
+        if column.kind != DATE or not INT32_MIN <= value.number <= INT32_MAX:
+            return UNUSUAL
+        (<int32_t*>column.values.data)[table.rows] = <int32_t>value.number
+        return STORED
+    if value.kind == MOMENT_WITH_ZONE:
+        if column.kind != TIMESTAMP_TZ or value.nanos >= NANOS_PER_SECOND:
+            return UNUSUAL
+        if value.number == INT64_MIN or not dl_instant(0, micros, -value.number, &micros):
+            return UNUSUAL
+    elif value.nanos >= NANOS_PER_DAY:
+        return UNUSUAL
+    elif value.kind == MOMENT_WITHOUT_ZONE:
+        if column.kind != TIMESTAMP or not dl_instant(value.number, micros, 0, &micros):
+            return UNUSUAL
+    elif value.kind == TIME_WITH_ZONE:
+        if column.kind != TIME_TZ or not -86400 < value.offset < 86400:
+            return UNUSUAL
+        micros = (micros - value.offset * 1_000_000 + <int64_t>MICROS_IN_DAY) % <int64_t>MICROS_IN_DAY
+    elif column.kind != TIME:
+        return UNUSUAL
+    put_int64(table, column, micros)
+    return STORED
+
+
+cdef inline bint put_plain(
+    Table* table, Column* column, const uint8_t* p, const uint8_t* end, const uint8_t* lim
+) noexcept nogil:
+    """Write a value of the usual form, one field that its column holds as it is; False leaves it to the rest."""
+    cdef uint64_t bits
+    cdef uint8_t* out
+    cdef size_t n
+    if p[0] == STRING << 3 | LENGTH:
+        n = end - p - 2
+        if column.kind != TEXT or p[1] != n or p[1] >= 0x80 or lim - p < 192:
+            return False
+        out = reserve(table, column, n)
+        if out == NULL or not dl_copy_ascii(out, p + 2, n):
+            return False
+        end_text(table, column, out + n)
+        return True
+    if p[0] == INTEGER << 3:
+        if column.kind != INT64 or read_varint(p + 1, end, &bits) != end:
+            return False
+        return put_int64(table, column, signed_of(bits))
+    if p[0] == NULL_ << 3:
+        return end - p == 2 and p[1] < 0x80 and put_null(table, column)
+    if p[0] == NUMBER << 3 | FIXED64:
+        if column.kind != FLOAT64 or end - p != 9:
+            return False
+        memcpy(&(<double*>column.values.data)[table.rows], p + 1, 8)
+        return True
+    if p[0] == BOOLEAN << 3 and column.kind == BOOL and end - p == 2 and p[1] < 0x80:
+        put_bit(column, table.rows, p[1] != 0)
+        return True
+    return False
+
+
+cdef inline Cell put_typed(
+    Table* table, Column* column, const Value* value, Buffer* room, const uint8_t* lim, Reason* reason
+) noexcept nogil:
+    """Write a value as it is, if its column holds such values."""
+    if value.kind == UNSET or value.kind == NULL_:
+        return STORED if put_null(table, column) else IN_TROUBLE
+    if value.kind == STRING:
+        return put_text(table, column, value, lim, reason)
+    if value.kind == INTEGER:
+        if column.kind == INT64:
+            put_int64(table, column, value.number)
+            return STORED
+        if column.kind == FLOAT64 and -(<int64_t>1 << 53) <= value.number <= <int64_t>1 << 53:
+            put_double(table, column, <double>value.number)
+            return STORED
+        return UNUSUAL
+    if value.kind == NUMBER:
+        if column.kind == FLOAT64:
+            put_double(table, column, value.real)
+            return STORED
+        return UNUSUAL
+    if value.kind == BOOLEAN:
+        if column.kind == BOOL:
+            put_bit(column, table.rows, value.number)
+            return STORED
+        return UNUSUAL
+    if value.kind == JSON_:
+        if column.kind == JSON:
+            return put_document(table, column, value.bytes, reason)
+        if column.kind == TEXT or column.kind == FLOATS:
+            return put_json(table, column, room, value.bytes, reason)
+        return UNUSUAL
+    if value.kind == BIG_INTEGER or value.kind == BIG_DECIMAL:
+        return put_digits_of(table, column, value)
+    return put_moment(table, column, value)
