@@ -130,4 +130,4 @@ def test_nothing_jumps_from_copy_to_copy(layered: Served, open_page: Open, name:
         assert found["left"] == pytest.approx(across / 2, abs=1), scale
         assert found["top"] == pytest.approx(down / 2, abs=1), scale
         assert found["grey"] == [pytest.approx(200, abs=3), pytest.approx(40, abs=3)], scale
-    assert len(widths) >= 3  # several copies, and the picture itself
+    assert len(widths) >= 2  # several copies
