@@ -172,7 +172,11 @@ def test_statistics_say_that_a_dataset_is_opening(served: Served, open_page: Ope
     page = open_page(served.url)
     page.get_by_text("5 streams").wait_for()
     held: list[Any] = []
-    page.route(re.compile("/meta"), held.append)
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route(re.compile("/meta"), hold)
     number = served.number("street")
     page.evaluate("(to) => { location.hash = to; }", f'v1={{"dataset":{number},"panel":"statistics"}}')
     aside = page.get_by_role("complementary", name="Statistics")
