@@ -20,8 +20,8 @@ from pydicom.dataset import FileDataset, FileMetaDataset
 def dicom(values: NDArray[Any], *, frames: int | None = None, **fields: Any) -> bytes:
     """A DICOM file of ([frames,] rows, columns[, 3]) pixels, not compressed."""
     meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.7"
-    meta.MediaStorageSOPInstanceUID = "1.2.3"
+    meta.MediaStorageSOPClassUID = pydicom.uid.UID("1.2.840.10008.5.1.4.1.1.7")
+    meta.MediaStorageSOPInstanceUID = pydicom.uid.UID("1.2.3")
     meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
     dataset = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
     pixels = values.shape[1:] if frames else values.shape

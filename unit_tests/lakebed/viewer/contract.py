@@ -16,7 +16,7 @@ class Types:
 
     def __init__(self) -> None:
         text = re.sub(r"/\*.*?\*/|//[^\n]*", "", SOURCE.read_text(), flags=re.DOTALL)
-        self._words = [*_WORD.findall(text), ""]
+        self._words: list[str] = [*_WORD.findall(text), ""]
         self._at = 0
         self.named: dict[str, Any] = {}
         while self._words[self._at]:
