@@ -52,7 +52,7 @@ check: .venv/.dev ## what was changed, in two minutes: style, types, its tests a
 test: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(OLDEST)/.ready ## unit tests and the fast integration tests
 	@$(IN_MEMORY)
 	# A seed: the order of the tests is random, and the same each time. One process more than cores: tests wait, too.
-	$(PYTEST) -n $$(($$(nproc) + 1)) --dist worksteal --durations=15 --randomly-seed=1 $(TESTS)
+	$(PYTEST) -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal --durations=15 --randomly-seed=1 $(TESTS)
 
 .PHONY: test-stores
 test-stores: .venv/.dev .cache/stores/.ready ## real object stores: Ceph, Azurite, GCS, rclone, web servers, bad networks

@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -33,6 +35,17 @@ def pytest_configure() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Leave the settings of the library as they were: a connector that ran in this process has set some for itself."""
+    config = sys.modules.get("lakebed.config")
+    before = dict(vars(config)) if config is not None else {}
+    result = yield
+    if config is not None:
+        vars(config).update(before)
+    return result
 
 
 def pytest_collection_finish() -> None:

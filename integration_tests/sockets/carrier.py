@@ -15,6 +15,7 @@ from integration_tests.messages import Message, completed, lines, read
 from integration_tests.sockets.encode import Misfits, Nulls
 from integration_tests.sockets.script import is_status, with_partitions
 from integration_tests.sockets.source import AT_ONCE, Behaviour, SocketSource
+from unit_tests.effort import IS_SOAK
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ ONE_BY_ONE = {
 }
 """Ways that keep the order of messages."""
 CARRIERS = {
-    **ONE_BY_ONE,
+    **(ONE_BY_ONE if IS_SOAK else {"stdin": STDIN}),
     "jsonl-3": Carrier("JSONL", 3, seed=3),
     "protobuf-4": Carrier("PROTOBUF", 4, Behaviour(probes=0.1), seed=4, nulls=Nulls.FLAG),
 }

@@ -101,7 +101,7 @@ def answers(outcome: Outcome) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["stream", "global"])
 @pytest.mark.parametrize("catalog", [CATALOG, KEYED], ids=["append", "dedup"])
-@settings(max_examples=examples(24), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(14), suppress_health_check=list(HealthCheck))
 @given(
     sockets=st.integers(1, 4),
     form=st.sampled_from(FORMATS),

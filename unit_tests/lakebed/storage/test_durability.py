@@ -121,7 +121,6 @@ def test_a_full_disk_is_told_before_a_large_file_is_written(
     storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the file system that is asked for all its room at once; nothing stays behind."""
-    monkeypatch.setattr(config, "OS_CACHE", True)  # a connector that ran in this process has set it otherwise
     monkeypatch.setattr(native, "reserve", lambda fd, size: errno.ENOSPC)
     with pytest.raises(StorageFullError, match=r"a/large.*free some space"):
         storage.put_many([("a/small", b"x"), ("a/large", bytes(1 << 20))])

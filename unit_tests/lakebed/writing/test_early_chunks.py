@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import lakebed
-from lakebed import config
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import StorageError, StorageFullError
 from lakebed.native import disk
@@ -44,7 +43,6 @@ CHUNK = 1_600
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let some bytes be large, so that a few arrays fill steps and chunks."""
-    monkeypatch.setattr(config, "OS_CACHE", True)  # a connector that ran in this process has set it otherwise
     monkeypatch.setattr(append_buffer, "_LARGEST", 64)
     monkeypatch.setattr(early_chunks, "STEP", 256)
     monkeypatch.setattr(new_files, "LARGE", 256)

@@ -89,7 +89,6 @@ def test_extend_reads_each_byte_of_large_arrays_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     """On its way to a folder; the checksums in the manifest are the same anywhere."""
-    monkeypatch.setattr(config, "OS_CACHE", True)  # a connector that ran in this process has set it otherwise
     storage = LocalStorage(tmp_path / "a") if where == "folder" else new_memory()
     monkeypatch.setattr(tensor_chunks, "_numbered", lambda _: pytest.fail("summed before it was written"))
     completed = []
