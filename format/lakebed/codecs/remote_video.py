@@ -21,6 +21,7 @@ from lakebed.codecs.base import FileFacts
 from lakebed.codecs.container import Packets, decoding, open_container
 from lakebed.codecs.video import FrameReader, Video, chosen, header, video_stream
 from lakebed.dataclass import dataclass
+from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,9 +77,32 @@ class RemoteVideo:
         FormatError, LimitError
             If the data is damaged, or decodes to more than this process allows.
         """
-        with self._segments(file) as segments:
-            found = None if segments is None else segments.frames(selection)
+        found = self.segment(file, selection)
         return Video(self.name).part(file.whole(), selection) if found is None else found
+
+    def segment(
+        self, file: Elsewhere, selection: int | slice, shape: tuple[int, ...] | None = None
+    ) -> NDArray[Any] | None:
+        """Decode as :meth:`part` does; None if that takes the whole file.
+
+        Parameters
+        ----------
+        shape
+            What is on record of the file; None where nothing is.
+
+        Raises
+        ------
+        FormatError
+            If it has another one.
+        """
+        with self._segments(file) as segments:
+            if segments is None:
+                return None
+            if shape is not None and segments.shape != shape:
+                raise FormatError(
+                    f"a {self.name} file holds an array of shape {segments.shape}, its chunk says {shape}"
+                )
+            return segments.frames(selection)
 
     def timestamps(self, file: Elsewhere, selection: int | slice) -> NDArray[np.float32]:
         """Tell when frames are shown, in seconds: float32, shape (frames,), or () for one frame; see :meth:`part`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -332,16 +332,22 @@ def _fitted(array: NDArray[Any], shape: Shape) -> NDArray[Any]:
 
 def file_part(codec: Parted[D], data: D, subscript: Any) -> NDArray[Any]:
     """Return ``sample[subscript]`` of a file, decoding no more along the first axis than its kind needs."""
+    found = along_first(partial(codec.part, data), subscript)
+    if found is None:
+        found = codec.decode(data)[subscript]
+    return found
+
+
+def along_first(part: Callable[[int | slice], NDArray[Any] | None], subscript: Any) -> NDArray[Any] | None:
+    """Return ``sample[subscript]`` from what has parts of its first axis; None if it asks that, or ``part`` does."""
     items = subscript if isinstance(subscript, tuple) else (subscript,)
     first = items[0] if items else slice(None)
     if isinstance(first, bool | np.bool_) or not isinstance(first, int | np.integer | slice):
-        whole: NDArray[Any] = codec.decode(data)[subscript]
-        return whole
-    selection = first if isinstance(first, slice) else int(first)
-    part = codec.part(data, selection)
-    if len(items) == 1:
-        return part
-    rest: NDArray[Any] = part[items[1:] if not isinstance(first, slice) else (slice(None), *items[1:])]
+        return None
+    found = part(first if isinstance(first, slice) else int(first))
+    if found is None or len(items) == 1:
+        return found
+    rest: NDArray[Any] = found[items[1:] if not isinstance(first, slice) else (slice(None), *items[1:])]
     return rest
 
 

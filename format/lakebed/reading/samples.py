@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from lakebed import limits
 from lakebed.errors import DynamicTensorNumpyError, FormatError, LimitError, StorageError
 from lakebed.htypes.base import Storing
 from lakebed.reading.bulk import listed, stacked
-from lakebed.reading.decode import file_part, unchanged
+from lakebed.reading.decode import along_first, file_part, unchanged
 from lakebed.reading.fetch import RANGES_ABOVE, ChunkSource
 from lakebed.reading.index import Rows
 from lakebed.reading.parts import shifted
@@ -209,12 +210,36 @@ class SampleReader(StoredSamples):
                 return tiles.part(subscript)
             if self.decoder.is_plain and (found := _plain_part(self, ordinal, inside, subscript)) is not None:
                 return found
+            if self.decoder.traits.ranges and (found := self._segment(row, ordinal, subscript)) is not None:
+                return unchanged(found, self.known_dtype())
             data, shape = self._stored(ordinal, inside)
             codec = self.decoder.files
             if codec is not None and self.decoder.traits.parts and len(data) and shape is not None:
                 self.decoder.check_facts(data, shape)
                 return unchanged(file_part(codec, data, subscript), self.known_dtype())
             return self.decode(data, shape)[subscript]
+
+    def _segment(self, row: int, ordinal: int, subscript: Any) -> Value | None:
+        """Return a part of a large video, of which no more is read than its index and what lies around the part.
+
+        None if the whole is better: of a smaller one, or one whose index does not list its frames.
+        """
+        codec = self.decoder.files
+        if codec is None or self._codec is not None or self.by_range(ordinal, 1) is None:
+            return None
+        from lakebed.codecs.remote_video import RemoteVideo
+        from lakebed.links.part import Part
+        from lakebed.links.ranged import RangedFile
+
+        def fetch(start: int, length: int, _: str | None) -> Part:
+            data, total = self.stored_part(row, start, start + length)
+            return Part(bytes(data), total, None, has_ranges=True)
+
+        file = RangedFile(fetch)
+        if file.is_whole:
+            return None
+        shape = tuple(map(int, self.shape(row)))
+        return along_first(partial(RemoteVideo(codec.name).segment, file, shape=shape), subscript)
 
     def values(self, rows: Rows) -> Iterator[Value]:
         """Yield the samples of many rows in the order given; each chunk is read once per run of rows in it."""
