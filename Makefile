@@ -78,6 +78,7 @@ checked: .venv/.dev ## the tests of the compiled core, built so that it checks e
 .PHONY: bench
 bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory against peers, in the same run
 	@.venv/bin/python -m benchmarks.sync $(BENCH)
+	.venv/bin/python -m benchmarks.sockets $(BENCH_SOCKETS)
 	.venv/bin/python -m benchmarks.upserts $(BENCH_UPSERTS)
 	.venv/bin/python -m benchmarks.format $(BENCH_FORMAT)
 	.venv/bin/python -m benchmarks.startup $(BENCH_STARTUP)

@@ -374,11 +374,8 @@ class RecordTable:
         """Values that did not fit their column: null in the row, named in its meta."""
         return sum(lane.builder.nulled for lane in self.lanes)
 
-    def refused(self) -> dict[str, Refused]:
-        """Return the values that did not fit so far, by key of their column, of those columns that have any."""
-        return self._misfits([lane.builder.misfits() for lane in self.lanes])
-
     def _misfits(self, found: Iterable[Iterable[tuple[int, int, int]]]) -> dict[str, Refused]:
+        """Return the values that did not fit, by key of their column, of those columns that have any."""
         return {
             self._keys[number]: refused
             for number, refused in _summed(found).items()

@@ -359,9 +359,6 @@ class Wires:
     def __getitem__(self, lane: int) -> Wire:
         return self._wires[lane]
 
-    def __len__(self) -> int:
-        return len(self._wires)
-
     @property
     def ignored(self) -> dict[str, int]:
         """As `Wire.ignored`."""

@@ -286,6 +286,8 @@ def bomb(size: int) -> bytes:
 
 
 GROUPS = b"\x0b" * 1000
+CUT = [bytes([number << 3 | kind]) for number in range(1, 14) for kind in (0, 1, 2, 5)]
+"""Values of which there is only what says what comes."""
 BROKEN = {
     "too few values": (message([of(integer=1)]), "not as many values"),
     "too many values": (message([of(integer=1)] * 3), "not as many values"),
@@ -318,6 +320,14 @@ def test_a_record_that_is_none_is_left_out_and_its_neighbours_stay(what: str) ->
     assert rejected.line_number == 2
     with pytest.raises(WireError, match=reason):
         read(table([Column("n", Kind.INT64), Column("j", Kind.JSON)], ["n", "j"]), data)
+
+
+@pytest.mark.parametrize("value", CUT, ids=bytes.hex)
+def test_values_that_are_cut_off_are_none_at_the_end_of_a_block_too(value: bytes) -> None:
+    data = delimited(b"\x0a" + delimited(b"\x12\x01s\x2a" + delimited(value)))
+    for kind in Kind:
+        with pytest.raises(WireError, match="Protocol Buffers"):
+            read(table([Column("n", kind)], ["n"]), data)
 
 
 @pytest.mark.parametrize(

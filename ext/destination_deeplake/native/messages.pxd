@@ -20,12 +20,10 @@ from destination_deeplake.native.columns cimport (
     Table,
     begin_row,
     drop_row,
-    put_null,
 )
 from destination_deeplake.native.envelope cimport (
     DONE,
     FULL,
-    IGNORED,
     EMBEDDED,
     INVALID,
     NO_TEXT,

@@ -32,6 +32,7 @@ from destination_deeplake.native.typed cimport (
     NANOS_PER_SECOND,
     NUMBER,
     STRING,
+    TIME_WITHOUT_ZONE,
     TIME_WITH_ZONE,
     Value,
     blank_newlines,
@@ -173,7 +174,7 @@ cdef inline void add_moment(Text* text, const Value* value) noexcept nogil:
     cdef uint64_t nanos = value.nanos
     cdef int n = 1
     cdef bint has_zone = value.kind == MOMENT_WITH_ZONE or value.kind == TIME_WITH_ZONE
-    cdef bint has_date = value.kind not in (TIME_WITH_ZONE, TIME_WITH_ZONE + 1)
+    cdef bint has_date = value.kind not in (TIME_WITH_ZONE, TIME_WITHOUT_ZONE)
     room[0] = c'"'
     if value.kind == MOMENT_WITH_ZONE and nanos < NANOS_PER_SECOND and -<int64_t>LAST_SECOND < value.number < <int64_t>LAST_SECOND:
         seconds = value.number + value.offset

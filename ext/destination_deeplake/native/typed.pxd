@@ -34,7 +34,7 @@ from destination_deeplake.native.columns cimport (
     reserve,
 )
 from destination_deeplake.native.decimals cimport Decimal, read_decimal
-from destination_deeplake.native.faults cimport BAD_MESSAGE, BAD_TEXT, BAD_VALUE, Fault, Reason
+from destination_deeplake.native.faults cimport BAD_TEXT, BAD_VALUE, Fault, Reason
 from destination_deeplake.native.json cimport Span, is_space, skip_space, skip_value
 from destination_deeplake.native.memory cimport Buffer, grow
 from destination_deeplake.native.protobuf cimport LENGTH, VARINT, FIXED64, Field, is_utf8, read_field, read_varint, signed_of
@@ -309,9 +309,10 @@ cdef inline bint put_plain(
     cdef uint8_t* out
     cdef size_t n
     if p[0] == STRING << 3 | LENGTH:
-        n = end - p - 2
-        if column.kind != TEXT or p[1] != n or p[1] >= 0x80 or lim - p < 192:
+        # Behind a value that is cut off there may be nothing that can be read.
+        if column.kind != TEXT or end - p < 2 or p[1] >= 0x80 or p[1] != end - p - 2 or lim - p < 192:
             return False
+        n = p[1]
         out = reserve(table, column, n)
         if out == NULL or not dl_copy_ascii(out, p + 2, n):
             return False
