@@ -50,7 +50,7 @@ class _Closer:
 
     def close_later(self, close: Close) -> bool:
         """Close later what is found while a collection runs; tell whether one does."""
-        if self._thread is None or next(reversed(_phases)) != "start":
+        if self._thread is None or _last_phase() != "start":
             return False
         self._waiting.put(close)
         return True
@@ -62,12 +62,12 @@ class _Closer:
             self._thread.join()
             self._thread = None
 
-    def drain(self) -> None:
-        """Wait until all that waits now is closed."""
-        if self._thread is not None:
+    def drain(self, seconds: float | None = None) -> None:
+        """Wait until all that waits now is closed, for at most so many seconds."""
+        if self._thread is not None and threading.current_thread() is not self._thread:
             done = threading.Event()
             self._waiting.put(done.set)
-            done.wait()
+            done.wait(seconds)
 
     def _run(self) -> None:
         while (close := self._waiting.get()) is not None:
@@ -90,6 +90,11 @@ _closer = _Closer()
 _phases: OrderedDict[str, None] = OrderedDict(start=None, stop=None)
 
 
+def _last_phase() -> str:
+    """Return the last phase in one step: a collection between the making of an iterator and its use would break it."""
+    return list(_phases)[-1]  # noqa: RUF015 - next(reversed()) takes two steps
+
+
 def ready() -> None:
     """Prepare for what :func:`close_finally` may have to do: called before a dataset becomes the writer of a branch.
 
@@ -98,9 +103,9 @@ def ready() -> None:
     _closer.start()
 
 
-def drain() -> None:
-    """Wait until all that the garbage collector has found so far is closed."""
-    _closer.drain()
+def drain(seconds: float | None = None) -> None:
+    """Wait until all that the garbage collector has found so far is closed, for at most so many seconds."""
+    _closer.drain(seconds)
 
 
 def close_finally(close: Close) -> None:

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING
 
 from lakebed import clock, config, process_hooks
 from lakebed.errors import LakebedError
+from lakebed.session import finalizer
 from lakebed.storage import memory
 
 if TYPE_CHECKING:
     from lakebed.session.session import Session
 
-# Most seconds to wait for the thread to leave a dataset: it takes an instant, unless the caller holds the lock that the
+# Most seconds to wait for a thread to leave a dataset: it takes an instant, unless the caller holds the lock that the
 # thread wants.
-_INSTANT = 0.5
+_INSTANT = 5.0
 
 # Seconds until the next attempt after one that failed, and between looks where a `with` block has the rows.
 _PAUSE = 1.0
@@ -85,10 +86,11 @@ class _Watch:
                 self._wake.clear()
 
     def leave(self, url: str) -> None:
-        """Wait until the thread holds no session at an address: one that nobody else held is closed and gone then."""
+        """Wait until no thread holds a session at an address: one that nobody else held is closed and gone then."""
         with self._left:
             if threading.current_thread() is not self._thread:
                 self._left.wait_for(lambda: self._at != url, _INSTANT)
+        finalizer.drain(_INSTANT)
 
     def _look_after(self, found: weakref.ref[Session]) -> None:
         """Publish what a session has if it is time, and come back to it if it has something then."""

@@ -107,6 +107,27 @@ def test_a_collection_runs_no_code_that_could_swallow_a_ctrl_c() -> None:
     )
 
 
+def test_a_collection_of_another_thread_keeps_no_dataset_from_closing() -> None:
+    """What the collector tells while it is asked what it does breaks nothing."""
+    process_hooks.start()
+    over = threading.Event()
+
+    def collect() -> None:
+        while not over.is_set():
+            gc.collect(0)
+
+    thread = threading.Thread(target=collect)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        thread.start()
+        assert {finalizer._last_phase() for _ in range(20_000)} <= {"start", "stop"}
+    finally:
+        over.set()
+        thread.join()
+        sys.setswitchinterval(before)
+
+
 def test_an_error_of_the_closing_thread_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

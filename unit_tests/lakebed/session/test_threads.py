@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -164,10 +165,21 @@ def test_a_name_in_memory_is_free_once_its_dataset_is_dropped(monkeypatch: pytes
         sys.setswitchinterval(before)
 
 
+def test_a_name_in_memory_is_free_once_the_collector_has_found_its_dataset() -> None:
+    made = lakebed.empty("mem://found-and-made-again")
+    made.create_tensor("t").append(1)
+    ring: list[object] = [made]
+    ring.append(ring)
+    del made, ring
+    gc.collect()
+    assert not lakebed.exists("mem://found-and-made-again")
+
+
 def test_a_caller_that_holds_what_the_publishing_thread_wants_is_not_stuck(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(config, "MAX_UNPUBLISHED_SECONDS", 0.01)
+    monkeypatch.setattr(publisher, "_INSTANT", 0.5)
     made = lakebed.empty("mem://wanted-by-two")
     made.create_tensor("t")
     with made._session.mutex:
