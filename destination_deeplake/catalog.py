@@ -6,6 +6,7 @@ older and newer than this connector work. What would change what happens to data
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -13,7 +14,6 @@ from destination_deeplake.choices import NO_CHOICES, StreamChoices
 from destination_deeplake.config import read_json_object
 from destination_deeplake.failures import ConfigError
 from destination_deeplake.mapping import NO_MAPPING, NamespaceMapping, read_mapping
-from lakebed.dataclass import dataclass, field
 
 StreamKey = tuple[str | None, str]
 """(namespace, name) of a stream, in messages; the namespace is None when there is none."""

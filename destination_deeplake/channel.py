@@ -14,12 +14,12 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from destination_deeplake.failures import ConfigError, IncompleteSourceError
 from destination_deeplake.messages import Level
-from lakebed.dataclass import dataclass
 
 if TYPE_CHECKING:
     import socket

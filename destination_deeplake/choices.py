@@ -1,9 +1,8 @@
 """What the user chose for streams and columns, as typed values; `config` reads them from the form."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-
-from lakebed.dataclass import dataclass, field
 
 FORMATS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(

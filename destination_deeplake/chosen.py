@@ -14,6 +14,7 @@ An htype that allows one way only implies it: `embedding` reads arrays of number
 `link[image]` addresses.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from destination_deeplake.choices import FORMATS, ColumnChoice, Compression, Dec
 from destination_deeplake.columns import Column, Kind
 from destination_deeplake.failures import ConfigError
 from destination_deeplake.tensors import LINK, TENSOR_TYPES, UNSPECIFIED, TensorType, arrow_type
-from lakebed.dataclass import replace
 
 ARRAY_HTYPES = ("embedding", "generic", "bbox", "bbox.3d", "intrinsics", "keypoints_coco", "point")
 """Htypes that an array of numbers may be stored as."""

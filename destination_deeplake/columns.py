@@ -33,13 +33,13 @@ import enum
 import json
 import threading
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from destination_deeplake.groups import layout
 from destination_deeplake.naming import META_COLUMNS
 from destination_deeplake.native.records import Block, TableBuilder, repeated
-from lakebed.dataclass import dataclass, field
 
 _RAW_ID, _EXTRACTED_AT, _META, _GENERATION_ID = META_COLUMNS
 

@@ -12,9 +12,8 @@ nothing but the column that keeps it.
 import json
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
-
-from lakebed.dataclass import dataclass
 
 FILE_MEMBERS = {
     "file_reference": ("staging_file_url", "source_file_relative_path", "file_size_bytes"),

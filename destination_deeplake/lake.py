@@ -4,13 +4,13 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import lakebed
 from destination_deeplake.catalog import StreamPlan
 from destination_deeplake.config import Place
 from destination_deeplake.failures import without_advice
 from destination_deeplake.naming import dataset_folder
-from lakebed.dataclass import dataclass
 from lakebed.errors import LockedException
 
 _PATIENCE = float(os.environ.get("LAKEBED_LEASE_SECONDS") or 300) + 15

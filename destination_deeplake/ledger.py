@@ -13,11 +13,11 @@ where all streams do. Where refused lines and values are kept as dead letters, a
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from destination_deeplake.catalog import StreamKey
-from lakebed.dataclass import dataclass, field
 
 Partitions = Mapping[StreamKey, Mapping[str, int]]
 """Stream -> id of a partition -> number of its records."""

@@ -12,12 +12,12 @@ A blank namespace is none, a blank prefix too. Messages are never renamed: state
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from destination_deeplake.config import read_json_object
 from destination_deeplake.failures import ConfigError
-from lakebed.dataclass import dataclass
 
 _VARIABLE = "NAMESPACE_MAPPING_CONFIG_PATH"
 _SOURCE_NAMESPACE = "${SOURCE_NAMESPACE}"

@@ -21,7 +21,7 @@ def shown(text: str) -> str:
     """Return text as a terminal or a browser can show it, which is where logs are read."""
     if text.replace("\n", "").isprintable():
         return text
-    from lakebed.printable import printable  # the library is slow to import, and `spec` does without
+    from lakebed.runtime.printable import printable  # the library is slow to import, and `spec` does without
 
     return printable(text, lines=True)
 

@@ -11,12 +11,12 @@ Source: Airbyte's bulk CDK, which counts and releases by the same rules.
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from destination_deeplake.catalog import StreamKey
 from destination_deeplake.ledger import Partitions, State
-from lakebed.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

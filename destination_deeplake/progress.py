@@ -10,13 +10,13 @@ Names of streams and columns are told, never what is in them.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from destination_deeplake.catalog import StreamKey, StreamPlan, WriteMode
 from destination_deeplake.choices import ColumnChoice
 from destination_deeplake.columns import shape_text
 from destination_deeplake.messages import Output
 from destination_deeplake.stream.writer import StreamWriter
-from lakebed.dataclass import dataclass
 
 SECONDS = 30.0
 """A stream is told of as often as that."""

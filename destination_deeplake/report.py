@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from destination_deeplake.catalog import StreamKey, full_name
 from destination_deeplake.stream.writer import StreamWriter
 from destination_deeplake.wire import Lost
-from lakebed.dataclass import dataclass, field
 
 _STREAMS_IN_MESSAGE = 20
 _STREAMS_IN_SUMMARY = 200

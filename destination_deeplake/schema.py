@@ -23,6 +23,7 @@ Source: Airbyte protocol, supported data types; `JsonSchemaToAirbyteType` of the
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from destination_deeplake.choices import NO_CHOICES, StreamChoices
@@ -31,7 +32,6 @@ from destination_deeplake.columns import MAX_PATH, Column, Kind
 from destination_deeplake.failures import ConfigError
 from destination_deeplake.naming import tensor_names
 from destination_deeplake.tensors import TensorType
-from lakebed.dataclass import dataclass
 
 Path = tuple[str, ...]
 """Properties that lead to a value."""

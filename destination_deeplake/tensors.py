@@ -1,7 +1,7 @@
 """Types of tensors: how the values of a column are stored, and what of it the dataset remembers."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +10,6 @@ import pyarrow as pa
 from destination_deeplake.choices import FORMATS, Compression
 from destination_deeplake.columns import Kind
 from destination_deeplake.naming import META_COLUMNS
-from lakebed.dataclass import dataclass
 
 UNSPECIFIED = "unspecified"
 """The dtype of an htype that fixes it by itself."""

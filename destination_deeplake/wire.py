@@ -16,11 +16,11 @@ no message either; lengths beyond what is there, and an end inside of a message,
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from destination_deeplake.columns import RecordTable
 from destination_deeplake.native.records import MESSAGE_INVALID, MESSAGE_STATE, Reader
-from lakebed.dataclass import dataclass, field
 
 _REJECTED = b'"rejectedRecordCount":'
 _NO_RECORDS = frozenset(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -12,7 +13,6 @@ from destination_deeplake.config.historic import refuse_historic
 from destination_deeplake.config.place import Place, address
 from destination_deeplake.config.streams import StreamRule, choices_for, stream_rules
 from destination_deeplake.config.values import Section
-from lakebed.dataclass import dataclass
 
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")

@@ -17,12 +17,12 @@ The fields have the names that `lakebed` gives them in `creds=`.
 import base64
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from destination_deeplake.config.place import scheme_of
 from destination_deeplake.config.values import Section, one_of
-from lakebed.dataclass import dataclass
 
 if TYPE_CHECKING:
     from lakebed import Credentials

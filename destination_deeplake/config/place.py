@@ -1,12 +1,12 @@
 """Where the datasets lie: `destination_path`."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from destination_deeplake.config.values import Section, json_type
-from lakebed.dataclass import dataclass
 
 if TYPE_CHECKING:
     from lakebed import Credentials

@@ -5,13 +5,13 @@ column by column; columns to leave out add up.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from destination_deeplake.choices import NO_CHOICES, ColumnChoice, Compression, StreamChoices
 from destination_deeplake.config.columns import column_choice
 from destination_deeplake.config.patterns import is_open, matches
 from destination_deeplake.config.values import Section
-from lakebed.dataclass import dataclass, field
 
 T = TypeVar("T")
 

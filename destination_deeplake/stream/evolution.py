@@ -17,6 +17,7 @@
 Nothing here fails: whatever the source does, there is a tensor for it.
 """
 
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -24,7 +25,6 @@ import pyarrow as pa
 
 from destination_deeplake.columns import Column, Kind, shape_text
 from destination_deeplake.tensors import TENSOR_TYPES, TensorType, arrow_type
-from lakebed.dataclass import dataclass, replace
 
 _TIMES = (
     (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ),

@@ -12,6 +12,7 @@ stores of the column, before anything is told apart by them:
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,6 @@ from destination_deeplake.stream.record import INFO_KEY
 from destination_deeplake.stream.samples import Rows
 from destination_deeplake.stream.staging import STAGING_BRANCH, batches, is_overwrite, side_branch
 from destination_deeplake.stream.stored import EXACT_FIELD, StoredColumn, StoredColumns
-from lakebed.dataclass import dataclass, replace
 
 _TEXTS = (META_COLUMNS[0], META_COLUMNS[2])
 

@@ -6,6 +6,7 @@ user chose the type and nothing fits it, the choice is wrong, and the sync must 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,6 @@ from destination_deeplake.columns import Column, Kind, Refused, shape_text
 from destination_deeplake.ndarrays import present
 from destination_deeplake.stream.samples import Rows
 from destination_deeplake.tensors import TensorType
-from lakebed.dataclass import dataclass
 
 MOST_LEADING = 1_000
 """So many values of a chosen type, the first ones of a sync, may not all be misfits."""

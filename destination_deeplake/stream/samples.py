@@ -13,6 +13,7 @@ Whole columns are looked at, as arrays; only rows that do not fit cost a Python 
 import base64
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from numpy.typing import NDArray
 from destination_deeplake.columns import REFUSED as REFUSED_VALUES
 from destination_deeplake.ndarrays import numbers_of, present
 from destination_deeplake.tensors import LINK, TensorType, nested
-from lakebed.dataclass import dataclass, field
 
 Rows = NDArray[np.int64]
 """Positions of rows, ascending."""

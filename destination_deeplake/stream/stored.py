@@ -1,6 +1,7 @@
 """Columns as a dataset keeps them, and the rows of a table as its tensors take them."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -39,7 +40,6 @@ from destination_deeplake.stream.samples import (
     with_changes,
 )
 from destination_deeplake.tensors import META_KINDS, TENSOR_TYPES, UNSPECIFIED, TensorType
-from lakebed.dataclass import dataclass, replace
 
 EXACT_FIELD = "_airbyte_exact/"
 """What the fields of tensors of exact numbers begin with in the record of a stream; the tensor of numbers follows."""

@@ -20,6 +20,7 @@ them, and the source stages them again for the next attempt. Files are read part
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -32,7 +33,6 @@ from destination_deeplake.columns import FILE_COLUMNS
 from destination_deeplake.failures import ConfigError, ConnectorError, FailureType
 from destination_deeplake.stream.files import as_file
 from destination_deeplake.stream.samples import Rows, validity_of
-from lakebed.dataclass import dataclass
 from lakebed.errors import LakebedError
 
 FIELD = "_airbyte_file/"

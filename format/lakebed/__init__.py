@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from numpy import __version__ as _numpy_version
 
 if _numpy_version.startswith("1."):
-    from lakebed.old_numpy import check_pyarrow as _check_pyarrow
+    from lakebed.runtime.old_numpy import check_pyarrow as _check_pyarrow
 
     _check_pyarrow(_numpy_version)
 
@@ -232,7 +232,7 @@ def __getattr__(name: str) -> object:
         found = globals()[name] = getattr(import_module(_LATER[name]), name)
         return found
     if not name.startswith("_"):
-        from lakebed.absent import explained
+        from lakebed.runtime.absent import explained
 
         if (told := explained("lakebed", name)) is not None:
             raise AttributeError(told)

@@ -6,7 +6,7 @@ _seed: int | None = None
 
 
 def __getattr__(name: str) -> object:
-    from lakebed.absent import explained
+    from lakebed.runtime.absent import explained
 
     raise AttributeError(explained("random", name) or f"module 'lakebed.random' has no attribute {name!r}")
 

@@ -18,9 +18,9 @@ from integration_tests.interop.datasets.program import Program, covering_program
 from integration_tests.interop.datasets.test_datasets import complaints, kinds
 from integration_tests.stores import servers
 from integration_tests.stores.servers import Server
-from lakebed import clock
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import LockedException, LockedWarning
+from lakebed.runtime import clock
 from lakebed.storage.url import open_storage, parse
 from lakebed.versions.locks.marker import lock_key, read_lock
 from lakebed.versions.opening import read_tree

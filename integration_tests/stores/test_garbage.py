@@ -8,7 +8,8 @@ import pytest
 
 import lakebed
 from integration_tests.stores.servers import Server
-from lakebed import clock, config
+from lakebed import config
+from lakebed.runtime import clock
 from lakebed.storage.base import Storage
 from lakebed.storage.url import open_storage, parse
 from lakebed.testing import VirtualClock

@@ -11,8 +11,8 @@ import pytest
 import lakebed
 from destination_deeplake import probe
 from destination_deeplake.config import DestinationConfig, Place
-from lakebed import clock
 from lakebed.errors import StorageReadOnlyError
+from lakebed.runtime import clock
 from lakebed.testing.clock import VirtualClock
 
 

@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from lakebed import clock
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import CommitFailed, CommitStateUnknown, StorageError
 from lakebed.maintenance.verify import verify
+from lakebed.runtime import clock
 from lakebed.session.open_sessions import sessions_at
 from lakebed.storage.base import Storage
 from lakebed.storage.concurrently import together

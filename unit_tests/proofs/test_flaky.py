@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from lakebed import clock
 from lakebed.errors import CommitFailed, CommitStateUnknown, StorageError
 from lakebed.maintenance.verify import verify
+from lakebed.runtime import clock
 from lakebed.testing.clock import VirtualClock
 from lakebed.testing.faulty import FaultyStorage
 from lakebed.testing.schedule import Fault, Planned, Sometimes, refused

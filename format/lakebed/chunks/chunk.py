@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.chunks.image_chunk import ChunkCodec, ImageChunkCodec
-from lakebed.dataclass import dataclass, field
 from lakebed.errors import FormatError, LimitError
 from lakebed.native import chunks as native
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,6 @@ from numpy.typing import NDArray
 from lakebed.codecs.base import Buffer, ByteCodec, FileCodec
 from lakebed.codecs.block import Block
 from lakebed.codecs.registry import IMAGE_NAMES, byte_codec, file_codec
-from lakebed.dataclass import dataclass, field
 from lakebed.errors import FormatError, SampleCompressionError, UnsupportedCompressionError
 
 # Images of chunks need not be wider than this even where the format allows it.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +21,6 @@ import numpy as np
 from lakebed import limits
 from lakebed.chunks.image_chunk import ChunkCodec, ImageChunkCodec
 from lakebed.codecs.block import Block, Shapes, shapes_of, sizes_of
-from lakebed.dataclass import dataclass, field
 from lakebed.documents.layouts import NO_WORDS, Words, layout_words
 from lakebed.documents.manifest import LARGE
 from lakebed.documents.version_prefix import PREFIX

@@ -9,12 +9,12 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError
 from lakebed.native import chunks as native
 

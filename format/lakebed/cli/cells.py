@@ -13,7 +13,7 @@ import numpy as np
 
 import lakebed
 from lakebed.errors import FormatError
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 from lakebed.storage.address import shown
 
 _FEW = 8

@@ -7,7 +7,7 @@ import click
 import lakebed
 from lakebed.cli.completion import tensor_names
 from lakebed.cli.output import json_option, say, say_json, with_errors
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 from lakebed.storage.url import parse
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import lakebed
 from lakebed.cli.cells import Damage
 from lakebed.errors import CorruptError, FormatError, GetDataFromLinkError
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 
 _WIDEST = 40
 _NAMES = 4

@@ -13,7 +13,7 @@ from lakebed.cli.opening import opened
 from lakebed.cli.output import json_option, say_json, say_lines, with_errors
 from lakebed.errors import ExportError
 from lakebed.exporters.registry import exporter_of, exporters
-from lakebed.options import Option, options_of
+from lakebed.runtime.options import Option, options_of
 
 _COMMON = (
     click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),

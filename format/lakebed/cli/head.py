@@ -16,7 +16,7 @@ from lakebed.cli.completion import tensor_names
 from lakebed.cli.opening import as_of_option, opened
 from lakebed.cli.output import json_option, jsonl_option, say, say_json, say_lines, with_errors
 from lakebed.cli.pictures import write_pictures
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 
 _WIDEST = 40
 _WIDEST_LINE = 200

@@ -12,7 +12,7 @@ from lakebed.cli.output import json_option, say_json, say_lines, with_errors
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.registry import importer_of, importers, recognised
 from lakebed.importers.source import Source
-from lakebed.options import Option
+from lakebed.runtime.options import Option
 
 _COMMON = (
     click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),

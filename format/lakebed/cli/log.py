@@ -15,7 +15,7 @@ from lakebed.errors import CorruptError
 from lakebed.history.commits import commit_time
 from lakebed.history.log import Log, LogEntry
 from lakebed.history.timestamps import posix_seconds
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 from lakebed.storage.url import parse
 from lakebed.versions.graph import draw
 from lakebed.versions.refs import Refs, read_refs

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from lakebed import clock
 from lakebed.cli import describe
 from lakebed.cli.output import json_option, say, say_json, say_lines, with_errors
 from lakebed.dataset.listing import Walk, datasets
+from lakebed.runtime import clock
 from lakebed.storage.url import parse
 
 _QUIET_SECONDS = 2.0

@@ -19,7 +19,7 @@ import click
 
 import lakebed
 from lakebed.errors import DatasetNotFoundError, LakebedError, QueryError
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 
 _COLOUR = re.compile("(\x1b\\[(?:0|9[34])m)")
 """What ``Dataset.diff`` colours its headings with."""

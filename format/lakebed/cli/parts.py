@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import click
 
 import lakebed
-from lakebed.dataclass import dataclass
 from lakebed.storage.url import parse
 
 _ROWS = re.compile(r"(.+)\[([^\[\]]*)\]")

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 import lakebed
-from lakebed import clock
 from lakebed.cli import describe
 from lakebed.cli.opening import writable
 from lakebed.cli.output import json_option, say, say_json, say_lines, with_errors
+from lakebed.runtime import clock
 
 
 @click.command()

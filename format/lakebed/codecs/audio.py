@@ -6,6 +6,7 @@ Values are those of the file, not scaled: a 16-bit sound goes from -32768 to 327
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from lakebed.codecs.base import FileFacts
 from lakebed.codecs.container import Packets, decoding, open_container
 from lakebed.codecs.files_only import FilesOnly
 from lakebed.codecs.video import chosen
-from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError, SampleDecompressionError
 
 if TYPE_CHECKING:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.traits import CodecTraits
-from lakebed.dataclass import dataclass
 
 Buffer = bytes | bytearray | memoryview
 Allocate = Callable[[int], NDArray[np.uint8]]

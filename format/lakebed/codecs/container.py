@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import io
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import av
 
 from lakebed import limits
 from lakebed.codecs.base import Elsewhere
-from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError, LimitError, SampleDecompressionError
 
 if TYPE_CHECKING:

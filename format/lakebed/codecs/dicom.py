@@ -9,6 +9,7 @@ import io
 import math
 import warnings
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from lakebed import limits
 from lakebed.codecs.base import FileFacts
 from lakebed.codecs.container import decoding
 from lakebed.codecs.files_only import FilesOnly
-from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:

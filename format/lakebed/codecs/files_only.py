@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
 from lakebed.codecs.traits import Described
-from lakebed.dataclass import dataclass
 from lakebed.errors import SampleCompressionError
 
 

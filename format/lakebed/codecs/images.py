@@ -12,6 +12,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from itertools import count
@@ -23,7 +24,6 @@ from numpy.typing import NDArray
 from lakebed import limits
 from lakebed.codecs.base import Buffer, FileFacts, PictureCodec
 from lakebed.codecs.traits import Described
-from lakebed.dataclass import dataclass, replace
 from lakebed.errors import (
     CorruptedSampleError,
     FormatError,

@@ -8,6 +8,7 @@ and files in which simplejpeg finds fault, go through Pillow, which has the last
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from lakebed.codecs.base import Buffer, FileFacts
 from lakebed.codecs.exif import exif_of
 from lakebed.codecs.images import Image, as_pixels, check_pixels, into
 from lakebed.codecs.traits import Described
-from lakebed.dataclass import dataclass, replace
 from lakebed.errors import CorruptedSampleError
 from lakebed.native import headers as native
 

@@ -9,6 +9,7 @@ LZ4 frames (magic ``04 22 4d 18``) of ancient writers are read too; ``00 00 00 0
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import lz4.block
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 
 from lakebed.codecs.base import Allocate, Buffer
 from lakebed.codecs.traits import Described
-from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError, LimitError
 from lakebed.native import lz4 as native
 

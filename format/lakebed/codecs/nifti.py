@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from lakebed import limits
 from lakebed.codecs.base import FileFacts
 from lakebed.codecs.container import decoding
 from lakebed.codecs.files_only import FilesOnly
-from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:

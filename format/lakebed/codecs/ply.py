@@ -14,6 +14,7 @@ integer type, and Microsoft's C library has spellings of its own for what is no 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,6 @@ import numpy as np
 from lakebed import limits
 from lakebed.codecs.base import FileFacts
 from lakebed.codecs.files_only import FilesOnly
-from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:

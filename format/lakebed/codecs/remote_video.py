@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import insort
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from lakebed import limits
 from lakebed.codecs.base import FileFacts
 from lakebed.codecs.container import Packets, decoding, open_container
 from lakebed.codecs.video import FrameReader, Video, chosen, header, video_stream
-from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from lakebed.codecs.base import Buffer, FileCodec, FileFacts, PictureCodec
 from lakebed.codecs.registry import byte_codec, file_codec, normalize, picture_codec, sniff
 from lakebed.errors import CorruptedSampleError, FormatError, InvalidInputError, SampleDecompressionError
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 
 if TYPE_CHECKING:
     from PIL.Image import Image

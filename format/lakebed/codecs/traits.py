@@ -6,12 +6,12 @@ A new codec adds its row; the rest of the library asks the row and knows no name
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass, replace
 from lakebed.native import headers as native
 
 Kind = Literal["bytes", "image", "dicom", "video", "audio", "nifti", "point_cloud", "mesh"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from lakebed import limits
 from lakebed.codecs.base import FileFacts
 from lakebed.codecs.container import Packets, decoding, open_container
 from lakebed.codecs.files_only import FilesOnly
-from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError, SampleDecompressionError
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import lakebed
-from lakebed.absent import PAGE, explained
 from lakebed.compat.modules import MODULES, hint
+from lakebed.runtime.absent import PAGE, explained
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

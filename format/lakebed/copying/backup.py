@@ -22,7 +22,7 @@ from lakebed.copying.retention import Retention
 from lakebed.copying.transfer import Item, Outcome, Transfer
 from lakebed.documents.backup import BackupPoint, Catalog, FileList, StoredFile
 from lakebed.errors import ChecksumError, CommitFailed, DatasetExistsError, InvalidInputError
-from lakebed.progress import Advance, bytes_bar
+from lakebed.runtime.progress import Advance, bytes_bar
 from lakebed.storage.base import Storage, place_of, traits_of, without_cache
 from lakebed.versions.opening import TREE_KEY, read_tree
 

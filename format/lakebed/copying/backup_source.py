@@ -14,7 +14,6 @@ from functools import partial
 
 import numpy as np
 
-from lakebed import clock
 from lakebed.copying.deepcopy import own_objects
 from lakebed.copying.transfer import Sums
 from lakebed.documents import json_style
@@ -29,6 +28,7 @@ from lakebed.errors import (
     KeyNotFound,
     VersionReplaced,
 )
+from lakebed.runtime import clock
 from lakebed.session import credentials
 from lakebed.storage.base import Stat, Storage
 from lakebed.storage.concurrently import together

@@ -11,7 +11,7 @@ from lakebed import config
 from lakebed.copying.repository import Repository, sha256
 from lakebed.documents.backup import OBJECTS, BackupPoint, FileList, StoredFile
 from lakebed.errors import ChecksumError, KeyNotFound
-from lakebed.progress import Advance, bytes_bar
+from lakebed.runtime.progress import Advance, bytes_bar
 from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.concurrently import concurrently
 

@@ -15,7 +15,7 @@ from lakebed.copying.deepcopy import drop_others, report
 from lakebed.copying.transfer import Item, Sums, Transfer
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.manifest import ChunkPlaces
-from lakebed.progress import bytes_bar
+from lakebed.runtime.progress import bytes_bar
 from lakebed.session.copy_journal import Journal, Origin
 from lakebed.storage.base import Storage
 from lakebed.versions.create import create

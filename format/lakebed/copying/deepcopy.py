@@ -21,7 +21,7 @@ from lakebed.copying.transfer import Item, Sums, Transfer
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import ChecksumError, CorruptError, DatasetExistsError, KeyNotFound
-from lakebed.progress import bytes_bar
+from lakebed.runtime.progress import bytes_bar
 from lakebed.session.copy_journal import FOLDER, Journal, Origin
 from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.concurrently import concurrently

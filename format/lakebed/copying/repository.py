@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from lakebed import clock, config
+from lakebed import config
 from lakebed.copying.retention import Point, Retention, kept_points
 from lakebed.documents import json_style
 from lakebed.documents.backup import (
@@ -46,6 +46,7 @@ from lakebed.errors import (
     PreconditionFailed,
     StorageError,
 )
+from lakebed.runtime import clock
 from lakebed.storage.base import Storage, is_bulk, traits_of
 from lakebed.storage.lock import Owner, WriterLock
 from lakebed.storage.orphan_files import remove, remove_temporary, temporary_files

@@ -14,8 +14,8 @@ from lakebed.codecs.sample import Sample
 from lakebed.errors import GetDataFromLinkError, LakebedError, SampleAppendError
 from lakebed.htypes.base import Storing
 from lakebed.links.ahead import in_order, threads_for
-from lakebed.printable import printable
 from lakebed.reading.samples import SampleReader
+from lakebed.runtime.printable import printable
 from lakebed.storage.address import shown
 from lakebed.versions.state import TensorState
 from lakebed.writing.encode.column import encode_column

@@ -13,7 +13,7 @@ from lakebed.copying.transfer import Item, Transfer
 from lakebed.documents.backup import FileList, StoredFile
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import ChecksumError, DatasetExistsError, FormatError, InvalidInputError, KeyNotFound
-from lakebed.progress import Advance, bytes_bar
+from lakebed.runtime.progress import Advance, bytes_bar
 from lakebed.session.copy_journal import FOLDER, Journal, Origin, unfinished
 from lakebed.session.handle import Handle
 from lakebed.session.places import Path, vacate, whole

@@ -16,7 +16,7 @@ from functools import partial
 from lakebed import config
 from lakebed.documents.manifest import block_sums
 from lakebed.errors import KeyNotFound, StoragePermissionError
-from lakebed.progress import Advance
+from lakebed.runtime.progress import Advance
 from lakebed.storage.base import Stat, Storage, is_bucket, traits_of
 from lakebed.storage.concurrently import concurrently
 

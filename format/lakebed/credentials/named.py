@@ -15,13 +15,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
-from lakebed import clock, config
+from lakebed import config
 from lakebed.credentials import aws, plugins
 from lakebed.credentials.base import OPTIONS, entry, option, without_options
 from lakebed.credentials.environment import Environment
 from lakebed.credentials.file import OwnersFile
 from lakebed.credentials.system_keyring import SystemKeyring
 from lakebed.errors import InvalidInputError, LinkCredentialsError, ManagedCredentialsNotFoundError
+from lakebed.runtime import clock
 from lakebed.storage.address import shown
 from lakebed.storage.auth.renewal import Renewal
 from lakebed.storage.credentials import CredentialSource, Given, Grant, kept

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import replace
 from lakebed.dataset._base import TensorBase
 from lakebed.reading.index import Index
 from lakebed.verbs.condition import Compared, Condition, Name, Value

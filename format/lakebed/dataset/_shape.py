@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass
 from lakebed.dataset._base import TensorBase
 from lakebed.errors import InvalidShapeIntervalError
 

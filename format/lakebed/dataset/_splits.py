@@ -15,7 +15,7 @@ from lakebed.errors import (
     ReadOnlyModeError,
     UnsupportedParameterException,
 )
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 
 if TYPE_CHECKING:
     from lakebed.dataset.dataset import Dataset

@@ -29,7 +29,7 @@ from lakebed.errors import (
     TensorDoesNotExistError,
 )
 from lakebed.errors.root import instead
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 from lakebed.session.handle import Handle
 from lakebed.verbs.condition import Condition
 from lakebed.verbs.one import Key, of_row
@@ -206,7 +206,7 @@ class Dataset(
                     return of_dict
                 if (found := verb(self, DatasetVerbs, name)) is not None:
                     return found
-            from lakebed.absent import explained
+            from lakebed.runtime.absent import explained
 
             if (told := explained("Dataset", name)) is not None:
                 raise AttributeError(told) from error

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lakebed.dataset._base import TensorBase
 from lakebed.dataset._splits import TENSOR as SPLIT
 from lakebed.errors import InvalidInputError, InvalidOperationError, LakebedError
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -97,7 +97,7 @@ class Info(MutableMapping[str, Any]):
         try:
             return self[name]
         except KeyError:
-            from lakebed.absent import explained
+            from lakebed.runtime.absent import explained
 
             raise AttributeError(explained("Info", name) or f"info has no key {name!r}") from None
 

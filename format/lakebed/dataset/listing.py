@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lakebed.dataclass import replace
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.open import open_at
 from lakebed.errors import CorruptError, InvalidInputError, LakebedError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakebed.documents.version_tree import VersionTree
 from lakebed.history.commits import commit_time
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 
 if TYPE_CHECKING:
     from lakebed.dataset.tensor import Tensor

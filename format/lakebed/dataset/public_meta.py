@@ -31,7 +31,7 @@ class PublicMeta:
         try:
             value = getattr(document, name)
         except AttributeError as error:
-            from lakebed.absent import explained
+            from lakebed.runtime.absent import explained
 
             raise AttributeError(explained("meta", name) or str(error)) from None
         return list(value) if isinstance(value, tuple) else value

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from lakebed.dataset._base import Columns
 from lakebed.dataset.open import open_at
 from lakebed.errors import InvalidInputError
-from lakebed.progress import rows_bar
 from lakebed.query import run
 from lakebed.query.bound import Info, Input
 from lakebed.query.limits import Limits, Ways
@@ -20,6 +19,7 @@ from lakebed.query.relation import Projected, Relation, Stored
 from lakebed.query.result import Result
 from lakebed.query.result_column import keys_once
 from lakebed.query.sources import Sources
+from lakebed.runtime.progress import rows_bar
 from lakebed.session import places
 from lakebed.storage.credentials import Creds, kept
 from lakebed.storage.url import parse

@@ -17,9 +17,9 @@ import numpy as np
 from lakebed.dataset.drawing import image_of, picture, show
 from lakebed.errors import LakebedError
 from lakebed.htypes.base import Storing
-from lakebed.printable import aligned, printable, shortened
 from lakebed.reading.filled import moments_dtype
 from lakebed.reading.shown import ShownColumn
+from lakebed.runtime.printable import aligned, printable, shortened
 from lakebed.storage.address import shown
 from lakebed.writing.structure import companions_of
 

@@ -85,7 +85,7 @@ class Tensor(
 
             if (found := verb(self, ColumnVerbs, name)) is not None:
                 return found
-            from lakebed.absent import explained
+            from lakebed.runtime.absent import explained
 
             if (told := explained("Tensor", name)) is not None:
                 raise AttributeError(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 from lakebed.session.handle import FromView, Handle
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ The last column is inclusive; a row that repeats the one before holds a further 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from lakebed import limits
-from lakebed.dataclass import dataclass, field
 from lakebed.documents import tables, version_prefix
 from lakebed.errors import FormatError
 

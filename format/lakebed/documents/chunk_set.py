@@ -10,10 +10,10 @@ tensor).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from lakebed import limits
-from lakebed.dataclass import dataclass, field
 from lakebed.documents.fields import checked_key
 from lakebed.errors import FormatError
 

@@ -16,12 +16,12 @@ deleted in the same version.
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lakebed import limits
-from lakebed.dataclass import dataclass, field
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ version's manifest. Deep Lake 3.9.52 reads over it, and drops it whenever it rew
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import Any
 
-from lakebed.dataclass import dataclass, field
 from lakebed.documents import fields, json_style
 from lakebed.errors import FormatError
 

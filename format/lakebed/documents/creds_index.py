@@ -9,11 +9,11 @@ Code 0: no credentials; code k: the k-th of `creds_keys` in linked_creds.json.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakebed.dataclass import dataclass
 from lakebed.documents import tables, version_prefix
 
 if TYPE_CHECKING:

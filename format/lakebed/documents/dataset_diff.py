@@ -8,8 +8,9 @@ bytes      content
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lakebed import limits
-from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError
 
 _WHAT = "dataset_diff"

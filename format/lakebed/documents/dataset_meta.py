@@ -13,10 +13,10 @@ allow_delete      whether the dataset may be deleted                true
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakebed import limits
-from lakebed.dataclass import dataclass, field
 from lakebed.documents import fields, json_style
 from lakebed.documents.version_prefix import FORMAT_VERSION
 from lakebed.errors import FormatError

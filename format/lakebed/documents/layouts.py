@@ -13,13 +13,13 @@ without checksums are verified with the blocks of the file that they lie in.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError
 
 Words = NDArray[np.uint32]

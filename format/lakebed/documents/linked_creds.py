@@ -11,9 +11,9 @@ used_creds_keys      names that samples refer to                        none
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents import json_style
 from lakebed.errors import AlreadyExistsError, FormatError, InvalidInputError, MissingCredsError
 

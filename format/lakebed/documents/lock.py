@@ -18,8 +18,8 @@ import os
 import re
 import struct
 import uuid
+from dataclasses import dataclass, replace
 
-from lakebed.dataclass import dataclass, replace
 from lakebed.errors import FormatError
 
 LOCK_SECONDS = 300.0

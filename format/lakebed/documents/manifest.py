@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,6 @@ import xxhash
 from numpy.typing import NDArray
 
 from lakebed import limits
-from lakebed.dataclass import dataclass
 from lakebed.documents import fields, json_style
 from lakebed.documents.frozen import OnDemand
 from lakebed.documents.layouts import NO_WORDS, Layouts, Words, no_layouts

@@ -26,6 +26,7 @@ is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -33,7 +34,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
-from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents import fields
 from lakebed.documents.layouts import joined, no_layouts
 from lakebed.documents.manifest import (

@@ -10,11 +10,11 @@ looks at this file, so it is taken as it is.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakebed.dataclass import dataclass
 from lakebed.documents import tables, version_prefix
 
 if TYPE_CHECKING:

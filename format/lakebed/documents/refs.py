@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import xxhash
 
 from lakebed import limits
-from lakebed.dataclass import dataclass, field
 from lakebed.documents import fields, json_style
 from lakebed.errors import FormatError
 

@@ -12,9 +12,9 @@ numbers, or `{"start": , "stop": , "step": }`. Members that are not known here s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from lakebed.dataclass import dataclass
 from lakebed.documents import fields, json_style
 from lakebed.errors import FormatError
 

@@ -9,12 +9,12 @@ Each sequence that a row covers has `items` items; `start` is the flat index of 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lakebed import limits
-from lakebed.dataclass import dataclass
 from lakebed.documents import tables, version_prefix
 from lakebed.errors import FormatError
 

@@ -15,10 +15,10 @@ anything else                              members of the htype, and unknown one
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from lakebed.dataclass import dataclass, field
 from lakebed.documents import fields, json_style
 from lakebed.documents.frozen import changed
 from lakebed.documents.version_prefix import FORMAT_VERSION

@@ -11,12 +11,12 @@ What follows is ignored.  A file without the prefix is of an old writer, and its
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lakebed import limits
-from lakebed.dataclass import dataclass
 from lakebed.documents import tables, version_prefix
 from lakebed.errors import FormatError
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import xxhash
 
-from lakebed.dataclass import dataclass
 from lakebed.documents import json_style
 from lakebed.documents.commit_node import WHAT
 from lakebed.documents.commits import OPENING, ColdNodes, Commits

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import xxhash
 
 from lakebed import limits
-from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents import fields, json_style
 from lakebed.documents.commit_node import WHAT as _WHAT
 from lakebed.documents.commit_node import CommitNode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakebed.errors.root import LakebedError
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 
 
 class InvalidInputError(LakebedError, ValueError):

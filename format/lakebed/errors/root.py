@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import ParamSpec, Self, TypeVar
 
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 
 P = ParamSpec("P")
 R = TypeVar("R")

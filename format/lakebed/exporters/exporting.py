@@ -17,9 +17,9 @@ from lakebed.errors import ExportError
 from lakebed.exporters.plan import ExportPlan, Piece, Written, splits_of
 from lakebed.exporters.registry import Exporter, exporter_of
 from lakebed.exporters.target import Target
-from lakebed.options import check_options, options_of
-from lakebed.printable import printable
-from lakebed.progress import rows_bar
+from lakebed.runtime.options import check_options, options_of
+from lakebed.runtime.printable import printable
+from lakebed.runtime.progress import rows_bar
 
 _MOST_WORKERS = 8
 _SHOWN = 10

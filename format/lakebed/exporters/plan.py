@@ -12,11 +12,11 @@ An exporter is a module with four functions::
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakebed.dataclass import dataclass, field
 from lakebed.errors import ExportError
 
 if TYPE_CHECKING:

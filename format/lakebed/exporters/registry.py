@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint
 from typing import Any
 
-from lakebed.dataclass import dataclass
 from lakebed.errors import ExportError
 from lakebed.exporters.plan import ExportPlan, Piece, Written
 from lakebed.exporters.target import Target
-from lakebed.plugins import entry_points
+from lakebed.runtime.plugins import entry_points
 
 ENTRY_POINTS = "lakebed.exporters"
 

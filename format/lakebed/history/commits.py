@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from lakebed import clock
-from lakebed.dataclass import replace
 from lakebed.documents.version_tree import CommitNode, VersionTree
 from lakebed.errors import CheckoutError, VersionNotFoundError
+from lakebed.runtime import clock
 from lakebed.session.session import Session
 from lakebed.versions.opening import read_tree
 from lakebed.versions.refs import resolve

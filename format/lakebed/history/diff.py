@@ -15,8 +15,8 @@ from lakebed.documents.version_tree import CommitNode, VersionTree
 from lakebed.errors import CheckoutError, InvalidInputError, TensorModifiedError, VersionNotFoundError
 from lakebed.history.commits import commit_time
 from lakebed.history.squash_diffs import since_last_commit, squash_checkpoints
-from lakebed.printable import printable
 from lakebed.reading.samples import SampleReader
+from lakebed.runtime.printable import printable
 from lakebed.session.session import Session
 from lakebed.versions.changes import Fork, Step, VersionChange, fork, modified_rows
 from lakebed.versions.opening import read_tree

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from lakebed.dataclass import dataclass
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.version_tree import CommitNode
 from lakebed.history.commits import commit_entry, last_commit

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from lakebed import clock, config
+from lakebed import config
 from lakebed.documents.version_tree import VersionTree, new_id
 from lakebed.errors import VersionControlError
 from lakebed.history.squash_diffs import is_checkpoint
+from lakebed.runtime import clock
 from lakebed.session.branches import is_changed, views_of
 from lakebed.session.session import Session
 from lakebed.versions.derive import as_commit, empty_snapshot, inherited

@@ -7,11 +7,11 @@ them that inherits what they hold. Users see one version: whatever changed since
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 import numpy as np
 
-from lakebed.dataclass import replace
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.version_tree import CommitNode

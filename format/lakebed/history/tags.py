@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from itertools import islice
 
-from lakebed import clock, config
+from lakebed import config
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import CheckoutError, InvalidInputError, ReadOnlyModeError, TagExistsError
+from lakebed.runtime import clock
 from lakebed.session.session import Session
 from lakebed.versions.opening import read_tree
 from lakebed.versions.refs import HEAD, SHORTEST_PREFIX, Tag, drop_tag, read_refs, resolve, set_tag

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
-from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidInputError, TensorDtypeMismatchError, TensorInvalidSampleShapeError
 from lakebed.htypes.arrays import block_of_array, cast
 from lakebed.htypes.base import Storing

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
-
-from lakebed.dataclass import dataclass, field
 
 
 class Storing(Enum):

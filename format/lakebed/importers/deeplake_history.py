@@ -25,7 +25,7 @@ import lakebed
 from lakebed.errors import DatasetExistsError, IngestionError, InvalidInputError, TagExistsError
 from lakebed.importers.plan import Problem, TensorPlan
 from lakebed.importers.source import Source
-from lakebed.progress import rows_bar
+from lakebed.runtime.progress import rows_bar
 from lakebed.writing.names import any_name
 
 _INFO = "imports"

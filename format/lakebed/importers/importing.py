@@ -31,7 +31,7 @@ from lakebed.importers.registry import Importer, importer_of, recognised
 from lakebed.importers.report import ImportReport
 from lakebed.importers.source import Source
 from lakebed.importers.splits import Splits, chosen, splits_of
-from lakebed.options import check_options
+from lakebed.runtime.options import check_options
 from lakebed.writing.names import any_name
 
 # Key of the infos of datasets under which imports are remembered.

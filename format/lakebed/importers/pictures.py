@@ -7,13 +7,13 @@ loss, so that an import costs what its pictures cost. ``compression="lossless"``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import lakebed
 from lakebed.codecs.images import Image, damage
 from lakebed.codecs.registry import picture_codec
 from lakebed.codecs.sample import LOSSY, Sample, became
-from lakebed.dataclass import dataclass
 from lakebed.errors import LakebedError
 from lakebed.importers.plan import Problem, TensorPlan
 from lakebed.importers.source import Source, suffix_of

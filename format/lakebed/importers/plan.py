@@ -20,13 +20,13 @@ A function ``plan_splits(source, only, *, ...)`` is called in place of ``plan``,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import lakebed
-from lakebed.dataclass import dataclass, field, replace
 from lakebed.errors import IngestionError
 from lakebed.importers.source import Source
 

@@ -7,18 +7,18 @@ the format is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
 from typing import Any
 
-from lakebed.dataclass import dataclass
 from lakebed.errors import IngestionError
 from lakebed.importers.plan import Copied, Plan
 from lakebed.importers.source import Source
-from lakebed.options import Option, options_of
-from lakebed.plugins import entry_points
+from lakebed.runtime.options import Option, options_of
+from lakebed.runtime.plugins import entry_points
 
 ENTRY_POINTS = "lakebed.importers"
 

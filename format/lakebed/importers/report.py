@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakebed.importers.plan import Plan, Problem
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 
 if TYPE_CHECKING:
     import lakebed

@@ -12,6 +12,7 @@ import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +20,6 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import lakebed
-from lakebed.dataclass import dataclass, field
 from lakebed.errors import (
     IngestionError,
     InvalidPathException,

@@ -18,9 +18,10 @@ from ipaddress import IPv4Address, ip_address
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, unquote, urlsplit
 
-from lakebed import config, process_hooks
+from lakebed import config
 from lakebed.errors import UnsafePathError
 from lakebed.links.networks import Address, plain_host
+from lakebed.runtime import process_hooks
 from lakebed.storage.secret import Secret
 
 if TYPE_CHECKING:

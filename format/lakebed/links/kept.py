@@ -24,9 +24,10 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from lakebed import config, process_hooks
+from lakebed import config
 from lakebed.errors import InvalidInputError, StoragePermissionError
 from lakebed.links.span import span_of
+from lakebed.runtime import process_hooks
 from lakebed.storage.address import path_of, scheme_of
 
 _ODD = re.compile(r"\0|://|#bytes=")

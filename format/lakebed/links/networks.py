@@ -8,6 +8,7 @@ are never public, whatever they contain.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import (
     IPv4Address,
@@ -18,7 +19,6 @@ from ipaddress import (
     ip_network,
 )
 
-from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidInputError
 
 Address = IPv4Address | IPv6Address

@@ -19,14 +19,15 @@ import os
 import re
 import threading
 from array import array
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakebed import config, process_hooks
-from lakebed.dataclass import dataclass
+from lakebed import config
 from lakebed.errors import InvalidInputError, UnsafePathError
 from lakebed.links.networks import Address, hosts, is_public, literal, plain_host
+from lakebed.runtime import process_hooks
 from lakebed.storage.address import path_of, scheme_of, shown
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import binascii
 import re
+from dataclasses import dataclass
 
-from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError, InvalidInputError
 
 _FRAGMENT = re.compile(r"#bytes=([0-9]{1,18})-([0-9]{1,18})(&encoding=base64)?\Z")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from lakebed.dataclass import dataclass
 
 Ragged = Literal["list", "pad", "flat"]
 RAGGED: tuple[Ragged, ...] = ("list", "pad", "flat")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from lakebed import limits
 from lakebed.codecs.base import Buffer
 from lakebed.codecs.regions import decode_regions
-from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError, InvalidInputError
 from lakebed.htypes.base import Storing
 from lakebed.loaders.portions import Portion, Shape, read_portion, shape_in

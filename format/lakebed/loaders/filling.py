@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from lakebed.dataclass import dataclass, field
 from lakebed.errors import LakebedError
 from lakebed.loaders.collate import Batch, Ragged, collate
 from lakebed.loaders.columns import Column, Room

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Flag, auto
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass, replace
 from lakebed.errors import InvalidInputError
 
 Ints = NDArray[np.int32]

@@ -32,12 +32,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lakebed.dataclass import dataclass, field
 from lakebed.errors import InvalidInputError
 from lakebed.loaders.draws import BLOCK, SPANS, key, mix
 from lakebed.native import order as native

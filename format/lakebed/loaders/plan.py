@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass
 from lakebed.loaders.order import Order, Shares
 from lakebed.loaders.spans import SpanTable
 

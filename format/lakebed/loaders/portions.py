@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from lakebed import limits
 from lakebed.chunks.chunk import Chunk
 from lakebed.codecs.base import Buffer
-from lakebed.dataclass import dataclass, field
 from lakebed.errors import FormatError
 from lakebed.loaders.spans import runs
 from lakebed.reading.index import Rows

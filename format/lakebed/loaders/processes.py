@@ -24,13 +24,13 @@ import threading
 import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidInputError, WorkerDied
 from lakebed.reading.buffers import BufferPool
 

@@ -6,9 +6,9 @@ import json
 import logging
 import os
 import sys
+from dataclasses import dataclass
 from typing import Any
 
-from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidInputError
 
 _log = logging.getLogger(__name__)

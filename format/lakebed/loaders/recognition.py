@@ -6,9 +6,9 @@ torchvision is not imported: its transforms are known by module, class name and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from lakebed.dataclass import dataclass, replace
 from lakebed.loaders.ops import (
     CenterCrop,
     ChannelsFirst,

@@ -14,10 +14,9 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
-from lakebed import process_hooks
-from lakebed.dataclass import replace
 from lakebed.errors import (
     DatasetNotFoundError,
     InvalidOperationError,
@@ -33,6 +32,7 @@ from lakebed.loaders.portions import Portion
 from lakebed.loaders.stats import Stats
 from lakebed.reading.index import Rows
 from lakebed.reading.remote.tasks import LazyFuture, submit
+from lakebed.runtime import process_hooks
 
 # Samples of one task of a thread: a task costs as much as a tenth of decoding a small image.
 _MOST_SAMPLES = 16

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass
 from lakebed.loaders.order import Spans
 from lakebed.reading.index import Rows
 from lakebed.reading.samples import SampleReader

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from lakebed.dataclass import dataclass, field
 from lakebed.loaders.portions import Portion
 from lakebed.reading.fetch import ChunkSource
 from lakebed.storage.traffic import Counts

@@ -6,13 +6,12 @@ Finds what is damaged without stopping at the first damage; `lakebed.maintenance
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
-from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents import info as info_document
 from lakebed.documents import json_style
 from lakebed.documents.chunk_ids import ChunkIds
@@ -30,7 +29,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError, LimitError
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 from lakebed.storage.base import Storage
 from lakebed.versions.digests import digests_of
 from lakebed.versions.manifests import base_reader

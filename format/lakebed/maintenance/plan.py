@@ -28,7 +28,7 @@ from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import VersionTree
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 
 Kind = Literal["history", "branch", "tensor", "rows", "companion", "document", "lock", "rebase", "damage"]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 
-from lakebed import clock
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.lock import DatasetLock
 from lakebed.documents.tensor_meta import TensorMeta
@@ -33,6 +32,7 @@ from lakebed.maintenance.recover_orphans import OrphanRecovery, orphaned_publish
 from lakebed.maintenance.repair_tensors import Repairer
 from lakebed.maintenance.salvage import Salvage
 from lakebed.maintenance.verify import Check, read_whole_tree
+from lakebed.runtime import clock
 from lakebed.session.session import Session
 from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.versions.add_digests import renew_digests

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
-from lakebed import clock, config
+from lakebed import config
 from lakebed.documents.version_tree import new_id
 from lakebed.errors import (
     CheckoutError,
@@ -19,6 +19,7 @@ from lakebed.errors import (
 )
 from lakebed.merging.content import Merger
 from lakebed.merging.plan import Conflict
+from lakebed.runtime import clock
 from lakebed.session.open_sessions import flush_open
 from lakebed.session.session import Session
 from lakebed.versions.ancestry import Ancestry, merge_message

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from lakebed import clock, random
+from lakebed import random
 from lakebed.errors import QueryError
 from lakebed.query import domains, syntax
 from lakebed.query.bound import (
@@ -41,6 +41,7 @@ from lakebed.query.functions.spaces import NUMPY, Space, computing_in
 from lakebed.query.functions.text import IN, matching_classes
 from lakebed.query.functions.vectors import DISTANCES, difference
 from lakebed.query.subscripts import shape_of
+from lakebed.runtime import clock
 
 
 def call(context: Context, node: syntax.Call) -> Bound:

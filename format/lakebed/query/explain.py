@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from lakebed.printable import printable
 from lakebed.query.bound import TEXT
 from lakebed.query.columns import Column, Rows, Texts, ticking
 from lakebed.query.execute import Execution
@@ -17,6 +16,7 @@ from lakebed.query.parameters import Given, values_of
 from lakebed.query.parser import parse
 from lakebed.query.relation import Relation
 from lakebed.query.sources import Sources
+from lakebed.runtime.printable import printable
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s+ANALYZE\b)?", re.IGNORECASE)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.errors import InvalidInputError
-from lakebed.progress import rows_bar
 from lakebed.query import known
 from lakebed.query.stored import StoredColumn
+from lakebed.runtime.progress import rows_bar
 
 if TYPE_CHECKING:
     from lakebed.session.table import Table

@@ -6,6 +6,7 @@ import logging
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass
 from lakebed.documents import chunk_statistics
 from lakebed.documents.chunk_statistics import (
     HAS_VALUES,

@@ -10,13 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass
 from lakebed.documents.chunk_statistics import HAS_NAN, Pieces
 from lakebed.query import known
 from lakebed.query.bound import Apply, Bound, Input, Logic, Missing, Not, Value, on_record, values_read

@@ -15,10 +15,10 @@ from lakebed.errors import (
     TensorDoesNotExistError,
 )
 from lakebed.errors.root import instead, strict
-from lakebed.printable import aligned, printable, shortened
 from lakebed.query.columns import Column, Numbers, Objects, rows
 from lakebed.query.relation import Relation
 from lakebed.query.result_column import ResultColumn, picked, read_rows
+from lakebed.runtime.printable import aligned, printable, shortened
 from lakebed.storage.credentials import Creds, kept
 from lakebed.storage.url import parse
 from lakebed.verbs.condition import Compared, Condition, quoted
@@ -144,7 +144,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
                 return self.column(name)
             if (found := verb(self, ResultVerbs, name)) is not None:
                 return found
-            from lakebed.absent import explained
+            from lakebed.runtime.absent import explained
 
             if (told := explained("Result", name)) is not None:
                 raise AttributeError(told)

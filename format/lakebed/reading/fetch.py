@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed import config, process_hooks
+from lakebed import config
 from lakebed.chunks.chunk import Chunk, parse_chunk
 from lakebed.chunks.image_chunk import ChunkCodec
 from lakebed.chunks.probe import ChunkHeader, SamplePlace, probe, read_header
@@ -28,6 +28,7 @@ from lakebed.reading.chunk_cache import ChunkCache
 from lakebed.reading.chunk_files import ChunkFiles
 from lakebed.reading.local_ranges import LocalRanges
 from lakebed.reading.open_chunk import Bytes, OpenChunk, described
+from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage
 from lakebed.storage.traffic import Traffic
 from lakebed.versions.state import ChunkTable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
 from functools import reduce
 from types import EllipsisType
 from typing import Any, TypeGuard
@@ -10,7 +11,6 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidKeyTypeError
 
 RowSelector = int | slice | tuple[int, ...] | NDArray[np.bool_] | NDArray[np.int64]

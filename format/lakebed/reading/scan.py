@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.chunks.chunk import Chunk
-from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError, LakebedError, LimitError, StorageError
 from lakebed.htypes.base import Storing
 from lakebed.native import chunks as native

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
-from lakebed.dataclass import dataclass
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.reading.index import Rows
 from lakebed.reading.parts import Subscript

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidOperationError
 from lakebed.htypes.arrow import null_rows, numpy_dtype
 from lakebed.reading.arrow import arrow_column, arrow_type, number_array, taken_column

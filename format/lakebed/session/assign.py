@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 
 from lakebed.chunks.tiling import box
 from lakebed.codecs.registry import byte_codec, file_codec
-from lakebed.dataclass import replace
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidOperationError, LakebedError, SampleAppendError, SampleUpdateError
 from lakebed.htypes.arrays import array_dtype, cast

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import replace
 
-from lakebed import clock, config
-from lakebed.dataclass import replace
+from lakebed import config
 from lakebed.documents.version_tree import FIRST, MAIN, VersionTree, new_id
 from lakebed.errors import (
     BranchExistsError,
@@ -18,6 +18,7 @@ from lakebed.errors import (
     ReadOnlyModeError,
     VersionControlError,
 )
+from lakebed.runtime import clock
 from lakebed.session.new_branch import create_branch
 from lakebed.session.open_sessions import flush_open
 from lakebed.session.session import Session

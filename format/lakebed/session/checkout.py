@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
-from lakebed import config, process_hooks
+from lakebed import config
 from lakebed.documents.version_tree import FIRST, MAIN, VersionTree
 from lakebed.errors import DatasetCorruptError, VersionReplaced
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
+from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage, traits_of
 from lakebed.versions.digests import digests_of
 from lakebed.versions.foreign_writes import is_as_read

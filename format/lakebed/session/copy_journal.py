@@ -14,9 +14,9 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from lakebed.dataclass import dataclass, field
 from lakebed.documents import json_style
 from lakebed.errors import FormatError, KeyNotFound
 from lakebed.storage.base import Storage

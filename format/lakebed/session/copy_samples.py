@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from lakebed.chunks.tiling import boxes
 from lakebed.codecs.base import Buffer
 from lakebed.codecs.block import Block, join_samples
 from lakebed.codecs.registry import byte_codec, file_codec
-from lakebed.dataclass import dataclass, replace
 from lakebed.htypes.documents import decode_document
 from lakebed.reading.index import Rows
 from lakebed.reading.samples import SampleReader

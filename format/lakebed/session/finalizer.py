@@ -13,8 +13,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from lakebed import process_hooks
 from lakebed.errors import LakebedError
+from lakebed.runtime import process_hooks
 
 if TYPE_CHECKING:
     from lakebed.session.session import Session
@@ -92,7 +92,7 @@ _phases: OrderedDict[str, None] = OrderedDict(start=None, stop=None)
 
 def _last_phase() -> str:
     """Return the last phase in one step: a collection between the making of an iterator and its use would break it."""
-    return list(_phases)[-1]  # noqa: RUF015 - next(reversed()) takes two steps
+    return list(_phases)[-1]
 
 
 def ready() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakebed.dataclass import dataclass
 from lakebed.session.finalizer import close_finally, close_session
 from lakebed.session.session import Session
 

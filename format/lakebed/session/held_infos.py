@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import dataclass, field
 from typing import Any
 
-from lakebed.dataclass import dataclass, field
 from lakebed.documents import info as info_document
 from lakebed.errors import InfoError, LakebedError
 

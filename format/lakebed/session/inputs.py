@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from lakebed.dataclass import replace
 from lakebed.errors import MissingCredsError, SampleAppendError, UnusualSampleWarning
 from lakebed.htypes.class_label import STRICT
 from lakebed.session.stored_samples import StoredSamples

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from lakebed import config
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 from lakebed.session.session import Session
 from lakebed.versions.state import TensorState
 

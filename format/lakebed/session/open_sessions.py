@@ -6,8 +6,8 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING
 
-from lakebed import process_hooks
 from lakebed.errors import StorageError
+from lakebed.runtime import process_hooks
 from lakebed.storage.base import place_of
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ import weakref
 from itertools import count
 from typing import TYPE_CHECKING
 
-from lakebed import clock, config, process_hooks
+from lakebed import config
 from lakebed.errors import LakebedError
+from lakebed.runtime import clock, process_hooks
 from lakebed.session import finalizer
 from lakebed.storage import memory
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.chunks.tiling import box, grid
-from lakebed.dataclass import dataclass
 
 Shape = tuple[int, ...]
 

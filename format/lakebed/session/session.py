@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from lakebed import clock, config
+from lakebed import config
 from lakebed.documents.version_tree import new_id
 from lakebed.errors import (
     CommitFailed,
@@ -18,6 +18,7 @@ from lakebed.errors import (
     ReadOnlyModeError,
 )
 from lakebed.reading.samples import SampleReader
+from lakebed.runtime import clock
 from lakebed.session import open_sessions
 from lakebed.session.credentials import LinkCredentials
 from lakebed.session.writer import Writer

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from lakebed.dataclass import dataclass, field
 from lakebed.errors import InvalidInputError
 from lakebed.reading.index import Index, Rows
 from lakebed.reading.samples import SampleReader

@@ -7,9 +7,9 @@ all: no reader sees half of a put.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
 
-from lakebed.dataclass import dataclass, field
 from lakebed.errors import InvalidInputError, InvalidKeyError
 
 if TYPE_CHECKING:

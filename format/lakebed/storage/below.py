@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakebed.dataclass import dataclass, replace
 from lakebed.storage.base import StorageTraits, check_key, is_conditional, place_of, traits_of
 from lakebed.storage.local import LocalStorage
 

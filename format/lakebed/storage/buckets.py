@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from lakebed import config, process_hooks
-from lakebed.dataclass import dataclass, field
+from lakebed import config
 from lakebed.errors import InvalidInputError, UnsupportedUrlError
+from lakebed.runtime import process_hooks
 from lakebed.storage.auth.resolve import resolve
 from lakebed.storage.concurrency import GROWTH
 from lakebed.storage.obstore_client import client

@@ -12,11 +12,10 @@ import contextlib
 import threading
 import uuid
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from lakebed import process_hooks
-from lakebed.dataclass import dataclass
 from lakebed.errors import (
     BucketNotFoundError,
     PreconditionFailed,
@@ -24,6 +23,7 @@ from lakebed.errors import (
     StorageUnavailableError,
     WeakStoreWarning,
 )
+from lakebed.runtime import process_hooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidInputError, ManagedCredentialsNotFoundError
 from lakebed.storage.secret import SHOWN, Secret, may_travel
 

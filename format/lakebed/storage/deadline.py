@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, TypeVar
 
-from lakebed import clock
 from lakebed.errors import StorageUnavailableError
+from lakebed.runtime import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

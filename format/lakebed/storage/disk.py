@@ -464,7 +464,7 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
                     f"{path} has been locked for {wait:.0f} s by another process that is publishing;"
                     " end that process if it hangs, then try again"
                 )
-            from lakebed.jitter import JITTER
+            from lakebed.runtime.jitter import JITTER
 
             # With jitter, so that no process always comes too late; one that has waited for long looks more often.
             time.sleep(JITTER.random() * _PAUSE / (1 + 4 * waited))

@@ -15,8 +15,9 @@ import time
 import unicodedata
 from typing import TYPE_CHECKING
 
-from lakebed import config, process_hooks
+from lakebed import config
 from lakebed.errors import InvalidInputError, StorageError, StoragePermissionError, UnsafePathError
+from lakebed.runtime import process_hooks
 from lakebed.storage.base import check_key
 from lakebed.storage.disk import flush_folders, storage_error
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import xxhash
 
-from lakebed import process_hooks
 from lakebed.errors import (
     KeyNotFound,
     LakebedError,
@@ -23,6 +22,7 @@ from lakebed.errors import (
     StorageUnavailableError,
     TruncatedReadError,
 )
+from lakebed.runtime import process_hooks
 from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, fill, pieces
 from lakebed.storage.conditional_put import put_weakly, warn_of
 from lakebed.storage.credentials import NAMED, Given, kept, named

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakebed.dataclass import dataclass
 from lakebed.storage.base import is_bucket, traits_of
 
 if TYPE_CHECKING:

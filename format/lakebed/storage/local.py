@@ -20,7 +20,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakebed import config, process_hooks
+from lakebed import config
 from lakebed.errors import (
     InvalidInputError,
     KeyNotFound,
@@ -29,6 +29,7 @@ from lakebed.errors import (
     TruncatedReadError,
     UnsafePathError,
 )
+from lakebed.runtime import process_hooks
 from lakebed.storage.base import Early, Stat, StorageTraits, Tail, check_spans, pieces
 from lakebed.storage.disk import (
     OpenFiles,

@@ -15,12 +15,12 @@ import os
 import threading
 import uuid
 import weakref
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
-from lakebed import clock, process_hooks
-from lakebed.dataclass import dataclass
 from lakebed.errors import LockedException
+from lakebed.runtime import clock, process_hooks
 from lakebed.storage.base import place_of, traits_of
 from lakebed.storage.disk import LockedFile, boot_id, exclusive, lock_file, storage_error
 

@@ -9,8 +9,8 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from lakebed import process_hooks
 from lakebed.errors import InvalidInputError, KeyNotFound, PreconditionFailed, TruncatedReadError
+from lakebed.runtime import process_hooks
 from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, fill, pieces
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-from lakebed import config, process_hooks
+from lakebed import config
 from lakebed.errors import (
     BucketNotFoundError,
     InvalidInputError,
@@ -19,6 +19,7 @@ from lakebed.errors import (
     StorageUnavailableError,
     TruncatedReadError,
 )
+from lakebed.runtime import process_hooks
 from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, pieces
 from lakebed.storage.batches import put_in_parallel
 from lakebed.storage.concurrently import concurrently

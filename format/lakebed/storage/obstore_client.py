@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from lakebed import process_hooks
+from lakebed.runtime import process_hooks
 
 _LIBRARY = "obstore._obstore"
 

@@ -7,7 +7,7 @@ import mmap
 import threading
 from typing import TYPE_CHECKING
 
-from lakebed import process_hooks
+from lakebed.runtime import process_hooks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

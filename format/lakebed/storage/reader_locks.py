@@ -15,8 +15,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from lakebed import process_hooks
 from lakebed.errors import KeyNotFound
+from lakebed.runtime import process_hooks
 from lakebed.storage.base import check_key, innermost, traits_of
 from lakebed.storage.disk import storage_error
 

@@ -6,14 +6,15 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakebed import clock, config, process_hooks
+from lakebed import config
 from lakebed.errors import (
     CredentialsRejectedError,
     LakebedError,
     StoragePermissionError,
     StorageUnavailableError,
 )
-from lakebed.jitter import JITTER
+from lakebed.runtime import clock, process_hooks
+from lakebed.runtime.jitter import JITTER
 from lakebed.storage.buckets import BucketClient, bucket_client, client_retry_seconds
 from lakebed.storage.credentials import kept
 from lakebed.storage.deadline import remaining, told, within

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from lakebed import clock
 from lakebed.errors import CommitFailed, CommitStateUnknown, PreconditionFailed, StorageError
+from lakebed.runtime import clock
 from lakebed.storage.base import Storage
 
 T = TypeVar("T")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from lakebed import clock, config
-from lakebed.dataclass import dataclass
+from lakebed import config
+from lakebed.runtime import clock
 from lakebed.storage.base import innermost
 from lakebed.storage.concurrency import Concurrency
 

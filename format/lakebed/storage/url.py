@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from lakebed.dataclass import dataclass, field
 from lakebed.errors import InvalidInputError, KeyNotFound, UnsupportedUrlError
 from lakebed.storage.credentials import kept
 from lakebed.storage.local import LocalStorage

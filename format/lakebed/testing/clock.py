@@ -6,7 +6,7 @@ import threading
 
 
 class VirtualClock:
-    """Time that only :meth:`advance` and :meth:`sleep` move; for ``lakebed.clock.replaced``.
+    """Time that only :meth:`advance` and :meth:`sleep` move; for ``lakebed.runtime.clock.replaced``.
 
     Parameters
     ----------
@@ -15,7 +15,7 @@ class VirtualClock:
 
     Examples
     --------
-    >>> from lakebed import clock
+    >>> from lakebed.runtime import clock
     >>> virtual = VirtualClock()
     >>> with clock.replaced(virtual):
     ...     began = clock.now()

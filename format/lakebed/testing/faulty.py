@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from lakebed import clock
+from lakebed.runtime import clock
 from lakebed.storage.base import MappableStorage, StorageTraits, is_mappable, pieces, place_of, traits_of
 from lakebed.testing.schedule import Call, Crash, Fault, Schedule
 

@@ -64,7 +64,7 @@ class Fault:
     error
         Makes what is raised. After a `Crash` the storage is dead: all further calls raise it too.
     seconds
-        Length of a delay, on ``lakebed.clock``.
+        Length of a delay, on ``lakebed.runtime.clock``.
     seed
         Decides what is missing and where it is cut.
     """

@@ -39,7 +39,7 @@ class Pipeline:
 
         def __getattr__(self, name: str) -> Any:
             """Say what to do in place of a name that only 3.x has."""
-            from lakebed.absent import explained
+            from lakebed.runtime.absent import explained
 
             if (told := explained(type(self).__name__, name)) is not None:
                 raise AttributeError(told)

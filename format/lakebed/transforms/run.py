@@ -29,7 +29,7 @@ from lakebed.errors import (
     TransformError,
     UnsupportedSchedulerError,
 )
-from lakebed.progress import Advance, rows_bar
+from lakebed.runtime.progress import Advance, rows_bar
 from lakebed.session.branches import commit, is_changed
 from lakebed.session.parts import Part, PartTarget, adopt, replace_by, writing_parts
 from lakebed.session.session import Session

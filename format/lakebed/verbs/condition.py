@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import operator as op
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass, replace
 from lakebed.errors import InvalidInputError, InvalidKeyTypeError
 
 WORDS = {op.eq: "==", op.ne: "!=", op.lt: "<", op.le: "<=", op.gt: ">", op.ge: ">="}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lakebed import random
 from lakebed.errors import InvalidInputError
 from lakebed.errors.root import strict
-from lakebed.printable import aligned, printable, shortened
+from lakebed.runtime.printable import aligned, printable, shortened
 from lakebed.verbs.condition import listed, quoted
 from lakebed.verbs.output import Owner
 from lakebed.verbs.together import Groups, codes

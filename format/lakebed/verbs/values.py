@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakebed.dataclass import replace
 from lakebed.errors import InvalidInputError
 from lakebed.verbs.condition import VALUES, Compared, Condition, Value
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.version_tree import CommitNode

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lakebed.dataclass import replace
+from dataclasses import replace
+
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta

@@ -9,9 +9,9 @@ must be no younger than the digest, too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from lakebed.dataclass import replace
 from lakebed.documents.version_tree import OURS, VersionTree
 
 

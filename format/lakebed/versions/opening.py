@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lakebed.chunks.probe import described
-from lakebed.dataclass import dataclass, replace
 from lakebed.documents import info as info_document
 from lakebed.documents.chunk_ids import ChunkIds, chunk_name
 from lakebed.documents.dataset_meta import DatasetMeta

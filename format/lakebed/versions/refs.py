@@ -10,10 +10,9 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection
+from dataclasses import dataclass, replace
 from itertools import islice
 
-from lakebed import clock
-from lakebed.dataclass import dataclass, replace
 from lakebed.documents.refs import Refs, Tag
 from lakebed.documents.version_tree import MAIN, VersionTree
 from lakebed.errors import (
@@ -24,6 +23,7 @@ from lakebed.errors import (
     LimitError,
     TagExistsError,
 )
+from lakebed.runtime import clock
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import read_tree
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents.chunk_ids import ChunkIds, chunk_name
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.frozen import changed

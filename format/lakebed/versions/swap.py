@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from lakebed import clock
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import (
     CommitFailed,
@@ -15,6 +14,7 @@ from lakebed.errors import (
     PreconditionFailed,
     StorageError,
 )
+from lakebed.runtime import clock
 from lakebed.storage.base import Data, Storage
 from lakebed.versions.gc.tombstones import with_tombstones
 from lakebed.versions.opening import TREE_KEY, TreeAt, read_tree_at, remembered

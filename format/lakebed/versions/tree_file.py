@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents.commits import ColdNodes, Commits
 from lakebed.documents.version_tree import VersionTree, tail_begins
 from lakebed.errors import (

@@ -28,13 +28,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakebed import clock
-from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents.commits import Commits
 from lakebed.documents.version_tree import OURS, VersionTree
 from lakebed.errors import CommitFailed, CommitStateUnknown, LeaseLost
+from lakebed.runtime import clock
 from lakebed.versions.digests import with_digests
 from lakebed.versions.gc.tombstones import with_sweep_by, without_tombstones
 from lakebed.versions.state import Snapshot

@@ -8,6 +8,7 @@ import shutil
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 import lakebed
 from lakebed import config, errors
-from lakebed.dataclass import replace
 from lakebed.dataset.open import open_at
 from lakebed.errors import CheckoutError, InvalidInputError, LakebedError, NotFoundError
 from lakebed.query.functions.registry import FUNCTIONS, SPECIAL

@@ -6,6 +6,7 @@ import io
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -15,7 +16,6 @@ from PIL import Image
 
 import lakebed
 from lakebed.codecs import regions
-from lakebed.dataclass import replace
 from lakebed.errors import FormatError, InvalidInputError, LimitError, NotFoundError
 from lakebed.viewer import scans
 from lakebed.viewer.asked import LARGEST, Asked

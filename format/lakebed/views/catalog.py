@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from lakebed import clock, process_hooks
 from lakebed.documents.lock import DatasetLock, is_live_foreign
 from lakebed.documents.saved_views import FILE, SavedViews
 from lakebed.errors import (
@@ -24,6 +23,7 @@ from lakebed.errors import (
     PreconditionFailed,
     StorageError,
 )
+from lakebed.runtime import clock, process_hooks
 from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.shared_files import change_file
 

@@ -10,13 +10,12 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed import clock
-from lakebed.dataclass import dataclass
 from lakebed.documents.saved_views import FOLDER, SavedView, SavedViews
 from lakebed.errors import (
     DatasetExistsError,
@@ -26,6 +25,7 @@ from lakebed.errors import (
     PreconditionFailed,
     ReadOnlyModeError,
 )
+from lakebed.runtime import clock
 from lakebed.session import branches
 from lakebed.session.places import Path, vacate
 from lakebed.session.session import Session

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import replace
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.frozen import changed
 from lakebed.versions.state import TensorState

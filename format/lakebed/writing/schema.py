@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from lakebed.codecs.registry import normalize
-from lakebed.dataclass import dataclass, field
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import (
     InvalidInputError,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import lakebed
-from lakebed import clock
+from lakebed.runtime import clock
 from lakebed.storage.local import LocalStorage
 from lakebed.testing.clock import VirtualClock
 from lakebed.versions.refs import REFS_KEY, record_merge

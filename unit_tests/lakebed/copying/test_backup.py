@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed import clock, config
+from lakebed import config
 from lakebed.copying import backup as backup_module
 from lakebed.copying import backup_source, repository, transfer
 from lakebed.copying.backup import backup
@@ -36,6 +36,7 @@ from lakebed.errors import (
     StorageError,
 )
 from lakebed.maintenance.verify import verify
+from lakebed.runtime import clock
 from lakebed.session import copy_journal
 from lakebed.storage.base import Storage
 from lakebed.storage.memory import MemoryStorage

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from lakebed import clock
 from lakebed.credentials import named as credentials
 from lakebed.credentials.base import plain
 from lakebed.credentials.environment import Environment
@@ -24,6 +23,7 @@ from lakebed.errors import (
     ManagedCredentialsNotFoundError,
     StorageUnavailableError,
 )
+from lakebed.runtime import clock
 from lakebed.storage.credentials import Given
 from lakebed.storage.secret import Secret
 from unit_tests.lakebed.no_credentials import InMemory, keeping, nobody_knows

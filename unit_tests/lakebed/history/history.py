@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import lakebed
-from lakebed import clock
+from lakebed.runtime import clock
 from lakebed.testing.clock import VirtualClock
 
 HOUR = 3600.0

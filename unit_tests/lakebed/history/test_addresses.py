@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import lakebed
-from lakebed import clock
 from lakebed.dataset.printing import log_text
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.maintenance.verify import verify
+from lakebed.runtime import clock
 from lakebed.storage.local import LocalStorage
 from lakebed.testing.clock import VirtualClock
 from unit_tests.lakebed.cli.test_cli import run

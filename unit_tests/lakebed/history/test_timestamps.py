@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed import clock
 from lakebed.errors import InvalidInputError
 from lakebed.history.timestamps import posix_seconds
+from lakebed.runtime import clock
 
 NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC).timestamp()
 

@@ -108,7 +108,7 @@ def test_moments_are_moved(ds: lakebed.Dataset, call: str, expected: list[str]) 
 
 def test_now_is_the_moment_of_the_query(ds: lakebed.Dataset) -> None:
     clock = VirtualClock()
-    with lakebed.clock.replaced(clock):
+    with lakebed.runtime.clock.replaced(clock):
         (now,) = set(values(ds, "now()"))
         assert now == int(clock.now() * 1_000_000)
         (today,) = set(values(ds, "today()"))

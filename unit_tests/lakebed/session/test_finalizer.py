@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import lakebed
-from lakebed import process_hooks
+from lakebed.runtime import process_hooks
 from lakebed.session import finalizer
 from lakebed.storage.base import Data
 from lakebed.storage.memory import MemoryStorage

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakebed import clock
 from lakebed.errors import PreconditionFailed, StorageError, StorageFullError
+from lakebed.runtime import clock
 from lakebed.storage.base import MappableStorage
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage

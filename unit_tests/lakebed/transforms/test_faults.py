@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed import clock
 from lakebed.errors import CommitFailed, CommitStateUnknown, ResumeError, StorageError, TransformError
 from lakebed.maintenance.verify import verify
+from lakebed.runtime import clock
 from lakebed.storage.base import Storage
 from lakebed.testing.clock import VirtualClock
 from lakebed.testing.faulty import FaultyStorage

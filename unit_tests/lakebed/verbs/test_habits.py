@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed import habits
-from lakebed.absent import NAMES
+from lakebed.runtime import habits
+from lakebed.runtime.absent import NAMES
 
 NUMBER = itertools.count()
 _NEEDS = {"to_excel": "openpyxl", "read_excel": "openpyxl", "to_tf_dataset": "tensorflow"}

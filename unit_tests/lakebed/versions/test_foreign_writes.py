@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 import lakebed
-from lakebed import clock, config
+from lakebed import config
 from lakebed.documents.lock import DatasetLock
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
@@ -26,6 +26,7 @@ from lakebed.errors import (
     StoragePermissionError,
     StorageUnavailableError,
 )
+from lakebed.runtime import clock
 from lakebed.storage.base import Data, Stat
 from lakebed.testing import VirtualClock
 from lakebed.versions.add_digests import renew_digests

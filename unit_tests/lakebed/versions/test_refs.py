@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed import clock
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import (
     CheckoutError,
@@ -20,6 +19,7 @@ from lakebed.errors import (
     StorageError,
     TagExistsError,
 )
+from lakebed.runtime import clock
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.clock import VirtualClock

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed import clock
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import (
     CommitStateUnknown,
@@ -28,6 +27,7 @@ from lakebed.errors import (
     LockedException,
     StorageError,
 )
+from lakebed.runtime import clock
 from lakebed.storage.base import Storage, innermost
 from lakebed.storage.below import below
 from lakebed.storage.local import LocalStorage

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from lakebed.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lakebed.htypes.base import Storing
-from lakebed.progress import rows_bar
 from lakebed.query.indexes import building, hnsw
 from lakebed.query.indexes.chunks import chunks_of, coverage
 from lakebed.query.indexes.graph import DTYPES, METRICS
@@ -25,6 +24,7 @@ from lakebed.query.indexes.registry import (
     read_segment,
 )
 from lakebed.query.indexes.segments import Segment
+from lakebed.runtime.progress import rows_bar
 
 if TYPE_CHECKING:
     from lakebed.session.table import Table

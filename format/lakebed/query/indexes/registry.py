@@ -20,7 +20,6 @@ from weakref import WeakKeyDictionary
 
 import xxhash
 
-from lakebed import clock
 from lakebed.errors import (
     DatasetCorruptError,
     FormatError,
@@ -28,6 +27,7 @@ from lakebed.errors import (
     StorageError,
 )
 from lakebed.query.indexes.segments import Segment
+from lakebed.runtime import clock
 from lakebed.storage.base import Storage, is_mappable
 from lakebed.storage.shared_files import change_file
 

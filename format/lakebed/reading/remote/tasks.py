@@ -16,8 +16,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from lakebed import config, process_hooks
+from lakebed import config
 from lakebed.errors import StorageError
+from lakebed.runtime import process_hooks
 from lakebed.storage.deadline import late, remaining
 from lakebed.storage.traffic import widest
 

@@ -21,13 +21,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakebed import clock, process_hooks
 from lakebed.errors import (
     CredentialsRejectedError,
     LakebedError,
     MissingCredsError,
     StorageUnavailableError,
 )
+from lakebed.runtime import clock, process_hooks
 from lakebed.storage.auth.log_filter import quiet
 from lakebed.storage.auth.renewal import Renewal
 from lakebed.storage.credentials import Grant

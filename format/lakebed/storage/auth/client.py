@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lakebed import clock
-from lakebed.dataclass import dataclass, field
 from lakebed.errors import LakebedError
+from lakebed.runtime import clock
 from lakebed.storage.auth.renewal import Renewal
 from lakebed.storage.credentials import Grant
 

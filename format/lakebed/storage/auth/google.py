@@ -26,8 +26,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lakebed import clock
 from lakebed.errors import InvalidInputError, MissingCredsError
+from lakebed.runtime import clock
 from lakebed.storage.auth import metadata
 from lakebed.storage.auth.client import Access
 from lakebed.storage.auth.keys import flag, known, plain, secret

@@ -6,8 +6,8 @@ import http.client
 import json
 from typing import Any
 
-from lakebed import clock
 from lakebed.errors import CredentialsRejectedError, StorageUnavailableError
+from lakebed.runtime import clock
 
 # Seconds to wait where there may be no such service at all; seconds for an answer once there is one; and seconds for
 # which a machine without one is taken to stay without.

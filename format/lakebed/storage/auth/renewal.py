@@ -8,8 +8,8 @@ import weakref
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lakebed import clock, process_hooks
 from lakebed.errors import LakebedError, MissingCredsError
+from lakebed.runtime import clock, process_hooks
 from lakebed.storage.credentials import CredentialSource, Grant
 
 log = logging.getLogger(__name__)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import getpass
 import os
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidInputError
 from lakebed.storage.auth.chain import ATTEMPTS, CONNECT_SECONDS, READ_SECONDS, explained, keys
 from lakebed.storage.auth.log_filter import quiet

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from lakebed.jitter import JITTER
+from lakebed.runtime.jitter import JITTER
 from lakebed.storage.disk import LockedFile, boot_id, lock_file
 
 if TYPE_CHECKING:

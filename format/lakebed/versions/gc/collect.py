@@ -9,13 +9,14 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakebed import clock, config
-from lakebed.dataclass import dataclass, field
+from lakebed import config
 from lakebed.documents.chunk_ids import chunk_name
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import LakebedError
+from lakebed.runtime import clock
 from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.reader_locks import Lease, claimed
 from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Tombstones

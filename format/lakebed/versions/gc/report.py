@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from lakebed import clock, config
+from lakebed import config
 from lakebed.documents.chunk_statistics import PREFIX as STATISTICS
 from lakebed.documents.chunk_statistics import statistics_key
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import CorruptError, FormatError
+from lakebed.runtime import clock
 from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.concurrently import together
 from lakebed.storage.orphan_files import remove, remove_temporary, temporary_files

@@ -9,10 +9,10 @@ the times of files decide.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakebed import config
-from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents.commits import Commits
 from lakebed.documents.version_tree import OURS, VersionTree
 

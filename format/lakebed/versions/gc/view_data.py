@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from lakebed import clock
 from lakebed.documents.lock import DatasetLock
 from lakebed.documents.saved_views import FILE, FOLDER, SavedViews
 from lakebed.errors import FormatError, KeyNotFound
+from lakebed.runtime import clock
 from lakebed.storage.base import Stat, Storage
 from lakebed.versions.locks.marker import LOCK_NAME, may_live
 

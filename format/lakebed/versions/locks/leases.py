@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import threading
 
-from lakebed import clock, config, process_hooks
+from lakebed import config
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import LeaseLost, LockedException, StorageError
+from lakebed.runtime import clock, process_hooks
 from lakebed.storage.base import Storage
 from lakebed.storage.concurrently import concurrently
 from lakebed.storage.lock import Owner, WriterLock
@@ -93,7 +94,7 @@ class Lease:
             if self._lock.is_system_lock:
                 clock.sleep(pause)
             else:
-                from lakebed.jitter import JITTER
+                from lakebed.runtime.jitter import JITTER
 
                 clock.sleep(JITTER.uniform(pause / 2, pause))
                 pause = min(2 * pause, _LONGEST_PAUSE)

@@ -9,13 +9,14 @@ as a marker that 3.9.52 has not been there (``lakebed.versions.locks.marker``).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from lakebed import clock, config
-from lakebed.dataclass import dataclass
+from lakebed import config
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import KeyNotFound, LockedException, PreconditionFailed, StorageError
+from lakebed.runtime import clock
 from lakebed.storage.base import Storage, is_conditional, traits_of
 from lakebed.storage.concurrently import concurrently
 from lakebed.versions.locks.marker import LockFile, is_own, lock_file, lock_key, named, own_lock, read_lock

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakebed import clock, config
-from lakebed.dataclass import dataclass
+from lakebed import config
 from lakebed.errors import FormatError, KeyNotFound, LockedException, StorageError
+from lakebed.runtime import clock
 from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.versions.state import folder_of
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -21,7 +22,6 @@ from lakebed.chunks.pack import even_header
 from lakebed.codecs.registry import BYTE_NAMES, normalize
 from lakebed.codecs.sample import Sample
 from lakebed.codecs.traits import TRAITS, HeaderScan, is_plain
-from lakebed.dataclass import dataclass, field
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import LakebedError
 from lakebed.htypes.arrays import as_sample

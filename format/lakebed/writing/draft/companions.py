@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
-from lakebed.dataclass import replace
 from lakebed.documents import json_style
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidOperationError

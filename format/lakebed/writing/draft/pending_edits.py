@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from lakebed.codecs.block import Block
-from lakebed.dataclass import dataclass, field
 from lakebed.versions.state import NewChunk
 
 Piece = Block | tuple[NewChunk, ...]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
-from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents.tensor_meta import Bounds, TensorMeta
 
 Samples = Sequence[Any] | NDArray[Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 
 from lakebed import config
 from lakebed.codecs.block import Block
-from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import (
     BadLinkError,

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataclass import replace
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import TensorInvalidSampleShapeError
 from lakebed.htypes.base import Storing

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from lakebed.codecs.traits import is_plain
-from lakebed.dataclass import replace
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import TensorMetaInvalidHtypeOverwriteValue, UnusualSampleWarning
 from lakebed.htypes.arrays import array_dtype, is_numeric

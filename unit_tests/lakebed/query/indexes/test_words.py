@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.dataclass import replace
 from lakebed.errors import (
     AlreadyExistsError,
     DatasetCorruptError,

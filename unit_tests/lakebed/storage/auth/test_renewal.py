@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 import pytest
 
-from lakebed import clock
 from lakebed.errors import (
     CredentialsRejectedError,
     InvalidInputError,
     MissingCredsError,
     StorageUnavailableError,
 )
+from lakebed.runtime import clock
 from lakebed.storage.auth.renewal import Renewal
 from lakebed.storage.auth.resolve import resolve
 from lakebed.storage.credentials import Grant

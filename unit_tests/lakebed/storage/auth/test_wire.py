@@ -13,7 +13,6 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from lakebed import clock
 from lakebed.errors import (
     CredentialsRejectedError,
     InvalidInputError,
@@ -21,6 +20,7 @@ from lakebed.errors import (
     StoragePermissionError,
     StorageUnavailableError,
 )
+from lakebed.runtime import clock
 from lakebed.storage.auth.resolve import resolve
 from lakebed.storage.buckets import bucket_client
 from lakebed.storage.objects import ObjectStorage

@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed import clock, config
+from lakebed import config
 from lakebed.documents.lock import DatasetLock
 from lakebed.documents.version_tree import VersionTree
 from lakebed.maintenance.verify import verify
+from lakebed.runtime import clock
 from lakebed.session import branches
 from lakebed.session import checkout as checkout_module
 from lakebed.storage.base import Storage

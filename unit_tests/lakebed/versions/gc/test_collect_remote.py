@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed import clock, config
+from lakebed import config
+from lakebed.runtime import clock
 from lakebed.storage.base import BulkStorage
 from lakebed.testing import VirtualClock
 from lakebed.versions.gc.collect import collect

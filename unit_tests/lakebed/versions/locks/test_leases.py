@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 import lakebed
-from lakebed import clock, config
+from lakebed import config
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import CommitFailed, LeaseLost, LockedException, LockedWarning
+from lakebed.runtime import clock
 from lakebed.session.handle import Handle
 from lakebed.session.session import Session
 from lakebed.storage.base import StorageTraits

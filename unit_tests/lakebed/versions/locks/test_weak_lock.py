@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from lakebed import clock
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import LockedException
+from lakebed.runtime import clock
 from lakebed.storage.base import Data, is_conditional
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.clock import VirtualClock

@@ -1,6 +1,6 @@
 """Names of the Deep Lake 3.x API that are not here: for each one sentence with the way around.
 
-Those of other libraries are in `lakebed.habits`.
+Those of other libraries are in `lakebed.runtime.habits`.
 
 Looked at when a name is missing, and at no other time. docs/coming-from-deep-lake-3.md lists what is here.
 """
@@ -141,6 +141,6 @@ def explained(kind: str, name: str) -> str | None:
     told = NAMES.get(kind, {}).get(name)
     if told is not None:
         return f"{kind}.{name} of Deep Lake 3.x is not here: {told} ({PAGE})"
-    from lakebed.habits import answered
+    from lakebed.runtime.habits import answered
 
     return answered(kind, name)

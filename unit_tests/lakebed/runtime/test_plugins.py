@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed import plugins
+from lakebed.runtime import plugins
 
 
 def _install(site: Path, name: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed import progress
-from lakebed.progress import rows_bar
+from lakebed.runtime import progress
+from lakebed.runtime.progress import rows_bar
 
 
 def test_nothing_is_shown_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:

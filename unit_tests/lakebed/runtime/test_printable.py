@@ -6,7 +6,7 @@ import sys
 import unicodedata
 
 from lakebed.errors import InvalidInputError
-from lakebed.printable import printable
+from lakebed.runtime.printable import printable
 
 
 def test_nothing_comes_out_that_a_terminal_obeys_or_hides() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed import old_numpy
+from lakebed.runtime import old_numpy
 
 
 @pytest.mark.parametrize(

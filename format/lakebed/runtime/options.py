@@ -10,11 +10,11 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidInputError, UnsupportedParameterException
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import lakebed
-from lakebed.absent import NAMES, PAGE, explained
+from lakebed.runtime.absent import NAMES, PAGE, explained
 
 THEIRS: dict[str, Any] = json.loads((Path(__file__).parent.parent / "data" / "names-3.9.52.json").read_text())
 KINDS = [kind for kind in THEIRS if kind not in ("modules", "exceptions", "ViewEntry")]
