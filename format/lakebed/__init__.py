@@ -63,12 +63,18 @@ if TYPE_CHECKING:
     )
     from lakebed.api_queries import explain
     from lakebed.dataset.drawing import show
-    from lakebed.exporters.export_yolo import export_yolo
-    from lakebed.exporters.exporting import export_to
+    from lakebed.exporters.core.exporting import export_to
+    from lakebed.exporters.detection.export_yolo import export_yolo
     from lakebed.htypes.constants import htype
     from lakebed.htypes.partial import tiled
-    from lakebed.importers.from_files import load_dataset, read_csv, read_json, read_parquet
-    from lakebed.importers.from_tables import (
+    from lakebed.importers.core.importing import import_from
+    from lakebed.importers.ingest.ingest import ingest_coco
+    from lakebed.importers.ingest.ingest_classification import ingest_classification, ingest_kaggle
+    from lakebed.importers.ingest.ingest_dataframe import ingest_dataframe
+    from lakebed.importers.ingest.ingest_huggingface import ingest_huggingface
+    from lakebed.importers.ingest.ingest_yolo import ingest_yolo
+    from lakebed.importers.tables.from_files import load_dataset, read_csv, read_json, read_parquet
+    from lakebed.importers.tables.from_tables import (
         from_arrow,
         from_dict,
         from_generator,
@@ -77,12 +83,6 @@ if TYPE_CHECKING:
         from_polars,
         from_rows,
     )
-    from lakebed.importers.importing import import_from
-    from lakebed.importers.ingest import ingest_coco
-    from lakebed.importers.ingest_classification import ingest_classification, ingest_kaggle
-    from lakebed.importers.ingest_dataframe import ingest_dataframe
-    from lakebed.importers.ingest_huggingface import ingest_huggingface
-    from lakebed.importers.ingest_yolo import ingest_yolo
     from lakebed.links.link import link, link_tiled
     from lakebed.links.policy import allow_links
     from lakebed.links.read import read
@@ -186,33 +186,33 @@ _LATER = {
     "copy": "lakebed.api_copies",
     "deepcopy": "lakebed.api_copies",
     "explain": "lakebed.api_queries",
-    "export_to": "lakebed.exporters.exporting",
-    "export_yolo": "lakebed.exporters.export_yolo",
-    "from_arrow": "lakebed.importers.from_tables",
-    "from_dict": "lakebed.importers.from_tables",
-    "from_generator": "lakebed.importers.from_tables",
-    "from_list": "lakebed.importers.from_tables",
-    "from_pandas": "lakebed.importers.from_tables",
-    "from_polars": "lakebed.importers.from_tables",
-    "from_rows": "lakebed.importers.from_tables",
+    "export_to": "lakebed.exporters.core.exporting",
+    "export_yolo": "lakebed.exporters.detection.export_yolo",
+    "from_arrow": "lakebed.importers.tables.from_tables",
+    "from_dict": "lakebed.importers.tables.from_tables",
+    "from_generator": "lakebed.importers.tables.from_tables",
+    "from_list": "lakebed.importers.tables.from_tables",
+    "from_pandas": "lakebed.importers.tables.from_tables",
+    "from_polars": "lakebed.importers.tables.from_tables",
+    "from_rows": "lakebed.importers.tables.from_tables",
     "htype": "lakebed.htypes.constants",
-    "import_from": "lakebed.importers.importing",
-    "ingest_classification": "lakebed.importers.ingest_classification",
-    "ingest_coco": "lakebed.importers.ingest",
-    "ingest_dataframe": "lakebed.importers.ingest_dataframe",
-    "ingest_huggingface": "lakebed.importers.ingest_huggingface",
-    "ingest_kaggle": "lakebed.importers.ingest_classification",
-    "ingest_yolo": "lakebed.importers.ingest_yolo",
+    "import_from": "lakebed.importers.core.importing",
+    "ingest_classification": "lakebed.importers.ingest.ingest_classification",
+    "ingest_coco": "lakebed.importers.ingest.ingest",
+    "ingest_dataframe": "lakebed.importers.ingest.ingest_dataframe",
+    "ingest_huggingface": "lakebed.importers.ingest.ingest_huggingface",
+    "ingest_kaggle": "lakebed.importers.ingest.ingest_classification",
+    "ingest_yolo": "lakebed.importers.ingest.ingest_yolo",
     "like": "lakebed.api_copies",
     "link": "lakebed.links.link",
     "link_tiled": "lakebed.links.link",
-    "load_dataset": "lakebed.importers.from_files",
+    "load_dataset": "lakebed.importers.tables.from_files",
     "materialize": "lakebed.api_copies",
     "pack": "lakebed.api_copies",
     "read": "lakebed.links.read",
-    "read_csv": "lakebed.importers.from_files",
-    "read_json": "lakebed.importers.from_files",
-    "read_parquet": "lakebed.importers.from_files",
+    "read_csv": "lakebed.importers.tables.from_files",
+    "read_json": "lakebed.importers.tables.from_files",
+    "read_parquet": "lakebed.importers.tables.from_files",
     "restore": "lakebed.api_copies",
     "show": "lakebed.dataset.drawing",
     "tiled": "lakebed.htypes.partial",

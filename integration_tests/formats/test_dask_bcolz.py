@@ -46,7 +46,7 @@ def test_arrays_of_dask(workers: int, tmp_path: Path) -> None:
 
 def test_a_block_that_fails_counts_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     da = pytest.importorskip("dask.array")
-    monkeypatch.setattr("lakebed.importers.arrays._ITEM_BYTES", 100)
+    monkeypatch.setattr("lakebed.importers.arrays.arrays._ITEM_BYTES", 100)
 
     def broken(block: Any) -> Any:
         if (block == 55).any():

@@ -301,7 +301,7 @@ def test_what_all_versions_cannot_bring_is_told(
     theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that cannot be read are an error which names the version; branches are told."""
-    from lakebed.importers import deeplake_datasets
+    from lakebed.importers.deeplake import deeplake_datasets
 
     real = deeplake_datasets._raw
 

@@ -16,7 +16,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers import array_reader
+from lakebed.importers.arrays import array_reader
 from unit_tests.lakebed.importers.hostile import check_hostile
 
 pytestmark = pytest.mark.formats

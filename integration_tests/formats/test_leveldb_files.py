@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import lakebed
-from lakebed.importers.leveldb_files import opened
-from lakebed.importers.source import Source
+from lakebed.importers.core.source import Source
+from lakebed.importers.key_values.leveldb_files import opened
 
 plyvel = pytest.importorskip("plyvel")
 

@@ -12,7 +12,7 @@ import PIL.Image
 import pytest
 
 import lakebed
-from lakebed.importers.lmdb_pages import Entry, Environment
+from lakebed.importers.key_values.lmdb_pages import Entry, Environment
 
 lmdb = pytest.importorskip("lmdb")
 

@@ -121,7 +121,7 @@ def test_rows_stay_in_order_and_may_be_some(tmp_path: Path) -> None:
 
 def test_blocks_larger_than_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many blocks of several threads, nulls that begin late and end early, rows that cannot be read in between."""
-    from lakebed.exporters import layout
+    from lakebed.exporters.arrays import layout
 
     monkeypatch.setattr(layout, "_BLOCK_BYTES", 500)
     Image.fromarray(np.zeros((2, 2, 3), np.uint8)).save(tmp_path / "a.png")
@@ -393,7 +393,7 @@ def test_the_package_is_asked_for(
 
 def test_a_row_that_is_larger_than_a_chunk(tmp_path: Path) -> None:
     """Large arrays are cut."""
-    from lakebed.exporters.arrays import chunk_of
+    from lakebed.exporters.arrays.arrays import chunk_of
 
     assert chunk_of((20_000, 20_000), 8) == (1, 2500, 2500)
     assert chunk_of((), 1) == (65_536,)

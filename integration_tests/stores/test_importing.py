@@ -12,7 +12,7 @@ import pytest
 
 import lakebed
 from integration_tests.stores.servers import Server
-from lakebed.importers import json_index
+from lakebed.importers.tables import json_index
 from lakebed.storage.url import open_storage, parse
 from unit_tests.lakebed.importers import (
     test_coco,

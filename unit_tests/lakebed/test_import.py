@@ -30,13 +30,8 @@ NEVER = (
 )
 
 RECORD = """
-import atexit, dataclasses as standard, gc, json, os, sys, threading
+import atexit, gc, json, os, sys, threading
 found = []
-dataclasses = []
-process = standard._process_class
-def counted(cls, *args):
-    dataclasses.append(cls.__module__)
-    return process(cls, *args)
 def recorded(name, register):
     def wrapper(*args, **kwargs):
         found.append([name, sys._getframe(1).f_globals.get("__name__", "")])
@@ -47,7 +42,6 @@ atexit.register = recorded("atexit", atexit.register)
 callbacks = len(gc.callbacks)
 import numpy
 known = set(sys.modules)
-standard._process_class = counted
 import lakebed
 {code}
 print(json.dumps({{
@@ -56,7 +50,6 @@ print(json.dumps({{
     "threads": threading.active_count(),
     "modules": sorted(name for name in sys.modules if name == "lakebed" or name.startswith("lakebed.")),
     "heavy": sorted(set({never!r}) & set(sys.modules) - known),
-    "compiled": dataclasses,
 }}))
 """
 
@@ -80,11 +73,10 @@ def test_importing_starts_nothing_and_loads_no_feature() -> None:
     assert len(found["modules"]) <= MOST_MODULES
     assert [name for name in found["modules"] if name.startswith(LATER)] == []
     assert found["heavy"] == []
-    assert found["compiled"] == []
 
 
 def test_a_first_read_loads_no_more(tmp_path: Path) -> None:
-    """Neither PyArrow nor what only writers need; and no class costs what one of the standard library does."""
+    """Neither PyArrow nor what only writers need."""
     ds = lakebed.empty(tmp_path / "ds")
     ds.create_tensor("x", dtype="float32")
     ds.x.extend(np.ones((200, 3), np.float32))
@@ -100,7 +92,6 @@ def test_a_first_read_loads_no_more(tmp_path: Path) -> None:
     assert len(found["modules"]) <= MOST_MODULES_OF_A_READ
     assert [name for name in found["modules"] if name.startswith(LATER)] == []
     assert found["heavy"] == []
-    assert found["compiled"] == []
 
 
 def test_a_first_write_loads_little_more(tmp_path: Path) -> None:
@@ -118,7 +109,6 @@ def test_a_first_write_loads_little_more(tmp_path: Path) -> None:
         name for name in found["modules"] if name.startswith(("lakebed.reading.remote", "lakebed.query"))
     ] == []
     assert found["heavy"] == ["uuid"]  # the number of this machine is in lock files
-    assert found["compiled"] == []
 
 
 @pytest.mark.parametrize("name", sorted(lakebed._LATER))

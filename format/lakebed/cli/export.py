@@ -12,7 +12,7 @@ from lakebed.cli.import_ import option_of, parsed
 from lakebed.cli.opening import opened
 from lakebed.cli.output import json_option, say_json, say_lines, with_errors
 from lakebed.errors import ExportError
-from lakebed.exporters.registry import exporter_of, exporters
+from lakebed.exporters.core.registry import exporter_of, exporters
 from lakebed.runtime.options import Option, options_of
 
 _COMMON = (

@@ -10,8 +10,8 @@ import click
 import lakebed
 from lakebed.cli.output import json_option, say_json, say_lines, with_errors
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.registry import importer_of, importers, recognised
-from lakebed.importers.source import Source
+from lakebed.importers.core.registry import importer_of, importers, recognised
+from lakebed.importers.core.source import Source
 from lakebed.runtime.options import Option
 
 _COMMON = (

@@ -53,8 +53,8 @@ class CompareMethods(Compared, TensorBase):
 
     def _holds(self, condition: Condition) -> NDArray[np.bool_]:
         """Return whether a condition is true, for each row: bool, shape (rows,)."""
+        from lakebed.query.engine.sources import Sources
         from lakebed.query.run import filtered
-        from lakebed.query.sources import Sources
         from lakebed.session.table import Table
 
         text, parameters = condition.asked_of(self._rows_asked)

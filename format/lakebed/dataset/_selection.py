@@ -17,9 +17,9 @@ from lakebed.verbs.condition import Compared, Condition
 if TYPE_CHECKING:
     from lakebed.dataset.prepared import Prepared
     from lakebed.dataset.queries import Queried
-    from lakebed.query.gathering import TensorStatistics
     from lakebed.query.indexes.making import IndexInfo
     from lakebed.query.result import Result
+    from lakebed.query.statistics.gathering import TensorStatistics
     from lakebed.session.table import Table
     from lakebed.storage.credentials import Creds
 
@@ -177,8 +177,8 @@ class QueryMethods(DatasetBase):
             If it is no query; the message points at the place.
         """
         from lakebed.dataset.queries import answered
+        from lakebed.query.engine.limits import Limits, Ways
         from lakebed.query.functions.spaces import space_of
-        from lakebed.query.limits import Limits, Ways
 
         if isinstance(query_string, Condition):
             return self.filter(query_string)
@@ -245,8 +245,8 @@ class QueryMethods(DatasetBase):
             If it is no query.
         """
         from lakebed.dataset.prepared import Prepared
+        from lakebed.query.engine.limits import Limits, Ways
         from lakebed.query.functions.spaces import space_of
-        from lakebed.query.limits import Limits, Ways
 
         limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
         return Prepared(
@@ -424,7 +424,7 @@ class QueryMethods(DatasetBase):
         >>> ds.update_statistics()
         [TensorStatistics(tensor='age', chunks=1, known=1)]
         """
-        from lakebed.query.gathering import gathered
+        from lakebed.query.statistics.gathering import gathered
 
         table = self._to_index("update_statistics", tensors)
         return gathered(table, is_chosen=tensors is not None, progressbar=progressbar)
@@ -539,7 +539,7 @@ class QueryMethods(DatasetBase):
             If there is not one weight per row.
         """
         from lakebed import random
-        from lakebed.query.sampling import drawn
+        from lakebed.query.values.sampling import drawn
 
         found = self._weights(weights)
         count = len(found) if size is None else size

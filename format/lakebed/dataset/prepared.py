@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from lakebed.dataset.queries import Queried, facade
 from lakebed.errors import QueryError
 from lakebed.query import run
+from lakebed.query.engine.limits import Limits, Ways
 from lakebed.query.explain import explained
-from lakebed.query.limits import Limits, Ways
-from lakebed.query.parameters import Given, values_of
-from lakebed.query.parser import parse
+from lakebed.query.language.parameters import Given, values_of
+from lakebed.query.language.parser import parse
 
 if TYPE_CHECKING:
     from lakebed.dataset.dataset import Dataset

@@ -13,12 +13,12 @@ from lakebed.dataset._base import Columns
 from lakebed.dataset.open import open_at
 from lakebed.errors import InvalidInputError
 from lakebed.query import run
-from lakebed.query.bound import Info, Input
-from lakebed.query.limits import Limits, Ways
-from lakebed.query.relation import Projected, Relation, Stored
+from lakebed.query.binding.bound import Info, Input
+from lakebed.query.engine.limits import Limits, Ways
+from lakebed.query.engine.relation import Projected, Relation, Stored
+from lakebed.query.engine.sources import Sources
 from lakebed.query.result import Result
 from lakebed.query.result_column import keys_once
-from lakebed.query.sources import Sources
 from lakebed.runtime.progress import rows_bar
 from lakebed.session import places
 from lakebed.storage.credentials import Creds, kept

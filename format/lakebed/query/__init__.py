@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 if TYPE_CHECKING:
     from lakebed.dataset.dataset import Dataset
     from lakebed.dataset.prepared import Prepared
+    from lakebed.query.engine.limits import Limits as Limits
     from lakebed.query.functions.registry import register as register
-    from lakebed.query.limits import Limits as Limits
-    from lakebed.query.parser import parse as parse
+    from lakebed.query.language.parser import parse as parse
     from lakebed.query.result import Result
     from lakebed.storage.credentials import Creds
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _LATER = {
-    "Limits": "lakebed.query.limits",
-    "parse": "lakebed.query.parser",
+    "Limits": "lakebed.query.engine.limits",
+    "parse": "lakebed.query.language.parser",
 }
 
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from lakebed.query.bound import TEXT
-from lakebed.query.columns import Column, Rows, Texts, ticking
-from lakebed.query.execute import Execution
-from lakebed.query.limits import Limits, Watch
-from lakebed.query.parameters import Given, values_of
-from lakebed.query.parser import parse
-from lakebed.query.relation import Relation
-from lakebed.query.sources import Sources
+from lakebed.query.binding.bound import TEXT
+from lakebed.query.engine.execute import Execution
+from lakebed.query.engine.limits import Limits, Watch
+from lakebed.query.engine.relation import Relation
+from lakebed.query.engine.sources import Sources
+from lakebed.query.language.parameters import Given, values_of
+from lakebed.query.language.parser import parse
+from lakebed.query.values.columns import Column, Rows, Texts, ticking
 from lakebed.runtime.printable import printable
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s+ANALYZE\b)?", re.IGNORECASE)

@@ -15,9 +15,9 @@ from lakebed.errors import (
     InvalidKeyTypeError,
     QueryError,
 )
-from lakebed.query.bound import Info
-from lakebed.query.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, item_of, rows
-from lakebed.query.relation import Relation
+from lakebed.query.binding.bound import Info
+from lakebed.query.engine.relation import Relation
+from lakebed.query.values.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, item_of, rows
 from lakebed.verbs.condition import Condition, Name, Value, quoted
 from lakebed.verbs.values import ColumnVerbs
 
@@ -92,8 +92,8 @@ class ResultColumn(ColumnVerbs):
         return Condition((Name(self.name),), self.relation, self._holds).followed_by(*parts)
 
     def _holds(self, condition: Condition) -> NDArray[np.bool_]:
+        from lakebed.query.engine.sources import Sources
         from lakebed.query.run import weights
-        from lakebed.query.sources import Sources
 
         text, parameters = condition.asked_of(self.relation)
         return weights(f"IF({text}, 1, 0)", Sources.of(keys_once(self.relation)), parameters=parameters) > 0
@@ -321,8 +321,8 @@ def read_rows(relation: Relation, name: str, window: range) -> Column:
 
 def keys_once(relation: Relation) -> Relation:
     """Return the rows with the keys of groups once, as they are asked again."""
+    from lakebed.query.engine.sources import Sources
     from lakebed.query.run import run
-    from lakebed.query.sources import Sources
 
     if not any(info.is_key for info in relation.infos.values()):
         return relation

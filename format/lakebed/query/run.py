@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query import syntax
-from lakebed.query.columns import ticking
-from lakebed.query.execute import Execution
+from lakebed.query.engine.execute import Execution
+from lakebed.query.engine.limits import Limits, Watch, Ways
+from lakebed.query.engine.relation import Relation
+from lakebed.query.engine.sources import Sources
 from lakebed.query.explain import Plan, asks_for_plan, explained
 from lakebed.query.functions.numeric import weights_of
-from lakebed.query.limits import Limits, Watch, Ways
-from lakebed.query.parameters import Given, values_of
-from lakebed.query.parser import parse, parse_expression
-from lakebed.query.relation import Relation
-from lakebed.query.sources import Sources
+from lakebed.query.language import syntax
+from lakebed.query.language.parameters import Given, values_of
+from lakebed.query.language.parser import parse, parse_expression
+from lakebed.query.values.columns import ticking
 
 if TYPE_CHECKING:
     from lakebed.session.table import Table
@@ -98,7 +98,7 @@ def filtered(text: str, sources: Sources, limits: Limits | None = None, paramete
     except QueryError as error:
         if error.kind not in ("syntax", "unknown_column", "unknown_function", "unknown_source"):
             raise
-        from lakebed.query.python_filters import translated
+        from lakebed.query.language.python_filters import translated
 
         try:
             if (spelt := translated(text)) is not None:
@@ -133,6 +133,6 @@ def weights(
 
 def table_of(relation: Relation) -> Table | None:
     """Return a result that is a selection of rows and tensors as a table; None if columns are computed."""
-    from lakebed.query.relation import Stored
+    from lakebed.query.engine.relation import Stored
 
     return relation.as_table() if isinstance(relation, Stored) else None

@@ -219,6 +219,6 @@ def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, 
         return {"dtype": "float64"}, values
     if all(isinstance(value, (*VALUES, Mapping)) or hasattr(value, "dtype") for value in known):
         return settings, values
-    from_dict = import_module("lakebed.importers.from_tables").from_dict  # which is above this
+    from_dict = import_module("lakebed.importers.tables.from_tables").from_dict  # which is above this
     made = from_dict({name: list(values)})
     return settings, made[next(iter(made.tensors))]

@@ -187,7 +187,7 @@ class OutputVerbs(Owner):
 
 def _exporting() -> Any:
     """Return the module, which is above this one: most programs export nothing."""
-    return import_module("lakebed.exporters.exporting")
+    return import_module("lakebed.exporters.core.exporting")
 
 
 def _is_dataset(owner: Any) -> bool:
@@ -203,7 +203,9 @@ def _one_file(owner: Any, how: str, path: Path, overwrite: bool, options: Mappin
     ds = _stored(owner)
     # The tensor of splits is a column: there are no files whose names tell them.
     is_table = how == "parquet"
-    names = list(ds.tensors) if is_table else import_module("lakebed.exporters.delimited").columns_of(ds)
+    names = (
+        list(ds.tensors) if is_table else import_module("lakebed.exporters.tables.delimited").columns_of(ds)
+    )
     given = {"tensors": names, "strict": True, "progressbar": False, **options}
     report = _exporting().export_to(how, ds, path, single_file=True, overwrite=overwrite, **given)
     left_out = [f"{name} ({ds[name].htype})" for name in ds.tensors if name not in report.tensors.values()]

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 import lakebed
 from lakebed.cli import main
 from lakebed.errors import ExportError, UnsupportedParameterException
-from lakebed.exporters import folder
-from lakebed.exporters.target import Target
+from lakebed.exporters.core import folder
+from lakebed.exporters.core.target import Target
 from lakebed.storage.url import open_storage
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import ExportError
-from lakebed.exporters import delimited, parquet
+from lakebed.exporters.tables import delimited, parquet
 
 
 @pytest.fixture

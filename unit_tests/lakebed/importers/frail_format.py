@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.importers.arrays import Found
+from lakebed.importers.arrays.arrays import Found
 
 _DTYPE = np.dtype("<i4")
 

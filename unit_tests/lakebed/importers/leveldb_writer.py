@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakebed.importers.leveldb_tables import _masked, crc32c
+from lakebed.importers.key_values.leveldb_tables import _masked, crc32c
 
 Changes = Mapping[bytes, bytes | None]
 

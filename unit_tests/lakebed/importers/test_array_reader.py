@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from lakebed.errors import IngestionError
-from lakebed.importers import array_reader
-from lakebed.importers.array_reader import Reader
-from lakebed.importers.source import Source
+from lakebed.importers.arrays import array_reader
+from lakebed.importers.arrays.array_reader import Reader
+from lakebed.importers.core.source import Source
 
 MODULE = "unit_tests.lakebed.importers.frail_format"
 

@@ -15,11 +15,11 @@ from PIL import Image
 import lakebed
 from lakebed.codecs.sample import Sample
 from lakebed.errors import IngestionError
-from lakebed.importers import json_index
-from lakebed.importers.coco import many, plan
-from lakebed.importers.coco import rows as coco_rows
-from lakebed.importers.coco_annotations import _polygons
-from lakebed.importers.source import Source
+from lakebed.importers.core.source import Source
+from lakebed.importers.detection.coco import many, plan
+from lakebed.importers.detection.coco import rows as coco_rows
+from lakebed.importers.detection.coco_annotations import _polygons
+from lakebed.importers.tables import json_index
 from lakebed.transforms.output import Skipped
 
 CATEGORIES = [
@@ -369,7 +369,7 @@ def test_many_pictures_at_once_become_what_each_becomes(tmp_path: Path, plain: b
 def test_pictures_with_many_masks_are_not_held_together(coco: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = plan(Source.of(coco))
     assert [len(which) for which, _ in many(found.items, found.context)] == [3]
-    monkeypatch.setattr("lakebed.importers.coco._MASK_BYTES", 47)  # a mask has 48
+    monkeypatch.setattr("lakebed.importers.detection.coco._MASK_BYTES", 47)  # a mask has 48
     assert [len(which) for which, _ in many(found.items, found.context)] == [1, 1, 1]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakebed.importers.collecting import ASIDE, NO_SEARCH, aside
+from lakebed.importers.core.collecting import ASIDE, NO_SEARCH, aside
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.contents import (
+from lakebed.importers.core.contents import (
     Content,
     Looked,
     content_of,
@@ -20,7 +20,7 @@ from lakebed.importers.contents import (
     tensor_of,
     value_of,
 )
-from lakebed.importers.plan import Problem
+from lakebed.importers.core.plan import Problem
 from unit_tests.lakebed.importers.test_mds import picture
 
 WAV = b"RIFF\x24\0\0\0WAVEfmt " + bytes(28)

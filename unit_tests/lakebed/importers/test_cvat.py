@@ -8,7 +8,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers import cvat_index
+from lakebed.importers.detection import cvat_index
 from unit_tests.lakebed.importers.hostile import check_hostile
 from unit_tests.lakebed.importers.test_yolo import photo
 

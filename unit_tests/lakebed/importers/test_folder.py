@@ -14,7 +14,7 @@ from PIL import Image
 import lakebed
 from lakebed import limits
 from lakebed.errors import IngestionError
-from lakebed.importers import folder as folders
+from lakebed.importers.folders import folder as folders
 
 
 def brought(path: Path, **options: Any) -> Any:

@@ -22,8 +22,8 @@ from PIL import Image
 
 import lakebed
 from lakebed.errors import EmptyTensorError, IngestionError, LakebedError
-from lakebed.importers import delimited
-from lakebed.importers.source import Source
+from lakebed.importers.core.source import Source
+from lakebed.importers.tables import delimited
 from unit_tests.lakebed.importers.families import FAMILIES
 from unit_tests.lakebed.importers.hostile import Outside, check_hostile
 

@@ -16,7 +16,7 @@ from PIL import Image
 
 import lakebed
 from lakebed.errors import IngestionError, NotFoundError
-from lakebed.importers import huggingface
+from lakebed.importers.tables import huggingface
 
 
 def png(value: int) -> bytes:
@@ -158,7 +158,7 @@ def test_the_bar_is_switched_as_in_the_other_functions(
     given: dict[str, bool], shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the name that 3.x has here, or that it has everywhere else."""
-    module = import_module("lakebed.importers.ingest_huggingface")
+    module = import_module("lakebed.importers.ingest.ingest_huggingface")
     asked: list[Any] = []
     monkeypatch.setattr(module.huggingface, "recognise", lambda source: "a dataset")
     monkeypatch.setattr(module.huggingface, "plan", lambda source: SimpleNamespace(splits={}))

@@ -14,7 +14,7 @@ from PIL import Image
 import lakebed
 from lakebed.cli import main
 from lakebed.errors import DatasetExistsError, IngestionError, UnsupportedParameterException
-from lakebed.importers.importing import INFO
+from lakebed.importers.core.importing import INFO
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_an_import_that_was_killed_between_checkpoints_goes_on(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same call makes the rest; what was left out before is still counted."""
-    from lakebed.importers import folder
+    from lakebed.importers.folders import folder
 
     whole, calls = folder.rows, 0
 

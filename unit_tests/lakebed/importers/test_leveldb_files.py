@@ -11,9 +11,9 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers import key_scans, leveldb_files
-from lakebed.importers.leveldb_tables import crc32c
-from lakebed.importers.source import Source
+from lakebed.importers.core.source import Source
+from lakebed.importers.key_values import key_scans, leveldb_files
+from lakebed.importers.key_values.leveldb_tables import crc32c
 from unit_tests.lakebed.importers.hostile import check_hostile, flip, truncate
 from unit_tests.lakebed.importers.leveldb_writer import write
 from unit_tests.lakebed.importers.test_lmdb_files import datum, files, numbered
@@ -138,7 +138,7 @@ def hostile(root: Path) -> None:
 
 def test_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_hostile("leveldb", hostile, tmp_path, 10)
-    monkeypatch.setattr("lakebed.importers.leveldb_tables.crc32c", lambda data: 0)
+    monkeypatch.setattr("lakebed.importers.key_values.leveldb_tables.crc32c", lambda data: 0)
     monkeypatch.setattr("unit_tests.lakebed.importers.leveldb_writer.crc32c", lambda data: 0)
     check_hostile(
         "leveldb", hostile, tmp_path, 20, mutations=(flip, truncate), seed=2
@@ -148,6 +148,6 @@ def test_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.soak
 def test_much_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_hostile("leveldb", hostile, tmp_path, 200, seed=3)
-    monkeypatch.setattr("lakebed.importers.leveldb_tables.crc32c", lambda data: 0)
+    monkeypatch.setattr("lakebed.importers.key_values.leveldb_tables.crc32c", lambda data: 0)
     monkeypatch.setattr("unit_tests.lakebed.importers.leveldb_writer.crc32c", lambda data: 0)
     check_hostile("leveldb", hostile, tmp_path, 300, mutations=(flip, truncate), seed=4)

@@ -13,7 +13,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers.litdata_objects import nested
+from lakebed.importers.shards.litdata_objects import nested
 from unit_tests.lakebed.importers.hostile import check_hostile
 from unit_tests.lakebed.importers.test_mds import picture, u32
 

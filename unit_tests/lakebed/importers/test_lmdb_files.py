@@ -14,10 +14,10 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers import key_scans, lmdb_files
-from lakebed.importers.caffe import Datum
-from lakebed.importers.lmdb_pages import Damage, Entry, Environment
-from lakebed.importers.source import Source
+from lakebed.importers.core.source import Source
+from lakebed.importers.key_values import key_scans, lmdb_files
+from lakebed.importers.key_values.caffe import Datum
+from lakebed.importers.key_values.lmdb_pages import Damage, Entry, Environment
 from unit_tests.lakebed.importers.hostile import check_hostile, flip, truncate
 from unit_tests.lakebed.importers.lmdb_writer import PAGE, write
 from unit_tests.lakebed.importers.test_tsv import image

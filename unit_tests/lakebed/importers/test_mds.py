@@ -18,7 +18,7 @@ from PIL import Image
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers import sample_shards
+from lakebed.importers.shards import sample_shards
 from unit_tests.lakebed.importers.hostile import check_hostile
 
 SIZES = {"int": 8, "uint8": 1, "float32": 4, "ndarray:int16:2,3": 12}

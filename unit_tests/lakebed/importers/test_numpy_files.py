@@ -15,10 +15,10 @@ from hypothesis.extra import numpy as arrays
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers import arrays as of_arrays
+from lakebed.importers.arrays import arrays as of_arrays
 
 
-def imported(path: Path, **options: Any) -> lakebed.importers.report.ImportReport:
+def imported(path: Path, **options: Any) -> lakebed.importers.core.report.ImportReport:
     """Import a file."""
     report: Any = lakebed.import_from(
         "numpy", path, f"{path}-lake", overwrite=True, progressbar=False, **options

@@ -18,9 +18,11 @@ from PIL import Image
 import lakebed
 from lakebed.cli import main
 from lakebed.errors import IngestionError
-from lakebed.importers import folder, importing, webdataset
-from lakebed.importers.plan import columns_of_rows
-from lakebed.importers.source import Source
+from lakebed.importers.core import importing
+from lakebed.importers.core.plan import columns_of_rows
+from lakebed.importers.core.source import Source
+from lakebed.importers.folders import folder
+from lakebed.importers.shards import webdataset
 from lakebed.storage.memory import MemoryStorage
 from lakebed.transforms.output import Skipped
 

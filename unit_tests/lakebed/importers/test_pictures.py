@@ -14,7 +14,7 @@ from PIL import Image
 
 import lakebed
 from lakebed.errors import IngestionError, SampleAppendError, UnsupportedParameterException
-from lakebed.importers.pictures import form_of
+from lakebed.importers.folders.pictures import form_of
 
 _COLOURS = np.kron(
     np.random.default_rng(0).integers(0, 255, (6, 5, 3), dtype=np.uint8), np.ones((16, 16, 1), np.uint8)

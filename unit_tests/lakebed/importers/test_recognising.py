@@ -16,8 +16,8 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError, InvalidPathException
-from lakebed.importers.registry import recognised
-from lakebed.importers.source import Source
+from lakebed.importers.core.registry import recognised
+from lakebed.importers.core.source import Source
 
 TABLE = pa.table({"a": [1, 2], "b": ["x", None]})
 
@@ -113,7 +113,7 @@ def test_tables_that_are_one_document(content: str, rows: Any, encoding: str, tm
 
 
 def test_what_of_a_list_is_no_object_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakebed.importers.json_lines._BATCH_ROWS", 2)
+    monkeypatch.setattr("lakebed.importers.tables.json_lines._BATCH_ROWS", 2)
     (tmp_path / "a.json").write_text('[{"a": 1}, 7, {"a": 2}, {"a": 3}, {"b": "\\ud800"}]')
     report = lakebed.import_from("auto", tmp_path / "a.json", "mem://", progressbar=False)
     assert report.dataset.a.numpy(aslist=True) == [1, 2, 3]

@@ -11,7 +11,8 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers import litdata, mds, tfrecord
+from lakebed.importers.shards import litdata, mds
+from lakebed.importers.tfrecord import tfrecord
 from lakebed.storage.url import open_storage, parse
 from unit_tests.lakebed.importers import test_litdata, test_mds, test_tfrecord
 

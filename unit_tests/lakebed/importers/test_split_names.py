@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakebed.importers.splits import in_order, ranges_of, split_of
+from lakebed.importers.core.splits import in_order, ranges_of, split_of
 
 
 def test_the_last_word_that_names_a_split_counts() -> None:

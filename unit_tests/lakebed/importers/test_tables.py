@@ -20,7 +20,7 @@ from PIL import Image
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers import delimited, json_lines
+from lakebed.importers.tables import delimited, json_lines
 
 UTC = dt.UTC
 TABLE = pa.table(

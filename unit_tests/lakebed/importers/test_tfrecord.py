@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers import tfrecord_files
-from lakebed.importers.examples import parse
+from lakebed.importers.tfrecord import tfrecord_files
+from lakebed.importers.tfrecord.examples import parse
 from lakebed.native.tfrecords import masked_crc32c
 from unit_tests.lakebed.importers.hostile import check_hostile
 from unit_tests.lakebed.importers.test_mds import picture

@@ -15,8 +15,8 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers import tsv, tsv_layout
-from lakebed.importers.source import Source
+from lakebed.importers.core.source import Source
+from lakebed.importers.shards import tsv, tsv_layout
 from lakebed.links import policy
 from unit_tests.lakebed.importers.hostile import check_hostile
 from unit_tests.lakebed.importers.test_yolo import photo

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.errors import IngestionError
-from lakebed.importers.varints import fields, unsnapped, varint
+from lakebed.importers.tfrecord.varints import fields, unsnapped, varint
 
 
 def test_numbers() -> None:

@@ -15,8 +15,8 @@ from PIL import Image
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers import xlsx
-from lakebed.importers.report import ImportReport
+from lakebed.importers.core.report import ImportReport
+from lakebed.importers.tables import xlsx
 
 
 def written(path: Path, sheets: dict[str, Sequence[Sequence[Any]]]) -> Path:

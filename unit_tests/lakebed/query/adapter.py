@@ -8,8 +8,8 @@ import numpy as np
 
 import lakebed
 from lakebed.errors import QueryError
-from lakebed.query.columns import rows
 from lakebed.query.functions.registry import register
+from lakebed.query.values.columns import rows
 from unit_tests.lakebed.query.corpus import DATASETS
 
 
@@ -41,7 +41,7 @@ def run(query: str) -> dict[str, Any]:
     is_joined = " join " in query.lower() or ' as u, "' in query.lower()
     cols: dict[str, list[Any]] = {}
     if isinstance(found, lakebed.Dataset):
-        from lakebed.query.relation import Stored
+        from lakebed.query.engine.relation import Stored
 
         relation: Any = Stored(found._table())
     else:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.query import evaluate, stored
+from lakebed.query.engine import evaluate
+from lakebed.query.statistics import stored
 
 ROWS = 700
 

@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 import lakebed
-from lakebed.query import by_size as module
-from lakebed.query.by_size import by_size, count_different
-from lakebed.query.columns import Ragged
-from lakebed.query.reductions import REDUCTIONS, reduced
+from lakebed.query.values import by_size as module
+from lakebed.query.values.by_size import by_size, count_different
+from lakebed.query.values.columns import Ragged
+from lakebed.query.values.reductions import REDUCTIONS, reduced
 
 ALONE = ("STD", "MEDIAN", "ARG_MIN", "ARG_MAX")
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.query import conditions
-from lakebed.query.binding import Binder
+from lakebed.query.binding.binding import Binder
+from lakebed.query.engine import conditions
 
 
 def made(url: Path | str) -> lakebed.Dataset:

@@ -14,7 +14,7 @@ import pytest
 import lakebed
 from lakebed.errors import QueryError
 from lakebed.query.functions.function import forget
-from lakebed.query.lexer import tokens
+from lakebed.query.language.lexer import tokens
 from unit_tests.lakebed.query import adapter
 from unit_tests.lakebed.query.cases import cases, query_of
 

@@ -13,7 +13,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import QueryError
-from lakebed.query import integers
+from lakebed.query.values import integers
 
 SIGNS: dict[str, tuple[np.ufunc, Callable[[int, int], int]]] = {
     "+": (np.add, operator.add),

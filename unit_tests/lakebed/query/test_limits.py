@@ -17,12 +17,14 @@ import pytest
 import lakebed
 from lakebed.errors import QueryError
 from lakebed.native import equals
-from lakebed.query import execute, ordering, parser
-from lakebed.query.columns import Numbers, tick, ticking
+from lakebed.query.engine import execute
+from lakebed.query.engine.limits import Limits, Watch
+from lakebed.query.engine.relation import Chained, Combined, Picked, Stored
 from lakebed.query.functions.function import forget
-from lakebed.query.limits import Limits, Watch
-from lakebed.query.ordering import Key, ordered
-from lakebed.query.relation import Chained, Combined, Picked, Stored
+from lakebed.query.language import parser
+from lakebed.query.values import ordering
+from lakebed.query.values.columns import Numbers, tick, ticking
+from lakebed.query.values.ordering import Key, ordered
 
 ROWS = 60_000
 

@@ -15,7 +15,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import QueryError
-from lakebed.query import exact
+from lakebed.query.values import exact
 
 TIMES = {
     "s": pa.timestamp("s"),

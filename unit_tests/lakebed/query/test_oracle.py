@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.query.columns import rows as values_of
+from lakebed.query.values.columns import rows as values_of
 from unit_tests import effort
 from unit_tests.lakebed.query.oracle import Row, Said, Statements, connected, made, rows_of
 
@@ -39,7 +39,7 @@ def rids(found: Any) -> list[int]:
 def column(found: Any, name: str) -> list[Any]:
     """Return the values of a column of a view or result: numbers, texts, lists, or None."""
     if isinstance(found, lakebed.Dataset):
-        from lakebed.query.relation import Stored
+        from lakebed.query.engine.relation import Stored
 
         relation: Any = Stored(found._table())
     else:

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from lakebed.errors import QueryError, QuerySyntaxError
-from lakebed.query import syntax
-from lakebed.query.lexer import Token, tokens
-from lakebed.query.parser import parse, parse_expression
+from lakebed.query.language import syntax
+from lakebed.query.language.lexer import Token, tokens
+from lakebed.query.language.parser import parse, parse_expression
 from unit_tests.lakebed.query.cases import cases, query_of
 
 REFUSED = {"compare-047", "logic-011", "logic-013", "misc-007"}

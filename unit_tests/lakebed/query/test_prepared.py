@@ -12,7 +12,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import QueryError, QuerySyntaxError
-from lakebed.query import parser
+from lakebed.query.language import parser
 
 
 @pytest.fixture
@@ -283,7 +283,7 @@ def test_its_plan_is_told_with_values_and_without(ds: lakebed.Dataset) -> None:
 
 
 def test_checking_reads_no_sample(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakebed.query.stored import StoredColumn
+    from lakebed.query.statistics.stored import StoredColumn
 
     text = """SELECT a.x AS x FROM "mem://prepared" AS a JOIN "mem://prepared" AS b ON a.x = b.x
         WHERE a.x > ? AND a.x IN (SELECT x WHERE x > ?) GROUP BY a.x"""

@@ -12,7 +12,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import InvalidInputError, QueryError, QuerySyntaxError
-from lakebed.query.python_filters import translated
+from lakebed.query.language.python_filters import translated
 
 NUMBER = itertools.count()
 

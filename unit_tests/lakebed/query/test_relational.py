@@ -13,10 +13,11 @@ import pytest
 
 import lakebed
 from lakebed.errors import QueryError
-from lakebed.query import relation, stored
-from lakebed.query.columns import Column, Numbers, Objects, Ragged, Texts, rows
-from lakebed.query.keys import codes, firsts, groups, joined, pairs
-from lakebed.query.ordering import Key, ordered
+from lakebed.query.engine import relation
+from lakebed.query.statistics import stored
+from lakebed.query.values.columns import Column, Numbers, Objects, Ragged, Texts, rows
+from lakebed.query.values.keys import codes, firsts, groups, joined, pairs
+from lakebed.query.values.ordering import Key, ordered
 from unit_tests.lakebed.reading.remote.remote_storage import RemoteStorage, opened
 
 RNG = np.random.default_rng(44)

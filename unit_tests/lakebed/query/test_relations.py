@@ -11,8 +11,8 @@ import pytest
 
 import lakebed
 from lakebed.documents import chunk_statistics
-from lakebed.query import ordering
-from lakebed.query.conditions import Condition
+from lakebed.query.engine.conditions import Condition
+from lakebed.query.values import ordering
 from unit_tests import effort
 from unit_tests.lakebed.query.oracle import Row, Statements, add, made, rows_of
 from unit_tests.lakebed.query.test_oracle import agree, column, none, rids

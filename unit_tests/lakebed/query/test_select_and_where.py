@@ -14,8 +14,8 @@ import pytest
 
 import lakebed
 from lakebed.errors import QueryError
-from lakebed.query import reductions
 from lakebed.query.functions import registry
+from lakebed.query.values import reductions
 from unit_tests import effort
 
 NAMES = sorted({*registry.FUNCTIONS, *reductions.REDUCTIONS, "LEN", "SHAPE", "IOU"})

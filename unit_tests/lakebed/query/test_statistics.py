@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import lakebed
 from lakebed.documents import chunk_statistics
 from lakebed.errors import FormatError
-from lakebed.query.conditions import Condition
+from lakebed.query.engine.conditions import Condition
 
 PIECE = 8
 

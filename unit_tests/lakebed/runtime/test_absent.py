@@ -11,7 +11,7 @@ import pytest
 import lakebed
 from lakebed.runtime.absent import NAMES, PAGE, explained
 
-THEIRS: dict[str, Any] = json.loads((Path(__file__).parent.parent / "data" / "names-3.9.52.json").read_text())
+THEIRS: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data" / "names-3.9.52.json").read_text())
 KINDS = [kind for kind in THEIRS if kind not in ("modules", "exceptions", "ViewEntry")]
 
 
@@ -120,7 +120,7 @@ def test_the_address_of_the_service_says_how_to_copy_the_dataset() -> None:
 
 
 def test_the_page_for_users_of_3x_tells_of_every_name() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "coming-from-deep-lake-3.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "coming-from-deep-lake-3.md").read_text(encoding="utf-8")
     imported = {"Queue", "multiprocessing", "np", "sys", "threading"}
     names = {name for kind in ("lakebed", "Dataset", "Tensor") for name in THEIRS[kind]} - imported
 

@@ -10,12 +10,22 @@ import numpy as np
 
 from lakebed.errors import LimitError, QueryError
 from lakebed.htypes.documents import decode_document
-from lakebed.query.bound import JSON, TEXT, TIME, Given, Info
-from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts, by_row, rows, strings
-from lakebed.query.elementwise import mapped
+from lakebed.query.binding.bound import JSON, TEXT, TIME, Given, Info
 from lakebed.query.functions.dates import as_moments, is_time, moments
 from lakebed.query.functions.function import Function
 from lakebed.query.functions.text import written
+from lakebed.query.values.columns import (
+    Column,
+    Constant,
+    Numbers,
+    Objects,
+    Ragged,
+    Texts,
+    by_row,
+    rows,
+    strings,
+)
+from lakebed.query.values.elementwise import mapped
 
 _DTYPES: dict[str, type[np.generic]] = {
     "int": np.int64, "integer": np.int64, "bigint": np.int64, "smallint": np.int16, "tinyint": np.int8,

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query.bound import NUMBER, TEXT, TIME, Given, Info
-from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts, rows, strings
+from lakebed.query.binding.bound import NUMBER, TEXT, TIME, Given, Info
 from lakebed.query.functions.function import Function
 from lakebed.query.functions.numeric import constant, constant_int
+from lakebed.query.values.columns import Column, Constant, Numbers, Objects, Ragged, Texts, rows, strings
 
 Moments = NDArray[np.datetime64]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from lakebed.errors import InvalidInputError, QueryError
-from lakebed.query.bound import ANY, Given, Info
-from lakebed.query.columns import (
+from lakebed.query.binding.bound import ANY, Given, Info
+from lakebed.query.values.columns import (
     Column,
     Constant,
     Numbers,

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query import integers, keys
-from lakebed.query.bound import FLAG, NUMBER, Given, Info, merged
-from lakebed.query.by_size import by_size, count_different
-from lakebed.query.columns import (
+from lakebed.query.binding.bound import FLAG, NUMBER, Given, Info, merged
+from lakebed.query.functions.function import Function
+from lakebed.query.values import integers, keys
+from lakebed.query.values.by_size import by_size, count_different
+from lakebed.query.values.columns import (
     Column,
     Constant,
     Numbers,
@@ -29,10 +30,9 @@ from lakebed.query.columns import (
     truth,
     without_value,
 )
-from lakebed.query.elementwise import arithmetic, compare, mapped, on_numbers, wide
-from lakebed.query.exact import joint
-from lakebed.query.functions.function import Function
-from lakebed.query.reductions import items_of, reduced
+from lakebed.query.values.elementwise import arithmetic, compare, mapped, on_numbers, wide
+from lakebed.query.values.exact import joint
+from lakebed.query.values.reductions import items_of, reduced
 
 
 def same(infos: Sequence[Info]) -> Info:

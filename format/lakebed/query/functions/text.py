@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import QueryError
-from lakebed.query.bound import FLAG, JSON, NUMBER, TEXT, Given
-from lakebed.query.columns import (
+from lakebed.query.binding.bound import FLAG, JSON, NUMBER, TEXT, Given
+from lakebed.query.functions.function import Function
+from lakebed.query.functions.numeric import constant, constant_int
+from lakebed.query.values.columns import (
     Column,
     Constant,
     Numbers,
@@ -28,9 +30,7 @@ from lakebed.query.columns import (
     strings,
     truth,
 )
-from lakebed.query.elementwise import compare
-from lakebed.query.functions.function import Function
-from lakebed.query.functions.numeric import constant, constant_int
+from lakebed.query.values.elementwise import compare
 
 # -- texts -----------------------------------------------------------------------------------------------------------
 
@@ -298,7 +298,7 @@ def contains(given: Given) -> Column:
             raise QueryError("a text contains text", kind="type")
         return _flags(pc.match_substring(column.array, wanted.value))
     if isinstance(column, Numbers | Ragged) and isinstance(wanted, Constant):
-        from lakebed.query.reductions import reduced
+        from lakebed.query.values.reductions import reduced
 
         return reduced("ANY", compare("=", column, wanted))
     found = by_row(given.count, _contains, [column, wanted], "CONTAINS")

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query.bound import NUMBER, Apply, Bound, Given, Input, Value
-from lakebed.query.columns import Column, Constant, Numbers, Ragged, by_row
+from lakebed.query.binding.bound import NUMBER, Apply, Bound, Given, Input, Value
 from lakebed.query.functions.function import Function
 from lakebed.query.functions.spaces import current
-from lakebed.query.reductions import reduced
+from lakebed.query.values.columns import Column, Constant, Numbers, Ragged, by_row
+from lakebed.query.values.reductions import reduced
 
 _BLOCK_BYTES = 1 << 18
 """Vectors that are computed at once, so that the processor's cache holds them for the second look at them."""

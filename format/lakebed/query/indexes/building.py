@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.query.columns import Numbers, rows
 from lakebed.query.indexes import hnsw
 from lakebed.query.indexes.bm25 import Words
 from lakebed.query.indexes.chunks import Chunks, chunks_of
 from lakebed.query.indexes.codes import Best, Codes, Floats, suit
 from lakebed.query.indexes.corpus import texts_of
 from lakebed.query.indexes.registry import IndexEntry, SegmentEntry, write_segment
-from lakebed.query.stored import StoredColumn
+from lakebed.query.statistics.stored import StoredColumn
+from lakebed.query.values.columns import Numbers, rows
 from lakebed.runtime.progress import Advance
 
 if TYPE_CHECKING:

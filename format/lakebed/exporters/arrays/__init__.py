@@ -1,0 +1,1 @@
+"""Exporters of arrays: HDF5 and Zarr."""

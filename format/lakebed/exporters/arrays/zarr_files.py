@@ -1,0 +1,146 @@
+"""Zarr: a folder with an array for each tensor, a group for each group; ``layout.py`` says how they lie.
+
+Ragged arrays and files are flat, and ``NAME.offsets``, of rows + 1, says where those of each row begin. Texts are
+UTF-8 of any length. The names of classes are an attribute; all else that is known of a tensor is JSON in the attribute
+``lakebed``, by which the importer makes it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+import lakebed
+from lakebed.errors import ExportError
+from lakebed.exporters.arrays.arrays import Writing, chunk_of, finish, planned, write
+from lakebed.exporters.core.plan import ExportPlan
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+__all__ = ["Writing", "finish", "plan", "recognise", "write"]
+
+_TEXT_ROWS = 4096
+
+
+def recognise(ds: lakebed.Dataset) -> str | None:
+    """Say how many rows and arrays there are; None without tensors."""
+    return f"{ds.min_len:,} rows of {len(ds.tensors)} arrays" if ds.tensors else None
+
+
+def plan(
+    ds: lakebed.Dataset,
+    *,
+    tensors: Sequence[str] = (),
+    decode: bool = False,
+    links: bool = False,
+    zarr_format: Literal["3", "2"] = "3",
+    compression: Literal["zstd", "gzip", "none"] = "zstd",
+) -> ExportPlan:
+    """Plan an array for each tensor.
+
+    Parameters
+    ----------
+    ds
+        The dataset.
+    tensors
+        Tensors that are written; left out, all.
+    decode
+        Write pixels and sounds in place of files, where all are of one shape.
+    links
+        Write addresses of linked files in place of the files.
+    zarr_format
+        Version of the format.
+    compression
+        Compression of chunks: zstd, gzip or none.
+    """
+    _library()
+    return planned(
+        ds,
+        lambda target: _Folder(target.folder, int(zarr_format), compression),
+        tensors=tensors,
+        decode=decode,
+        links=links,
+        single_file=False,
+        ends_at_nul=False,
+    )
+
+
+def _library() -> Any:
+    try:
+        import zarr
+    except ImportError as error:
+        raise ExportError(
+            "Zarr folders need zarr: pip install zarr, or, in a checkout, pip install '.[zarr]'"
+        ) from error
+    return zarr
+
+
+class _Folder:
+    """A Zarr group that is written."""
+
+    def __init__(self, path: str, version: int, compression: str) -> None:
+        self._zarr = _library()
+        self._root = self._zarr.open_group(path, mode="w", zarr_format=version)
+        self._compressors = _compressors(compression, version)
+        self._arrays: dict[str, Any] = {}
+        self._ends: dict[str, int] = {}
+
+    def numbers(self, name: str, values: NDArray[Any], *, classes: Sequence[str] = ()) -> None:
+        del classes
+        if name not in self._arrays:
+            chunks = chunk_of(values.shape[1:], values.dtype.itemsize)
+            self._make(name, values.shape[1:], values.dtype, chunks, fill_value=0)
+        self._append(name, values)
+
+    def texts(self, name: str, values: Sequence[str]) -> None:
+        if name not in self._arrays:
+            self._make(name, (), str, (_TEXT_ROWS,))
+        self._append(name, np.array(values, object))
+
+    def pieces(self, name: str, values: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> None:
+        ends = np.cumsum([len(value) for value in values], dtype=np.int64) + self._ends.get(name, 0)
+        self.numbers(
+            f"{name}.offsets", ends if name in self._ends else np.concatenate([[0], ends]).astype(np.int64)
+        )
+        self._ends[name] = int(ends[-1]) if len(ends) else self._ends.get(name, 0)
+        self.numbers(name, np.concatenate(values) if len(values) else np.zeros(0, dtype))
+
+    def describe(self, name: str, attributes: Mapping[str, Any]) -> None:
+        (self._arrays[name] if name else self._root).attrs.update(dict(attributes))
+
+    def close(self) -> None:
+        """Do nothing: all is written."""
+
+    def _make(
+        self, name: str, shape: tuple[int, ...], dtype: Any, chunks: tuple[int, ...], **more: Any
+    ) -> None:
+        self._arrays[name] = self._root.create_array(
+            name, shape=(0, *shape), dtype=dtype, chunks=chunks, compressors=self._compressors, **more
+        )
+
+    def _append(self, name: str, values: Any) -> None:
+        array = self._arrays[name]
+        start = int(array.shape[0])
+        if len(values):
+            array.resize((start + len(values), *array.shape[1:]))
+            array[start:] = values
+
+
+def _compressors(name: str, version: int) -> Any:
+    """Return what Zarr compresses chunks by.
+
+    Version 2 has the codecs of numcodecs, version 3 those of its own.
+    """
+    if name == "none":
+        return None
+    if version == 2:
+        import numcodecs
+
+        return numcodecs.Zstd(level=3) if name == "zstd" else numcodecs.GZip(level=1)
+    from zarr import codecs
+
+    return codecs.ZstdCodec(level=3) if name == "zstd" else codecs.GzipCodec(level=1)

@@ -1,0 +1,255 @@
+"""One export from its plan to its report: threads write pieces, then comes what needs all of them, then it appears."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import lakebed
+from lakebed.errors import ExportError
+from lakebed.exporters.core.plan import ExportPlan, Piece, Written, splits_of
+from lakebed.exporters.core.registry import Exporter, exporter_of
+from lakebed.exporters.core.target import Target
+from lakebed.runtime.options import check_options, options_of
+from lakebed.runtime.printable import printable
+from lakebed.runtime.progress import rows_bar
+
+_MOST_WORKERS = 8
+_SHOWN = 10
+_REMEMBERED = 1000
+_ONE_FILE = ("csv", "jsonl", "parquet")
+
+
+@dataclass
+class ExportReport:
+    """What an export did, or, of a dry run, would do.
+
+    Attributes
+    ----------
+    format, dataset, dest
+        What was exported where to.
+    found
+        What is written, in words.
+    tensors
+        Tensor by the part that it plays.
+    splits
+        Rows by split; "" is those of none.
+    problems
+        (where, reason) of what does not go into the format.
+    written, skipped
+        Rows that were written, and rows that were left out.
+    left_out
+        The first 1,000 of those: (row, reason).
+    files, nbytes
+        Files that were written, and their bytes.
+    seconds
+        Time that it took.
+    dry_run
+        Whether nothing was written.
+    """
+
+    format: str
+    dataset: str
+    dest: str
+    found: str
+    tensors: dict[str, str] = field(default_factory=dict)
+    splits: dict[str, int] = field(default_factory=dict)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    written: int = 0
+    skipped: int = 0
+    left_out: list[tuple[int, str]] = field(default_factory=list)
+    files: int = 0
+    nbytes: int = 0
+    seconds: float = 0.0
+    dry_run: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it for JSON."""
+        return {
+            "format": self.format,
+            "dataset": self.dataset,
+            "dest": self.dest,
+            "dry_run": self.dry_run,
+            "found": self.found,
+            "tensors": self.tensors,
+            "splits": self.splits,
+            "problems": [{"where": where, "reason": reason} for where, reason in self.problems],
+            "written": self.written,
+            "skipped": self.skipped,
+            "left_out": [{"row": row, "reason": reason} for row, reason in self.left_out],
+            "files": self.files,
+            "bytes": self.nbytes,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.dataset}: {self.found}"]
+        if self.dry_run:
+            lines.append(f"  would write {sum(self.splits.values()):,} rows to {self.dest}")
+        else:
+            lines.append(
+                f"  {self.dest}: {self.written:,} rows in {self.files:,} files of {self.nbytes / 1e6:,.1f} MB, "
+                f"{self.skipped:,} left out, in {self.seconds:.1f} s"
+            )
+        lines += [f"  {part}: {name}" for part, name in self.tensors.items()]
+        if any(self.splits):
+            told = ", ".join(f"{name or 'no split'} ({count:,})" for name, count in self.splits.items())
+            lines.append(f"  splits: {told}")
+        lines += [f"  left out row {row:,}: {reason}" for row, reason in self.left_out[:_SHOWN]]
+        lines += [f"  not in the format: {where}: {reason}" for where, reason in self.problems[:_SHOWN]]
+        return printable("\n".join(lines), lines=True)
+
+
+def export_to(
+    format: str,  # noqa: A002 - the user's word
+    src: Any,
+    dest: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    strict: bool = False,
+    split: str | Sequence[str] | None = None,
+    single_file: bool = False,
+    workers: int | None = None,
+    src_creds: Any = None,
+    dest_creds: Any = None,
+    progressbar: bool = True,
+    **options: Any,
+) -> ExportReport:
+    """Write a dataset, or a view of one, in another format.
+
+    Nothing is at the destination before all of it is there; in a bucket, what was put is removed again after an error.
+
+    Parameters
+    ----------
+    format
+        Name of the format, as ``lakebed export --help`` lists them.
+    src
+        A dataset, a view, or an address.
+    dest
+        Path or address of the folder or file.
+    overwrite
+        Replace what is there.
+    dry_run
+        Say what would be done, and do nothing.
+    strict
+        Fail at the first row that cannot be written; otherwise it is left out and counted.
+    split
+        Splits that are written: ``"train/val"``; None writes all rows.
+    single_file
+        Write one file at ``dest``, all rows in their order, whatever their splits; of csv, jsonl and parquet.
+    workers
+        How many threads write; None is one for each core.
+    src_creds, dest_creds
+        Credentials of the dataset and of the destination.
+    progressbar
+        Show how far it is.
+    options
+        Options of the format.
+
+    Returns
+    -------
+    What was written.
+
+    Raises
+    ------
+    ExportError
+        If the dataset lacks what the format needs, something is at the destination, or, with ``strict``, a row cannot
+        be written.
+    InvalidInputError
+        If a tensor has no rows and another has: it would hide them. It is named.
+
+    Examples
+    --------
+    >>> report = lakebed.export_to("folder", "photos-lake", "photos")  # doctest: +SKIP
+    """
+    started = perf_counter()
+    exporter = exporter_of(format)
+    check_options(exporter.name, options_of(exporter.plan), options)
+    ds = src if isinstance(src, lakebed.Dataset) else lakebed.load(src, read_only=True, creds=src_creds)
+    plan = exporter.plan(ds, **options)
+    if single_file:
+        if exporter.name not in _ONE_FILE:
+            raise ExportError(f"single_file is for {', '.join(_ONE_FILE)}, not for {exporter.name}")
+        plan.single_file = plan.is_ordered = True
+    ds._table().shared_rows()  # noqa: SLF001 - which says what tensor is empty, where others are not
+    wanted = split.split("/") if isinstance(split, str) else list(split or ())
+    plan.rows = splits_of(ds, wanted)
+    report = ExportReport(exporter.name, ds.path, os.fspath(dest), plan.found, dict(plan.tensors))
+    report.splits = {name: len(rows) for name, rows in plan.rows.items()}
+    if plan.is_ordered:
+        plan.rows = {"": np.sort(np.concatenate(list(plan.rows.values())))}
+    report.problems = [*plan.problems, *_cut(ds, plan)]
+    report.dry_run = dry_run
+    if dry_run:
+        return report
+    count = min(os.cpu_count() or 1, _MOST_WORKERS) if workers is None else max(workers, 1)
+    with Target(
+        os.fspath(dest), overwrite=overwrite, creds=dest_creds, single_file=plan.single_file
+    ) as target:
+        results = []
+        total = sum(report.splits.values())
+        with rows_bar(f"Exporting to {exporter.name}", total, shown=progressbar) as bar:
+            for piece, done in _written(exporter, ds, plan, target, count):
+                if done.skipped and strict:
+                    row, reason = done.skipped[0]
+                    raise ExportError(f"row {row} of {ds.path}: {reason}")
+                report.written += done.rows
+                report.skipped += len(done.skipped)
+                report.left_out += done.skipped[: _REMEMBERED - len(report.left_out)]
+                results.append((piece, done.result))
+                bar(len(piece.rows))
+        exporter.finish(results, plan.context, target)
+        target.finish()
+        report.files, report.nbytes = target.files, target.nbytes
+    report.seconds = perf_counter() - started
+    return report
+
+
+def _cut(ds: lakebed.Dataset, plan: ExportPlan) -> Iterator[tuple[str, str]]:
+    """Yield which of the tensors are longer than the shortest of the dataset."""
+    used = {name for names in plan.tensors.values() for name in names.split(", ")}
+    count = ds.min_len
+    for name in ds.tensors:
+        if name in used and len(ds[name]) > count:
+            told = f"of its {len(ds[name]):,} rows the first {count:,} are written, which all tensors have"
+            yield name, f"{told}: those of some tensors alone go out as ds[[...]]"
+
+
+def _written(
+    exporter: Exporter, ds: lakebed.Dataset, plan: ExportPlan, target: Target, workers: int
+) -> Iterator[tuple[Piece, Written]]:
+    """Yield what became of the pieces, in order; a few more than there are workers are under way."""
+
+    def write(piece: Piece) -> Written:
+        return exporter.write(_view(ds, piece), piece, plan.context, target)
+
+    waiting: deque[tuple[Piece, Future[Written]]] = deque()
+    with ThreadPoolExecutor(workers, thread_name_prefix="export") as pool:
+        try:
+            for piece in plan.pieces():
+                waiting.append((piece, pool.submit(write, piece)))
+                if len(waiting) > 2 * workers:
+                    first, future = waiting.popleft()
+                    yield first, future.result()
+            while waiting:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _view(ds: lakebed.Dataset, piece: Piece) -> lakebed.Dataset:
+    """Return the rows of a piece."""
+    rows = piece.rows
+    run = len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1
+    index = slice(int(rows[0]), int(rows[-1]) + 1) if run else [int(row) for row in rows]
+    found: lakebed.Dataset = ds[index]
+    return found

@@ -1,0 +1,1 @@
+"""Exporters of annotated images: COCO and YOLO."""

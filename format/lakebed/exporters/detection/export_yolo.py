@@ -1,0 +1,66 @@
+"""``export_yolo`` of Deep Lake 3.x, on the exporter ``yolo``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import lakebed
+from lakebed.exporters.core.exporting import export_to
+
+Path = str | os.PathLike[str]
+
+
+def export_yolo(
+    src: Path | lakebed.Dataset,
+    dest: Path,
+    src_creds: Any = None,
+    token: str | None = None,
+    progressbar: bool | None = True,
+    image_tensor: str | None = None,
+    label_tensor: str | None = None,
+    box_tensor: str | None = None,
+    limit: int | None = None,
+) -> None:
+    """Write images and boxes as Deep Lake 3.x does: ``images/0.jpeg``, ``annotations/0.txt``, ``classes.names``.
+
+    ``export_to("yolo", ...)`` writes what Ultralytics reads: splits, data.yaml, polygons and poses.
+
+    Parameters
+    ----------
+    src
+        A dataset, a view, or an address.
+    dest
+        Folder to write: empty, or not there yet.
+    src_creds
+        Credentials of the dataset.
+    token
+        Without a meaning here.
+    progressbar
+        Show how far it is.
+    image_tensor, label_tensor, box_tensor
+        Tensors of the images, classes and boxes; left out, the only ones of their htypes.
+    limit
+        Rows that are written at most; None and 0 are all.
+
+    Raises
+    ------
+    ExportError
+        If the dataset lacks a tensor or the names of its classes, a row cannot be written, or the folder holds files.
+    """
+    del token
+    ds = src if isinstance(src, lakebed.Dataset) else lakebed.load(src, read_only=True, creds=src_creds)
+    if limit:
+        ds = ds[:limit]
+    export_to(
+        "yolo",
+        ds,
+        dest,
+        strict=True,
+        progressbar=bool(progressbar),
+        task="detect",
+        layout="3.x",
+        images=image_tensor,
+        labels=label_tensor,
+        boxes=box_tensor,
+    )

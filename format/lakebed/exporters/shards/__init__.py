@@ -1,0 +1,1 @@
+"""Exporters of shards: WebDataset and MosaicML MDS."""

@@ -1,0 +1,1 @@
+"""Exporters of tables: CSV, JSON lines, Parquet and Hugging Face datasets."""

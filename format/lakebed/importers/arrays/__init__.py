@@ -1,0 +1,1 @@
+"""Importers of arrays: NumPy, HDF5, Zarr, bcolz and Dask."""

@@ -1,0 +1,364 @@
+"""HDF5, Zarr and bcolz are read by a process of their own: at some damage their libraries end it, or never return.
+
+The process has the seconds of CPU and the memory that reading takes at most. It is a program that speaks over its
+standard streams, gets no credentials, and ends when nothing is asked of it for a while.
+
+    message                     8 bytes, length; JSON; the bytes of arrays, whose dtypes and shapes the JSON tells
+    open, read                  what is asked: what is in the file; rows of an array
+    bytes                       what it asks back, of a file in a bucket: a range of it
+    error                       in place of an answer
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import select
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from math import prod
+from typing import IO, Any
+
+import numpy as np
+
+from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.arrays.arrays import Block, Context, Found, arrays_of, attribute, converted, made
+from lakebed.importers.core.plan import Problem
+from lakebed.importers.core.source import Ranges, Source
+from lakebed.transforms.output import Skipped
+
+_LENGTH = struct.Struct("<Q")
+_MOST_JSON = 1 << 30
+_SECONDS = 60  # of CPU, for one answer
+_MEMORY = 16 << 30
+_IDLE_SECONDS = 20.0
+_MOST_FAILURES = 32  # in a block, before its rows are given up together
+
+_PROGRAM = (
+    "import sys; sys.path[:] = {path!r}; from lakebed.importers.arrays.array_reader import serve; "
+    "serve({module!r}, {file!r}, {size}, {seconds})"
+)
+
+
+# -- this side ---------------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """A file or folder that another process has open; for one thread at a time.
+
+    Parameters
+    ----------
+    module
+        Name of the module of the format: its ``opened`` opens a path or a file, its ``found_in`` tells what is there.
+    """
+
+    def __init__(self, source: Source, module: str) -> None:
+        self._source = source
+        self._module = module
+        self._raw: Any = None if source.is_local else source.open()
+        self._popen: subprocess.Popen[bytes] | None = None
+
+    def found(self) -> Found:
+        """Return what is there.
+
+        Raises
+        ------
+        IngestionError
+            If it is not of the format, or damaged.
+        """
+        head, _ = self._ask({"open": True})
+        return Found(
+            {name: _Array(self, name, tuple(shape), np.dtype(kind)) for name, shape, kind in head["arrays"]},
+            head["kinds"],
+            head["attributes"],
+            head["steps"],
+            [Problem(where, reason, 0) for where, reason in head["problems"]],
+        )
+
+    def read(self, name: str, start: int, stop: int) -> Any:
+        """Return rows of an array: an array, or a list of texts, of what JSON holds or of arrays.
+
+        Raises
+        ------
+        IngestionError
+            If they are damaged.
+        """
+        head, arrays = self._ask({"read": name, "start": start, "stop": stop})
+        if "values" in head:
+            return head["values"]
+        if len(arrays) == 1:
+            return arrays[0]
+        lengths, values = arrays
+        return np.split(values, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no process is there, as after a crash."""
+        return self._popen is None
+
+    def close(self) -> None:
+        """End the process."""
+        popen, self._popen = self._popen, None
+        if popen is None:
+            return
+        popen.kill()
+        popen.wait()
+        for stream in (popen.stdin, popen.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+        for attempt in (0, 1):
+            popen = self._popen
+            is_new = popen is None
+            if popen is None or popen.stdin is None or popen.stdout is None:
+                popen = self._popen = self._started()
+            try:
+                _send(popen.stdin, request)
+                return self._answer(popen)
+            except (EOFError, OSError) as error:
+                if isinstance(error, IngestionError):
+                    raise
+                self.close()
+                if is_new or attempt:
+                    raise IngestionError(
+                        f"{self._source.shown} is damaged: the library that reads it crashed, or did not come to an end"
+                    ) from None
+            # The process had nothing to do, and ended; or the library crashed: a new one tells.
+        raise AssertionError("two attempts")
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        path = self._source.address if self._source.is_local else None
+        size = 0 if path is not None else self._source.files[self._source.name]
+        program = _PROGRAM.format(path=sys.path, module=self._module, file=path, size=size, seconds=_SECONDS)
+        return subprocess.Popen(  # noqa: S603 - this Python
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _answer(self, popen: subprocess.Popen[bytes]) -> tuple[dict[str, Any], list[Any]]:
+        while True:
+            head, arrays = _receive(popen.stdout)
+            if "bytes" in head:
+                at, size = head["bytes"]
+                self._raw.seek(at)
+                _send(popen.stdin, {}, [np.frombuffer(self._raw.read(size), np.uint8)])
+                continue
+            if "error" in head:
+                raise IngestionError(f"{self._source.shown}: {head['error']}")
+            return head, arrays
+
+
+@dataclass(frozen=True)
+class _Array:
+    """A dataset of a file that another process has open."""
+
+    reader: Reader
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def read(self, start: int, stop: int) -> Any:
+        return self.reader.read(self.name, start, stop)
+
+
+_own = threading.local()
+
+
+def new_reader(source: Source, module: str) -> Reader:
+    """Return a reader for a source that may have changed since this thread read it."""
+    reader = Reader(source, module)
+    _own.known = (_state(source), reader)
+    return reader
+
+
+def _reader_of(source: Source, module: str) -> Reader:
+    """Return the reader that this thread has for a source."""
+    known: tuple[Any, Reader] | None = getattr(_own, "known", None)
+    return known[1] if known is not None and known[0] == _state(source) else new_reader(source, module)
+
+
+def _state(source: Source) -> tuple[Any, ...]:
+    """Return what changes with a source."""
+    if not source.is_local:
+        return (source.identity,)
+    with contextlib.suppress(OSError):
+        found = os.stat(source.address)  # noqa: PTH116 - addresses are strings here
+        return (source.identity, found.st_ino, found.st_mtime_ns)
+    return (source.identity, None)
+
+
+def blocks(item: Block, context: Context, module: str) -> Iterator[Any]:
+    """Yield some rows of all arrays, and why others cannot be read: halves are tried down to the rows that are damaged.
+
+    Where much is damaged, or the library crashes at it, what is left is told as a whole.
+    """
+    waiting, failures = [item], 0
+    try:
+        reader = _reader_of(context.source, module)
+        arrays = arrays_of(reader.found(), context)
+    except LakebedError as error:
+        yield Skipped(str(item), str(error), item.stop - item.start)
+        return
+    while waiting:
+        block = waiting.pop()
+        try:
+            columns = list(made(arrays, block, context))
+        except LakebedError as error:
+            failures += _MOST_FAILURES if reader.is_closed else 1
+            half = (block.start + block.stop) // 2
+            if half > block.start and failures < _MOST_FAILURES:
+                waiting += [Block(half, block.stop), Block(block.start, half)]
+            else:
+                yield Skipped(str(block), str(error), block.stop - block.start)
+        else:
+            yield from columns
+
+
+def _send(stream: IO[bytes] | None, head: Mapping[str, Any], arrays: Sequence[Any] = ()) -> None:
+    if stream is None:
+        raise EOFError
+    told = [[array.dtype.str, list(array.shape)] for array in arrays]
+    data = json.dumps({**head, "arrays of bytes": told}).encode()
+    stream.write(_LENGTH.pack(len(data)))
+    stream.write(data)
+    for array in arrays:
+        stream.write(np.ascontiguousarray(array).tobytes())
+    stream.flush()
+
+
+def _receive(stream: IO[bytes] | None) -> tuple[dict[str, Any], list[Any]]:
+    """Return the next message.
+
+    Raises
+    ------
+    EOFError
+        If the other side is gone.
+    """
+    if stream is None:
+        raise EOFError
+    (size,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
+    if size > _MOST_JSON:
+        raise EOFError
+    found = json.loads(_exactly(stream, size))
+    arrays = []
+    for name, shape in found["arrays of bytes"]:
+        dtype = np.dtype(name)
+        arrays.append(np.frombuffer(_exactly(stream, dtype.itemsize * prod(shape)), dtype).reshape(shape))
+    return found, arrays
+
+
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    parts = []
+    while size:
+        part = stream.read(min(size, 1 << 24))
+        if not part:
+            raise EOFError
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+# -- the process -------------------------------------------------------------------------------------------------
+
+
+def serve(module: str, file: str | None, size: int, seconds: int) -> None:
+    """Answer until nothing is asked any more."""
+    of_format = import_module(module)
+    requests = os.fdopen(os.dup(0), "rb", buffering=0)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print
+    _limit_memory()
+    raw: Any = (
+        file
+        if file is not None
+        else io.BufferedReader(Ranges(partial(_asked, requests, answers), size), 1 << 20)
+    )
+    found: Found | None = None
+    while True:
+        if not select.select([requests], [], [], _IDLE_SECONDS)[0]:
+            return
+        try:
+            request, _ = _receive(requests)
+        except EOFError:
+            return
+        _limit_time(seconds)
+        try:
+            if found is None:
+                found = of_format.found_in(of_format.opened(raw))
+            _send(answers, *_answered(request, found))
+        except Exception as error:  # noqa: BLE001 - told to the other side
+            _send(answers, {"error": f"not of the format, or damaged: {error}"})
+
+
+def _asked(requests: IO[bytes], answers: IO[bytes], start: int, count: int) -> bytes:
+    """Return bytes of the file, which the other side reads; as many as there were."""
+    _send(answers, {"bytes": [start, count]})
+    _, (data,) = _receive(requests)
+    found: bytes = data.tobytes()
+    return found
+
+
+def _answered(request: Mapping[str, Any], found: Found) -> tuple[dict[str, Any], list[Any]]:
+    if "open" in request:
+        arrays = []
+        kinds = dict(found.kinds)
+        for name, array in found.arrays.items():
+            dtype = array.dtype
+            if dtype.names:
+                kinds[name], dtype = "json", np.dtype(f"V{dtype.itemsize}")
+            arrays.append([name, list(array.shape), dtype.str])
+        problems = [[problem.where, problem.reason] for problem in found.problems]
+        told = {key: attribute(value) for key, value in found.attributes.items()}
+        return {
+            "arrays": arrays,
+            "kinds": kinds,
+            "attributes": told,
+            "steps": dict(found.steps),
+            "problems": problems,
+        }, []
+    name = request["read"]
+    array = found.arrays[name]
+    values = array.read(request["start"], request["stop"])
+    kind = "json" if array.dtype.names else found.kinds.get(name)
+    if kind == "arrays":
+        lists = [np.ravel(value) for value in values]
+        whole = np.concatenate(lists) if lists else np.empty(0, np.uint8)
+        return {}, [np.array([len(one) for one in lists], np.int64), whole]
+    if kind in ("text", "json"):
+        return {"values": converted(values, kind)}, []
+    return {}, [np.asarray(values)]
+
+
+def _limit_memory() -> None:
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        most = _MEMORY if hard == resource.RLIM_INFINITY else min(hard, _MEMORY)
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+
+
+def _limit_time(seconds: int) -> None:
+    """Let the system end this process if the answer takes too long."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + seconds, hard))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

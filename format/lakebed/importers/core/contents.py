@@ -1,0 +1,400 @@
+"""What bytes hold whose kind nothing tells: values of key-value stores, columns of records, fields of tables.
+
+what they are                                    kind
+text in UTF-8; an object or a list of JSON       ``text``, ``json``
+a file whose signature cannot be met by chance   ``image``, ``audio``, ``video``, ``dicom``: byte for byte
+an array as NumPy saves it                       ``array``
+anything else, what is pickled too               ``bytes``
+
+A tensor is made for what was looked at, or for what the user says. A value of another kind that comes later is
+converted where nothing is lost, and otherwise its row is left out, with what to do about it. No bytes are a null, among
+files, arrays and JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import lakebed
+from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.arrays.numpy_files import loaded
+from lakebed.importers.core.plan import Problem, TensorPlan, media, tensor
+from lakebed.importers.folders.pictures import form_of
+
+KINDS = ("image", "audio", "video", "dicom", "array", "json", "text", "bytes")
+"""What a user may say that bytes are."""
+
+FILES = frozenset({"image", "audio", "video", "dicom"})
+"""Kinds of which a tensor stores files."""
+
+NAMES: Mapping[str, str] = {"image": "images", "audio": "audio", "video": "videos", "dicom": "scans"}
+"""What a tensor of files is called where the source names none."""
+
+PICKLED = "pickled objects are not loaded, since that would run code"
+
+_OF_FILES: Mapping[str, str] = {
+    **dict.fromkeys(("jpeg", "png", "gif", "tiff", "bmp", "webp", "jpeg2000", "ppm"), "image"),
+    **dict.fromkeys(("wav", "flac", "mp3"), "audio"),
+    **dict.fromkeys(("mp4", "mkv", "avi"), "video"),
+    "dcm": "dicom",
+}
+_SUPPOSED = {"audio": "wav", "video": "mp4", "image": "png", "dicom": "dcm"}
+_CHUNKS = "lz4"
+_LEAST_BYTES = 12  # of a file
+_NPY = b"\x93NUMPY"
+_CONTROLS = re.compile(rb"[\0-\x08\x0b\x0e-\x1f\x7f]")
+# Protocols 2 to 5 begin with their number, and all end with a full stop.
+_PICKLE = re.compile(rb"\A\x80[\x02-\x05].*\.\Z", re.DOTALL)
+_PPM = re.compile(rb"P[4-6]\s(?:\s|#[^\n]*\n)*\d+\s+\d+\s")
+# Lengths of the second header of a bitmap.
+_BITMAPS = frozenset({12, 40, 52, 56, 64, 108, 124})
+# Of MPEG 1, 2 and 2.5: kbit/s by the numbers 1 to 14 of layer III, and samples per second.
+_RATES = (
+    (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+)
+_HERTZ = (44_100, 48_000, 32_000)
+
+
+class Kind(NamedTuple):
+    """What a value is: one of :data:`KINDS` or ``pickle``, and of a file its kind."""
+
+    name: str
+    compression: str | None = None
+
+    def __str__(self) -> str:
+        return self.compression.upper() if self.compression else self.name
+
+
+def kind_of(data: bytes) -> Kind:
+    """Return what a value is beyond doubt; ``bytes`` for anything else."""
+    if is_text(data):
+        return Kind("json" if _is_json(data) else "text")
+    if data.startswith(_NPY):
+        return Kind("array" if _is_array(data) else "bytes")
+    if _PICKLE.match(data):
+        return Kind("pickle")
+    found = _file_kind(data)
+    return Kind("bytes") if found is None else Kind(_OF_FILES[found], found)
+
+
+def is_text(data: bytes) -> bool:
+    """Tell whether bytes are a text: UTF-8 without control characters."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return _CONTROLS.search(data) is None
+
+
+@dataclass(frozen=True)
+class Content:
+    """What the values of a tensor are.
+
+    Parameters
+    ----------
+    kind
+        One of :data:`KINDS`.
+    compression
+        Kind of file that the tensor stores, of files.
+    many
+        Whether a row has any number of them.
+    """
+
+    kind: str = "bytes"
+    compression: str | None = None
+    many: bool = False
+
+
+@dataclass
+class Looked:
+    """What was seen of a column of bytes.
+
+    Parameters
+    ----------
+    kinds
+        Kind -> how many values are of it.
+    nbytes
+        Kind -> how many bytes they have, where that is known.
+    empty
+        How many values are no bytes, which say nothing.
+    most
+        The most that a row has.
+    """
+
+    kinds: Counter[Kind] = field(default_factory=Counter)
+    nbytes: Counter[Kind] = field(default_factory=Counter)
+    empty: int = 0
+    most: int = 0
+
+    def add(self, values: Sequence[bytes]) -> None:
+        """Look at what a row has."""
+        self.most = max(self.most, len(values))
+        for value in values:
+            if value:
+                kind = kind_of(value)
+                self.kinds[kind] += 1
+                self.nbytes[kind] += len(value)
+            else:
+                self.empty += 1
+
+    @classmethod
+    def at(cls, values: Sequence[bytes]) -> Looked:
+        """Look at rows of one value each."""
+        found = cls()
+        for value in values:
+            found.add([value])
+        return found
+
+
+def content_of(
+    name: str,
+    looked: Looked,
+    problems: list[Problem],
+    *,
+    wish: str | None = None,
+    compression: str | None = None,
+    supposed: str | None = None,
+    texts: bool = True,
+) -> Content:
+    """Return what a column of bytes is, so that nothing of what was looked at is lost.
+
+    Parameters
+    ----------
+    name
+        What the column is called, for people.
+    problems
+        Where it is told what is converted, and what stays as bytes.
+    wish
+        What the user says that it is.
+    compression
+        Kind of file that the user wants tensors of images to hold.
+    supposed
+        Kind of file that it is where no file was looked at.
+    texts
+        Whether it may be text or JSON where the user says nothing.
+
+    Raises
+    ------
+    IngestionError
+        If the user says something else than :data:`KINDS`.
+    """
+    if wish is not None and wish not in KINDS:
+        raise IngestionError(f"{name} cannot be {wish!r}: kinds are {', '.join(KINDS)}")
+    many = looked.most > 1
+    kind, why = (wish, "") if wish is not None else _kind(looked, texts=texts)
+    if why:
+        problems.append(
+            Problem(name, f"{why}: they are stored as bytes (kinds={name}=... says otherwise)", 0)
+        )
+    if kind not in FILES:
+        return Content(kind, None, many)
+    if kind == "image":
+        found = {
+            str(one.compression): (count, looked.nbytes[one])
+            for one, count in looked.kinds.items()
+            if one.name == kind
+        }
+        form = form_of(found, compression, problems, where=name, supposed=supposed or _SUPPOSED[kind])
+        return Content(kind, form, many)
+    files = [one.compression for one, _ in looked.kinds.most_common() if one.name == kind and one.compression]
+    told = ", ".join(sorted(one.upper() for one in files))
+    if len(files) > 1:
+        reason = (
+            f"files are of several kinds ({told}), of which a tensor holds one: {files[0].upper()} is stored"
+        )
+        problems.append(Problem(name, reason, 0))
+        return Content(kind, files[0], many)
+    return Content(kind, files[0] if files else supposed or _SUPPOSED[kind], many)
+
+
+def tensor_of(
+    name: str, content: Content, info: Mapping[str, Any] | None = None, *, link: bool = False
+) -> TensorPlan:
+    """Return the tensor of a column of bytes, or of links to its files."""
+    if content.compression is not None:
+        htype = f"sequence[{content.kind}]" if content.many else content.kind
+        return media(name, htype, compression=content.compression, link=link, info=info)
+    if content.kind in ("text", "json"):
+        return tensor(name, "json" if content.many else content.kind, info=info, chunk_compression=_CHUNKS)
+    several = "sequence" if content.many else None
+    dtype = "uint8" if content.kind == "bytes" else None
+    return tensor(name, several, dtype=dtype, info=info, chunk_compression=_CHUNKS)
+
+
+def value_of(data: bytes, content: Content) -> Any:
+    """Return the value of a tensor for bytes.
+
+    Raises
+    ------
+    IngestionError
+        If the bytes are something else than what the tensor holds, and would lose something.
+    """
+    if content.kind == "bytes":
+        return np.frombuffer(data, np.uint8)
+    if content.kind == "text":
+        return decoded(data)
+    if not data and not content.many:
+        return None
+    if content.kind == "json":
+        return document(data, strict=True)
+    if content.kind == "array":
+        return _array(data)
+    return _file(data, content)
+
+
+def decoded(data: bytes) -> str:
+    """Return what a text says.
+
+    Raises
+    ------
+    IngestionError
+        If it is not UTF-8.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise IngestionError(f"it is no text in UTF-8: {error}") from error
+
+
+def document(data: bytes, *, strict: bool = False) -> Any:
+    """Return what a JSON document says.
+
+    Parameters
+    ----------
+    strict
+        Refuse an object that has a key twice; otherwise the last one counts.
+
+    Raises
+    ------
+    IngestionError
+        If it is none, or nested too deeply.
+    """
+    try:
+        return json.loads(data, object_pairs_hook=_unique if strict else None)
+    except RecursionError as error:
+        raise IngestionError("the JSON is nested too deeply") from error
+    except ValueError as error:
+        raise IngestionError(f"it is no JSON: {error}") from error
+
+
+# -- one value ----------------------------------------------------------------------------------------------------
+
+
+def _file(data: bytes, content: Content) -> Any:
+    sample = lakebed.read(data)
+    found = str(sample.compression)
+    if found == content.compression:
+        return sample
+    if content.kind not in FILES or found not in lakebed.file_kinds[content.kind]:
+        raise IngestionError(f"it is {found.upper()}, and others are {str(content.compression).upper()}")
+    if content.kind != "image":
+        raise IngestionError(
+            f"it is {found.upper()}, and others are {str(content.compression).upper()}: import them as bytes "
+            "(kinds=NAME=bytes)"
+        )
+    return sample
+
+
+def _array(data: bytes) -> NDArray[Any]:
+    found = loaded(data)
+    wide = 2 if data[6:7] == b"\1" else 4
+    begin = 8 + wide + int.from_bytes(data[8 : 8 + wide], "little")
+    if begin + found.nbytes != len(data):
+        raise IngestionError(f"{len(data) - begin - found.nbytes:,} bytes stand behind the array")
+    if found.dtype.kind not in "biufc":
+        raise IngestionError(f"it is an array of {found.dtype}, and no array of numbers")
+    return found.astype(found.dtype.newbyteorder("="), copy=False)
+
+
+def _is_array(data: bytes) -> bool:
+    try:
+        _array(data)
+    except IngestionError:
+        return False
+    return True
+
+
+def _is_json(data: bytes) -> bool:
+    if data.lstrip()[:1] not in (b"{", b"["):
+        return False
+    try:
+        document(data, strict=True)
+    except IngestionError:
+        return False
+    return True
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a key twice, of which one would be lost: import it as text")
+    return found
+
+
+def _file_kind(data: bytes) -> str | None:
+    """Return the kind of file that bytes are beyond doubt."""
+    if len(data) < _LEAST_BYTES:
+        return None
+    try:
+        found = lakebed.read(data).compression
+    except LakebedError:
+        return None
+    if found == "bmp" and (any(data[6:10]) or int.from_bytes(data[14:18], "little") not in _BITMAPS):
+        return None
+    if found == "mp3" and not (data.startswith(b"ID3") or _is_mp3(data)):
+        return None
+    if found == "ppm" and not _PPM.match(data):
+        return None
+    return found if found in _OF_FILES else None
+
+
+def _is_mp3(data: bytes) -> bool:
+    """Tell whether a second frame stands where the first one says that it ends."""
+    length = _frame_bytes(data[:4])
+    return length is not None and _frame_bytes(data[length : length + 4]) is not None
+
+
+def _frame_bytes(head: bytes) -> int | None:
+    """Return how long a frame of layer III is; None if none begins so."""
+    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE6 != 0xE2:
+        return None
+    version, rate, hertz = head[1] >> 3 & 3, head[2] >> 4, head[2] >> 2 & 3
+    if version == 1 or rate in (0, 15) or hertz == 3:
+        return None
+    is_first = version == 3
+    per_second = _HERTZ[hertz] >> {3: 0, 2: 1, 0: 2}[version]
+    return (144 if is_first else 72) * 1000 * _RATES[not is_first][rate - 1] // per_second + (
+        head[2] >> 1 & 1
+    )
+
+
+# -- some values --------------------------------------------------------------------------------------------------
+
+
+def _kind(looked: Looked, *, texts: bool) -> tuple[str, str]:
+    """Return what values are, and why they are stored as bytes if they might be something else."""
+    kinds = set(looked.kinds)
+    if not texts:
+        kinds = {Kind("bytes") if kind.name in ("text", "json") else kind for kind in kinds}
+    names = {kind.name for kind in kinds}
+    if not names:
+        return ("text" if texts and looked.empty else "bytes"), ""
+    if "pickle" in names:
+        return "bytes", PICKLED
+    if names == {"text", "json"}:
+        return "text", ""
+    if len(names) == 1 and (len(kinds) == 1 or names == {"image"}):
+        return names.pop(), ""
+    return (
+        "bytes",
+        f"values are of several kinds ({', '.join(sorted(map(str, kinds)))}), of which a tensor holds one",
+    )

@@ -1,0 +1,235 @@
+"""Columns of Arrow of which an exporter of lakebed said what tensors they were, made the same tensors again.
+
+how        column                       values
+plain      numbers, texts               as they are
+parsed     text                         what the JSON says
+arrays     lists of numbers             arrays of the dtype and the number of axes
+items      lists                        sequences, polygons: each item by itself
+files      struct<bytes, path>, binary  files
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.codecs.registry import sniff
+from lakebed.codecs.sample import Sample
+from lakebed.described import KEY, Described
+from lakebed.documents.json_style import decode_custom, load
+from lakebed.errors import IngestionError, LakebedError
+from lakebed.htypes.base import Storing
+from lakebed.importers.core.plan import TensorPlan
+from lakebed.importers.folders.pictures import form_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MOST_AXES = 32
+
+
+def described_columns(schema: pa.Schema) -> dict[str, Described]:
+    """Return what is said of the columns, by name; of what cannot be, nothing."""
+    try:
+        tensors = json.loads((schema.metadata or {})[KEY.encode()])["tensors"]
+        found = {str(name): Described.from_json(value) for name, value in tensors.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def described_column(
+    name: str, field: pa.Field, said: Described, values: pa.Array | None
+) -> tuple[str, TensorPlan] | None:
+    """Return how a column gets into its tensor, and the tensor; None if its type is no such thing."""
+    import pyarrow as pa
+
+    kind, depth = field.type, 0
+    while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        kind, depth = kind.value_type, depth + 1
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    is_file = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_struct(kind)
+    is_number = pa.types.is_primitive(kind) and not pa.types.is_null(kind)
+    items = int(said.is_sequence)
+    plan = TensorPlan(
+        name, said.arguments(_kind_of_files(said, values) if is_file else None), dict(said.info)
+    )
+    if pa.types.is_null(kind) and not depth:
+        return "plain", plan
+    if is_file and depth == items and said.storing is Storing.ARRAY:
+        return ("items" if items else "files"), plan
+    if said.storing is Storing.TEXT and is_text and depth == items:
+        return ("items" if items else "plain"), plan
+    if said.storing in (Storing.JSON, Storing.LIST) and is_text and depth == items:
+        return ("items" if items else "parsed"), plan
+    if said.storing is Storing.POLYGON and is_number and depth == 3 + items:
+        return "items", plan
+    if said.is_file:
+        return None
+    if said.storing is Storing.ARRAY and is_number and depth <= _MOST_AXES and depth >= items:
+        return ("items" if items else "arrays" if depth else "plain"), plan
+    return None
+
+
+def as_described(
+    values: Any, how: str, said: Described, wrong: dict[int, str], file: Callable[[Any], Any]
+) -> Any:
+    """Return the values of a tensor; note the rows for which there are none.
+
+    Parameters
+    ----------
+    file
+        Returns the file of a value that names one by path or address.
+    """
+    if how == "plain":
+        return values
+    if how == "arrays":
+        even = _even(values, said)
+        if even is not None:
+            return even
+    convert: Callable[[Any], Any] = {
+        "parsed": _parsed,
+        "arrays": lambda one: _array(one.values, said),
+        "files": lambda one: _file(one, said, file),
+        "items": lambda one: _items(one.values, said, file),
+    }[how]
+    found: list[Any] = []
+    for row, one in enumerate(values):
+        try:
+            found.append(convert(one) if one.is_valid else None)
+        except (LakebedError, ValueError, TypeError, OSError) as error:
+            found.append(None)
+            wrong.setdefault(row, str(error))
+    return found
+
+
+def _parsed(one: Any) -> Any:
+    return decode_custom(load(one.as_py().encode("utf-8", "surrogatepass"), "a value"))
+
+
+def _items(values: Any, said: Described, file: Callable[[Any], Any]) -> list[Any]:
+    """Return the items of a sequence, or the parts of a polygon."""
+    import pyarrow as pa
+
+    kind = values.type
+    if said.storing is Storing.TEXT:
+        return [str(one) for one in values.to_pylist()]
+    if said.storing in (Storing.JSON, Storing.LIST):
+        return [_parsed(one) for one in values]
+    if pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return [_file(one, said, file) for one in values]
+    if said.storing is Storing.POLYGON and said.is_sequence:
+        return [[_array(part.values, said) for part in one.values] for one in values]
+    if pa.types.is_primitive(kind):
+        return [np.asarray(one, said.dtype) for one in values.to_pylist()]
+    return [_array(one.values, said) for one in values]
+
+
+def _file(one: Any, said: Described, file: Callable[[Any], Any]) -> Any:
+    value = one.as_py()
+    data = value.get("bytes") if isinstance(value, Mapping) else value
+    return file_value(data, said) if isinstance(data, bytes) else file(value)
+
+
+def file_value(data: bytes, said: Described) -> Any:
+    """Return a file as the tensor takes it; of kinds that begin with no mark, such as TGA, it is told which it is."""
+    sample = Sample(buffer=data, compression=None if sniff(data) else said.sample_compression)
+    extents = said.more.get("shape")
+    if said.sample_compression is None and isinstance(extents, list) and len(extents) == 3:
+        # An array that went out as PNG, which knows no axis of one channel.
+        array = np.asarray(sample.array)
+        return array[..., None] if array.ndim == 2 else array
+    return sample
+
+
+def nested_value(value: Any, said: Described) -> Any:
+    """Return what was parsed from JSON as the tensor takes it: documents, arrays, sequences of either."""
+    if said.storing in (Storing.JSON, Storing.LIST):
+        return decode_custom(value)
+    if not isinstance(value, list):
+        raise IngestionError("a list was expected")
+    if said.storing is Storing.TEXT:
+        return [str(one) for one in value]
+    if said.storing is Storing.POLYGON and said.is_sequence:
+        return [[_nested_array(part, said) for part in one] for one in value]
+    if said.storing is Storing.POLYGON or said.is_sequence:
+        return [_nested_array(one, said) for one in value]
+    return _nested_array(value, said)
+
+
+def _nested_array(value: Any, said: Described) -> NDArray[Any]:
+    found = np.array(value, said.dtype)
+    return found if found.size else found.reshape(_known_extents(list(found.shape), said))
+
+
+def _even(values: Any, said: Described) -> NDArray[Any] | None:
+    """Return rows of one shape as one array; None if they differ, or some are null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    extents = [len(values)]
+    while pa.types.is_nested(values.type):
+        lengths = pc.unique(pc.list_value_length(values)) if values.null_count == 0 else None
+        if lengths is None or len(lengths) != 1 or not lengths[0].as_py():
+            return None
+        extents.append(lengths[0].as_py())
+        values = pc.list_flatten(values)
+    if values.null_count:
+        return None
+    found = values.to_numpy(zero_copy_only=False)
+    return np.asarray(found, said.dtype or found.dtype).reshape(extents)
+
+
+def _array(values: Any, said: Described) -> NDArray[Any]:
+    """Return nested lists as an array.
+
+    Raises
+    ------
+    IngestionError
+        If they are uneven, or hold nulls.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    extents = [len(values)]
+    while pa.types.is_nested(values.type):
+        lengths = pc.unique(pc.list_value_length(values)).to_pylist()
+        if values.null_count or len(lengths) > 1:
+            raise IngestionError("lists of several lengths, or nulls, stand where an array was")
+        extents.append(lengths[0] if lengths else 0)
+        values = pc.list_flatten(values)
+    if values.null_count:
+        raise IngestionError("null inside a list of numbers, which arrays cannot hold")
+    if not prod(extents):
+        extents = _known_extents(extents, said)
+    found = values.to_numpy(zero_copy_only=False)
+    return np.asarray(found, said.dtype or found.dtype).reshape(extents)
+
+
+def _known_extents(found: list[int], said: Described) -> list[int]:
+    """Return the shape of an empty array: an empty list tells nothing of the axes inside of it."""
+    told = said.more.get("shape")
+    known = found.index(0) + 1
+    if not isinstance(told, list) or len(told) < known:
+        return found
+    inside = [one if isinstance(one, int) and 0 <= one < 1 << 31 else 0 for one in told[known:]]
+    return [*found[:known], *inside]
+
+
+def _kind_of_files(said: Described, values: Any) -> str | None:
+    """Return the kind of the first files, if it is another than the tensor had: of what links led to."""
+    kinds: dict[str, tuple[int, int]] = {}
+    for value in values.to_pylist() if values is not None else ():
+        for one in value if isinstance(value, list) else [value]:
+            data = one.get("bytes") if isinstance(one, Mapping) else one
+            if isinstance(data, bytes) and (kind := sniff(data)):
+                count, nbytes = kinds.get(kind, (0, 0))
+                kinds[kind] = count + 1, nbytes + len(data)
+    if said.sample_compression is None or not kinds or list(kinds) == [said.sample_compression]:
+        return None
+    return form_of(kinds) if said.base.startswith("image") else min(kinds)

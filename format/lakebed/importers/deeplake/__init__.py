@@ -1,0 +1,1 @@
+"""Importer of Deep Lake datasets, with their versions."""

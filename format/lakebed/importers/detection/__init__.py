@@ -1,0 +1,1 @@
+"""Importers of annotated images: COCO, YOLO, Pascal VOC, CVAT, LabelMe and Open Images."""

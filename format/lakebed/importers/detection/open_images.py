@@ -1,0 +1,422 @@
+"""Open Images: CSV files of boxes and of labels of whole images (storage.googleapis.com/openimages, V4 to V7).
+
+    train/000002b66c9c498e.jpg ...                 images, a folder for each split
+    train-annotations-bbox.csv                     ImageID, Source, LabelName, Confidence, XMin, XMax, YMin, YMax, ...
+    train-annotations-human-imagelabels.csv        ImageID, Source, LabelName, Confidence
+    class-descriptions-boxable.csv                 /m/011k07, Tortoise
+    bbox_labels_600_hierarchy.json                 which class is a part or a kind of which
+
+A row is an image that is there; annotations of others are counted. ``boxes`` are fractions of the image's sides, other
+columns are in ``attributes``. Cells may be quoted; those that a line lacks are left out. CSV files of any size are read
+an image at a time, after a pass that notes where its lines are.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, BinaryIO, NamedTuple
+
+from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.core.plan import Media, Plan, Problem, media, tensor
+from lakebed.importers.core.shares import mostly
+from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.detection.objects import (
+    Images,
+    Object,
+    Objects,
+    number_of,
+    plain_number,
+    tensors_of,
+    values_of,
+)
+from lakebed.importers.detection.yolo_layout import by_folder
+from lakebed.importers.folders.pictures import kind_of_images
+from lakebed.transforms.output import Skipped
+
+_HEAD_BYTES = 1 << 12
+_DOCUMENT_BYTES = 1 << 26
+_LINE_BYTES = 1 << 20
+_MOST_CLASSES = 100_000
+_SIDES = ("XMin", "YMin", "XMax", "YMax")
+_USED = {"ImageID", "LabelName", *_SIDES}  # columns that are no attributes
+_MID = re.compile(r"/[a-z]/[\w-]+")
+_SPLIT_OF_NAME = re.compile(r"(?:^|[-_/])(train|validation|val|test)(?=[-_/])")
+
+
+class _Lines(NamedTuple):
+    """Lines of an image that follow each other: number of the file, where they lie, and number of the first."""
+
+    file: int
+    start: int
+    stop: int
+    first: int
+
+
+class _Row(NamedTuple):
+    """An image, and the lines that are of it."""
+
+    image: str
+    lines: Sequence[_Lines]
+
+    def __str__(self) -> str:
+        return self.image
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A CSV file, its columns, and whether its lines are boxes."""
+
+    name: str
+    columns: Sequence[str]
+
+    @property
+    def has_boxes(self) -> bool:
+        return "XMin" in self.columns
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What workers know."""
+
+    media: Media
+    tables: Sequence[_Table]
+    names: Mapping[str, str]
+    tensors: tuple[str, ...]
+
+
+def recognise(source: Source) -> str | None:
+    """Say which CSV files there are; None without annotations of boxes or labels."""
+    if not source.is_folder:
+        return None
+    tables = _tables(source)
+    return f"Open Images annotations: {', '.join(one.name for one in tables)}" if tables else None
+
+
+def plan(
+    source: Source,
+    *,
+    classes: str | None = None,
+    link: bool = False,
+    creds_key: str | None = None,
+    compression: str | None = None,
+) -> Plan:
+    """Plan a row for each image that is there.
+
+    Parameters
+    ----------
+    source
+        The folder of the CSV files and the images.
+    classes
+        The CSV file with the names of the classes; left out, the one that is there.
+    link
+        Store links to the images in place of the images.
+    creds_key
+        Name of the credentials that the links need.
+    compression
+        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
+    """
+    tables = _tables(source)
+    if not tables:
+        raise IngestionError(f"{source.shown} has no CSV files of Open Images")
+    images = Images(source)
+    if not images.names:
+        raise IngestionError(f"{source.shown} has no images: annotations of Open Images come without them")
+    problems: list[Problem] = []
+    names, described = _names(source, tables, classes, problems)
+    lines, mids = _scanned(source, tables, {stem_of(name) for name in images.names}, problems)
+    used = {described, *(one.name for one in tables)}
+    problems += [
+        Problem(name, "it is not imported", 0) for name in source.with_suffix(".csv") if name not in used
+    ]
+    for mid in sorted(mids - set(names)):
+        names[mid] = mid
+    labels = _distinct(names)
+    splits = _splits(images.names, tables, lines)
+    items: list[_Row] = []
+    ranges: dict[str, range] = {}
+    for split, of in splits.items():
+        ranges[split] = range(len(items), len(items) + len(of))
+        items += [_Row(image, lines.get(stem_of(image), ())) for image in of]
+    compression = kind_of_images(source, images.names, compression, None if link else problems)
+    shown = list(labels.values())
+    info = {"mids": list(labels)}
+    tensors = [media("images", "image", compression=compression, link=link)]
+    tensors += [
+        one
+        for one in tensors_of(shown, polygons=False, fractional=True, info=info)
+        if one.name != "annotation"
+    ]
+    if not all(one.has_boxes for one in tables):
+        tensors += [
+            tensor("image_labels", "class_label", class_names=shown, info=info, is_list=True),
+            tensor("image_label_attributes", "json"),
+        ]
+    return Plan(
+        f"{len(items):,} images with Open Images annotations",
+        tensors,
+        items,
+        _Context(Media(source, link, creds_key), tables, labels, tuple(one.name for one in tensors)),
+        rows=len(items),
+        nbytes=sum(source.files[item.image] for item in items),
+        splits=ranges if set(ranges) != {""} else {},
+        problems=problems,
+        classes={"labels": shown},
+        about={
+            "files": [one.name for one in tables],
+            "classes": described,
+            "hierarchy": _hierarchy(source, problems),
+        },
+    )
+
+
+def rows(item: _Row, context: _Context) -> Iterator[Any]:
+    """Make the row of an image; lines that are damaged are left out, each counted."""
+    objects = Objects()
+    labels: list[tuple[str, dict[str, Any]]] = []
+    try:
+        image = context.media.value(item.image)
+        for lines in item.lines:
+            table = context.tables[lines.file]
+            for at, line in _read(context.media.source, table, lines):
+                where = f"{table.name} line {at} (image {stem_of(item.image)})"
+                if table.has_boxes:
+                    objects.add(where, partial(_object, line, table, context.names))
+                    continue
+                try:
+                    labels.append(_label(line, table, context.names))
+                except ValueError as error:
+                    objects.told.append(Skipped(where, f"no label: {error}"))
+    except (LakebedError, OSError, ValueError) as error:
+        yield Skipped(item.image, f"{error}")
+        return
+    yield from objects.told
+    made: dict[str, Any] = {"images": image, "file": item.image}
+    if item.lines:
+        made.update(values_of(objects.found, polygons=False))
+        made["image_labels"] = [label for label, _ in labels]
+        made["image_label_attributes"] = [attributes for _, attributes in labels]
+    yield {name: made.get(name) for name in context.tensors}
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """Return the files and the hierarchy of the classes."""
+    return plan.about
+
+
+# -- what there is -----------------------------------------------------------------------------------------------
+
+
+def _tables(source: Source) -> list[_Table]:
+    """Return the CSV files of boxes and of labels of images."""
+    found = []
+    for name in source.with_suffix(".csv"):
+        with source.open(name) as file:
+            head = file.read(_HEAD_BYTES).partition(b"\n")[0].decode("utf-8-sig", "replace").strip()
+        columns = tuple(_cells(head))
+        is_known = columns[:1] == ("ImageID",) and "LabelName" in columns and "MaskPath" not in columns
+        if is_known and len({*columns} & {*_SIDES}) in (0, 4):
+            found.append(_Table(name, columns))
+    return found
+
+
+def _names(
+    source: Source, tables: Sequence[_Table], classes: str | None, problems: list[Problem]
+) -> tuple[dict[str, str], str | None]:
+    """Return the name of each class by its id, and the file that says so."""
+    taken = {one.name for one in tables}
+    if classes is not None:
+        return _described(source.at(classes), "", classes, problems), classes
+    for name in source.with_suffix(".csv"):
+        if name not in taken and source.files[name] <= _DOCUMENT_BYTES:
+            try:
+                found = _described(source, name, name, problems)
+            except IngestionError:
+                continue  # it may be any table, and is told as one that is not imported
+            if found:
+                return found, name
+    return {}, None
+
+
+def _described(source: Source, name: str, shown: str, problems: list[Problem]) -> dict[str, str]:
+    """Return the classes of a file, if most of its lines are an id and a name; others are told."""
+    try:
+        text = source.document(name).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise IngestionError(f"{shown} cannot be read: {error}") from error
+    pairs = {at: _cells(line) for at, line in enumerate(text.split("\n"), 1) if line.strip()}
+    told = "class" in stem_of(shown)
+    if pairs and next(iter(pairs.values()))[:2] == ["LabelName", "DisplayName"]:
+        del pairs[next(iter(pairs))]
+        told = True
+    good = {at: cells for at, cells in pairs.items() if len(cells) > 1 and all(cells[:2])}
+    good = {at: cells for at, cells in good.items() if told or _MID.fullmatch(cells[0])}
+    if not mostly(len(good), len(pairs)):
+        return {}
+    problems += [
+        Problem(f"{shown} line {at}", f"it is no id and name of a class: {str(cells)[:80]}", 0)
+        for at, cells in pairs.items()
+        if at not in good
+    ]
+    return {cells[0]: cells[1] for cells in good.values()}
+
+
+def _distinct(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the names with their ids where several classes have the same."""
+    count: dict[str, int] = {}
+    for name in names.values():
+        count[name] = count.get(name, 0) + 1
+    return {mid: name if count[name] == 1 else f"{name} ({mid})" for mid, name in names.items()}
+
+
+def _scanned(
+    source: Source, tables: Sequence[_Table], images: set[str], problems: list[Problem]
+) -> tuple[dict[str, list[_Lines]], set[str]]:
+    """Return where the lines of each image are, and all ids of classes."""
+    found: dict[str, list[_Lines]] = {}
+    mids: set[bytes] = set()
+    for number, table in enumerate(tables):
+        column = table.columns.index("LabelName")
+        others, first_other = 0, 0
+        last, start, first, at, is_there = b"", 0, 0, 0, False
+        with source.open(table.name) as file:
+            at = len(file.readline(_LINE_BYTES))
+            for count, line in enumerate(_lines_of(file, table.name), 2):
+                image = line.partition(b",")[0]
+                if image != last:
+                    _add(found, last, images, _Lines(number, start, at, first))
+                    last, start, first, is_there = image, at, count, _image_of(image) in images
+                at += len(line)
+                if is_there:
+                    mids.add(_cell(line, column))
+                elif not line.isspace():
+                    others, first_other = others + 1, first_other or count
+        _add(found, last, images, _Lines(number, start, at, first))
+        if others:
+            told = f"{others:,} lines are of images that are not there, the first is line {first_other}"
+            problems.append(Problem(table.name, told, 0))
+    if len(mids) > _MOST_CLASSES:
+        raise IngestionError(f"LabelName has {len(mids):,} values, more than {_MOST_CLASSES:,}")
+    return found, {text for mid in mids if (text := mid.decode("utf-8", "replace"))}
+
+
+def _lines_of(file: BinaryIO, name: str) -> Iterator[bytes]:
+    while line := file.readline(_LINE_BYTES):
+        if len(line) == _LINE_BYTES:
+            raise IngestionError(f"{name} has a line of more than {_LINE_BYTES:,} bytes")
+        yield line
+
+
+def _add(found: dict[str, list[_Lines]], image: bytes, images: set[str], lines: _Lines) -> None:
+    name = _image_of(image)
+    if name in images and lines.stop > lines.start:
+        found.setdefault(name, []).append(lines)
+
+
+def _image_of(cell: bytes) -> str:
+    return cell.strip(b' \t\r\n"').decode("utf-8", "replace")
+
+
+def _cell(line: bytes, column: int) -> bytes:
+    """Return a cell of a line, without blanks; empty if it has none."""
+    if b'"' in line:
+        texts = _cells(line.decode("utf-8", "replace"))
+        return texts[column].encode() if column < len(texts) else b""
+    cells = line.split(b",", column + 1)
+    return cells[column].strip() if column < len(cells) else b""
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells of a line, without blanks; quotes that are not closed end with the line."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line.rstrip("\r\n")], skipinitialspace=True), [])]
+    except csv.Error:
+        return []
+
+
+def _splits(
+    images: list[str], tables: Sequence[_Table], lines: Mapping[str, Sequence[_Lines]]
+) -> dict[str, list[str]]:
+    """Return the images of each split, by their folders, or by the names of the files that their lines are in."""
+    found = by_folder(images)
+    if set(found) != {""}:
+        return found
+    of_table = [_SPLIT_OF_NAME.search(table.name) for table in tables]
+    by_split: dict[str, list[str]] = {"train": [], "val": [], "test": []}
+    for image in images:
+        of = {match[1] for one in lines.get(stem_of(image), ()) if (match := of_table[one.file]) is not None}
+        if len(of) != 1:
+            return {"": images}
+        split = of.pop()
+        by_split["val" if split == "validation" else split].append(image)
+    return {split: names for split, names in by_split.items() if names}
+
+
+def _hierarchy(source: Source, problems: list[Problem]) -> Any:
+    for name in source.with_suffix(".json"):
+        if "hierarchy" in name and source.files[name] <= _DOCUMENT_BYTES:
+            try:
+                return json.loads(source.read(name))
+            except (ValueError, RecursionError) as error:
+                problems.append(Problem(name, f"it is no JSON: {error}", 0))
+    return None
+
+
+# -- lines -------------------------------------------------------------------------------------------------------
+
+
+def _read(source: Source, table: _Table, lines: _Lines) -> list[tuple[int, str]]:
+    """Return lines with their numbers."""
+    if lines.stop - lines.start > _DOCUMENT_BYTES:
+        raise IngestionError(f"an image has {lines.stop - lines.start:,} bytes of lines in {table.name}")
+    with source.open(table.name) as file:
+        file.seek(lines.start)
+        text = file.read(lines.stop - lines.start).decode("utf-8", "replace")
+    return [(at, line) for at, line in enumerate(text.split("\n"), lines.first) if line.strip()]
+
+
+def _label(line: str, table: _Table, names: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """Return the class of a line, and what else it says.
+
+    Raises
+    ------
+    ValueError
+        If it has no class.
+    """
+    values = _values(line, table)
+    label = _class_of(values, names)
+    return label, {key: plain_number(value) for key, value in values.items() if key not in _USED}
+
+
+def _object(line: str, table: _Table, names: Mapping[str, str]) -> Object:
+    """Return the box of a line.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    values = _values(line, table)
+    label = _class_of(values, names)
+    box = [number_of(values.get(side), side) for side in _SIDES]
+    attributes = {key: plain_number(value) for key, value in values.items() if key not in _USED}
+    wrong = [f"its {column} is missing" for column in table.columns[len(values) :]]
+    return Object(label, box, attributes=attributes, wrong=wrong[:1])
+
+
+def _values(line: str, table: _Table) -> dict[str, str]:
+    cells = _cells(line)
+    if any(cells[len(table.columns) :]):
+        raise ValueError(f"it has {len(cells)} columns, not {len(table.columns)}")
+    return dict(zip(table.columns, cells, strict=False))
+
+
+def _class_of(values: Mapping[str, str], names: Mapping[str, str]) -> str:
+    mid = values.get("LabelName", "")
+    if mid not in names:
+        raise ValueError(f"its LabelName is {mid[:40]!r}, and no class" if mid else "it has no class")
+    return names[mid]

@@ -1,0 +1,518 @@
+"""YOLO: a text file of labels for each image (docs.ultralytics.com/datasets, and darknet's form of it).
+
+    0 0.5 0.5 0.2 0.3                      detection: class, center, size; all are fractions of the image's sides
+    0 0.1 0.1 0.2 0.3 0.4 0.5              segmentation: class, points of a polygon
+    0 0.5 0.5 0.2 0.3 0.4 0.4 2 ...        pose: a box, then points, each with its visibility or without
+    0 0.1 0.1 0.2 0.1 0.2 0.2 0.1 0.2      oriented boxes: class, four corners
+
+A row is an image: ``images``, ``file``, ``labels``, ``boxes``, and by task ``polygons`` or ``keypoints``; values are
+the float64 of the texts. An image without a label file has nulls, one with an empty file has no objects. Polygons have
+the boxes around them. A box among polygons is its rectangle: four corners, from the upper left one on. A polygon of
+four points or more among boxes is the box around it, which is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.core.plan import Media, Plan, TensorPlan, media, tensor
+from lakebed.importers.core.shares import few
+from lakebed.importers.core.source import Source, suffix_of
+from lakebed.importers.detection.yolo_layout import LabelFiles, Layout, description_of, layout_of
+from lakebed.importers.folders.passed_over import beside_set
+from lakebed.importers.folders.pictures import IMAGE_KINDS, kind_of_images
+from lakebed.transforms.output import Skipped
+
+TASKS = ("detect", "segment", "pose", "obb")
+COORDS = {"type": "fractional", "mode": "CCWH"}
+
+# A label file of so many bytes is none: 100,000 polygons of 20 points take 40 MB.
+_MOST_BYTES = 1 << 28
+_BOX = 5  # numbers of a line with a box
+_MOST_CLASS = 0xFFFFFFFF  # labels are uint32
+
+
+class Labelled(NamedTuple):
+    """An image and its label file; None where it has none."""
+
+    image: str
+    labels: str | None
+
+    def __str__(self) -> str:
+        return self.image
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How lines become objects.
+
+    Parameters
+    ----------
+    source
+        Where the label files are.
+    task
+        ``detect``, ``segment``, ``pose`` or ``obb``.
+    names
+        Names of the classes; None keeps their numbers.
+    kpt_shape
+        Points of an object, and numbers of each, for poses.
+    confidence
+        Whether objects have one, as the last number of a line.
+    """
+
+    source: Source
+    task: str
+    names: Sequence[str] | None
+    kpt_shape: tuple[int, int] | None = None
+    confidence: bool = False
+
+
+@dataclass
+class Objects:
+    """The objects of an image."""
+
+    classes: list[int]
+    boxes: list[Sequence[float]]
+    polygons: list[NDArray[np.float64]]
+    points: list[list[float]]
+    confidences: list[float]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What workers know.
+
+    Parameters
+    ----------
+    tensors
+        Part of a row -> its tensor: ``images``, ``file``, ``labels``, ``boxes``, ``polygons``, ``keypoints``,
+        ``confidence``.
+    dtype
+        Of boxes and points.
+    empty
+        Images without a label file have no objects, in place of nulls.
+    """
+
+    media: Media
+    reader: Reader
+    tensors: Mapping[str, str]
+    dtype: str = "float64"
+    empty: bool = False
+
+
+def recognise(source: Source) -> str | None:
+    """Say how many images there are, and of which description; None without labels."""
+    if source.is_object:
+        return None
+    if source.is_file:
+        if source.suffix not in (".yaml", ".yml"):
+            return None
+        head = source.read() if source.files[source.name] < 1 << 20 else b""
+        return f"YOLO images of {source.name}" if b"names:" in head and b"train:" in head else None
+    images = [name for name in source.files if suffix_of(name) in IMAGE_KINDS]
+    if not images:
+        return None
+    told = f"{len(images):,} YOLO images"
+    try:
+        description = description_of(source)
+    except IngestionError:
+        return told
+    if description is not None:
+        return f"{told} of {description}"
+    labels, seen = LabelFiles(source), 0
+    for name in images:
+        label = labels.of(name)
+        if label is None or not source.files[label]:
+            continue
+        if _looks_like_labels(source, label):
+            return f"{told} with label files"
+        seen += 1
+        if seen == 3:
+            break
+    return None
+
+
+def plan(
+    source: Source,
+    *,
+    task: Literal["auto", "detect", "segment", "pose", "obb"] = "auto",
+    data: str | None = None,
+    classes: str | None = None,
+    labels: str | None = None,
+    kpt_shape: str | None = None,
+    inspect: int = 1000,
+    link: bool = False,
+    creds_key: str | None = None,
+    compression: str | None = None,
+) -> Plan:
+    """Plan a row for each image.
+
+    Parameters
+    ----------
+    source
+        The folder of the images, or its data.yaml.
+    task
+        What lines hold: boxes, polygons, poses, oriented boxes; ``auto`` looks at them.
+    data
+        The data.yaml or obj.data to go by, where there are several.
+    classes
+        A file with a class on each line, in place of those that data.yaml names.
+    labels
+        Another folder with the label files.
+    kpt_shape
+        Points of an object and numbers of each, as 17,3; left out, what data.yaml says.
+    inspect
+        How many label files are looked at to find out the task.
+    link
+        Store links to the images in place of the images.
+    creds_key
+        Name of the credentials that the links need.
+    compression
+        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
+    """
+    if source.is_file:
+        data = data or source.name
+        source = _folder_of(source)
+    layout = layout_of(source, data, classes)
+    shape = layout.kpt_shape if kpt_shape is None else _shape_of(kpt_shape)
+    beside = source if labels is None else source.at(labels)
+    files = LabelFiles(beside, apart=labels is not None)
+    items, ranges = _items(layout, files)
+    if all(item.labels is None for item in items):
+        raise IngestionError(
+            f"no image of {source.shown} has a label file, the first is {items[0].image}: they are looked for in "
+            "labels/ in place of images/ in its path, and beside it; labels=... (--labels) is another folder"
+        )
+    layout.problems += [*files.unused(source), *beside_set(source)]
+    reader = reader_of(beside, items, task, layout.names, shape, inspect)
+    plain = f"{len(items):,} images with {_WORDS[reader.task]}"
+    tensors = [
+        media(
+            "images",
+            "image",
+            compression=kind_of_images(
+                source, (item.image for item in items), compression, None if link else layout.problems
+            ),
+            link=link,
+        ),
+        *_tensors(reader, layout),
+        tensor("file", "text"),
+    ]
+    background = sum(item.labels is None for item in items)
+    if background:
+        plain += f", {background:,} of them without a label file"
+    return Plan(
+        plain,
+        tensors,
+        items,
+        Context(Media(source, link, creds_key), reader, {one.name: one.name for one in tensors}),
+        rows=len(items),
+        nbytes=sum(source.files[item.image] for item in items),
+        splits=ranges if set(ranges) != {""} else {},
+        problems=layout.problems,
+        classes={"labels": layout.names or []},
+        about={"task": reader.task, "unlabelled": background, "data": layout.about},
+    )
+
+
+def rows(item: Labelled, context: Context) -> Iterator[Any]:
+    """Make the row of an image; lines of its label file that are damaged are left out, each counted."""
+    try:
+        image = context.media.value(item.image)
+        objects = Objects([], [], [], [], [])
+        bad: list[Skipped] = []
+        if item.labels is not None:
+            objects, bad = read_labels(context.reader, item.labels)
+    except (LakebedError, OSError, ValueError) as error:
+        yield Skipped(item.image, f"{error}")
+        return
+    yield from bad
+    made: dict[str, Any] = {"images": image, "file": item.image}
+    if item.labels is not None or context.empty:
+        made.update(_values(context.reader, objects, context.dtype))
+    yield {name: made.get(part) for part, name in context.tensors.items()}
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """Say the task, and what data.yaml has besides."""
+    return plan.about
+
+
+# -- what other modules of YOLO need -----------------------------------------------------------------------------
+
+
+def reader_of(
+    source: Source,
+    items: Sequence[Labelled],
+    task: str,
+    names: Sequence[str] | None,
+    shape: tuple[int, int] | None,
+    inspect: int,
+    tasks: Sequence[str] = TASKS,
+) -> Reader:
+    """Return how the lines of label files are read, by a look at some of them.
+
+    Parameters
+    ----------
+    source
+        Where the label files are.
+    task, names, shape, inspect
+        As ``plan`` has them.
+    tasks
+        What ``auto`` chooses from.
+
+    Raises
+    ------
+    IngestionError
+        If poses are asked for, and nothing tells how many points they have.
+    """
+    counts = _counts(source, [item.labels for item in items if item.labels is not None], inspect)
+    if task == "auto":
+        task = _task_of(counts, shape, tasks)
+    if task == "pose":
+        if shape is None:
+            raise IngestionError("poses need kpt_shape: how many points an object has, as 17,3 (--kpt-shape)")
+        usual = {_BOX + shape[0] * shape[1]}
+    else:
+        usual = {"detect": {_BOX}, "obb": {9}}.get(task, {count for count in counts if count % 2})
+    with_confidence = sum(counts[n + 1] for n in usual)
+    return Reader(
+        source, task, names, shape if task == "pose" else None, not few(with_confidence, counts.total())
+    )
+
+
+def read_labels(reader: Reader, name: str) -> tuple[Objects, list[Skipped]]:
+    """Return the objects of a label file, and the lines that are none.
+
+    Raises
+    ------
+    IngestionError
+        If the file is no text.
+    """
+    text = _text_of(reader.source, name)
+    found = Objects([], [], [], [], [])
+    bad: list[Skipped] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words:
+            continue
+        try:
+            change = _take(reader, words, found)
+        except ValueError as error:
+            bad.append(Skipped(f"{name} line {number}", f"no object: {error}"))
+        else:
+            if change:
+                bad.append(Skipped(f"{name} line {number}", change, 0, is_change=True))
+    return found, bad
+
+
+_WORDS = {"detect": "boxes", "segment": "polygons", "pose": "poses", "obb": "oriented boxes"}
+
+
+def _take(reader: Reader, words: Sequence[str], found: Objects) -> str | None:
+    """Add the object of a line; return what of it was changed.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    number, *values = map(_number, words)
+    if number != int(number) or not 0 <= number <= _MOST_CLASS:
+        raise ValueError(f"{words[0]} is no class")
+    if reader.names is not None and number >= len(reader.names):
+        raise ValueError(f"class {int(number)} is beyond the {len(reader.names):,} names")
+    confidence = math.nan
+    if reader.confidence and _has_confidence(reader, len(values)):
+        confidence = values.pop()
+    count = len(values)
+    is_outlined = reader.task == "detect" and count >= 8 and not count % 2
+    if reader.task == "pose":
+        _take_pose(reader, values, found)
+    elif (reader.task == "detect" and not is_outlined) or (reader.task == "segment" and count == 4):
+        if count != 4:
+            raise ValueError(f"a box has 4 numbers, not {count}; task='segment' reads polygons")
+        x, y, w, h = _box(values)
+        found.boxes.append(values)
+        right, left, low, top = x + w / 2, x - w / 2, y + h / 2, y - h / 2
+        found.polygons.append(np.array([(left, top), (right, top), (right, low), (left, low)]))
+    else:
+        if count % 2 or count < 6 or (reader.task == "obb" and count != 8):
+            expected = "8" if reader.task == "obb" else "an even number of at least 6"
+            more = "; task='segment' reads other polygons" if reader.task == "obb" else ""
+            raise ValueError(f"{_WORDS[reader.task]} have {expected} numbers, not {count}{more}")
+        points = np.array(values).reshape(-1, 2)
+        low, high = points.min(0), points.max(0)
+        found.polygons.append(points)
+        found.boxes.append([*((low + high) / 2), *(high - low)])
+    found.classes.append(int(number))
+    found.confidences.append(confidence)
+    return (
+        "polygons among boxes are the boxes around them; task='segment' reads polygons"
+        if is_outlined
+        else None
+    )
+
+
+def _number(word: str) -> float:
+    try:
+        found = float(word.replace("_", "x"))  # 1_0 is a number in Python alone
+    except ValueError:
+        raise ValueError(f"{word[:40]!r} is no number") from None
+    if not math.isfinite(found):
+        raise ValueError(f"{word[:40]!r} is not finite")
+    return found
+
+
+def _take_pose(reader: Reader, values: list[float], found: Objects) -> None:
+    points, numbers = reader.kpt_shape or (0, 0)
+    if len(values) != 4 + points * numbers:
+        raise ValueError(
+            f"a box and {points} points of {numbers} have {4 + points * numbers} numbers, not {len(values)}"
+        )
+    box = _box(values[:4])
+    rest = values[4:]
+    if numbers == 2:  # a point at 0 0 is none
+        pairs = zip(rest[::2], rest[1::2], strict=True)
+        rest = [one for x, y in pairs for one in (x, y, 2.0 if x or y else 0.0)]
+    found.boxes.append(box)
+    found.points.append(rest)
+
+
+def _box(values: list[float]) -> list[float]:
+    if values[2] < 0 or values[3] < 0:
+        raise ValueError("a box has a negative size")
+    return values
+
+
+def _has_confidence(reader: Reader, count: int) -> bool:
+    if reader.task == "pose":
+        points, numbers = reader.kpt_shape or (0, 0)
+        return count == _BOX + points * numbers
+    if reader.task == "obb":
+        return count == 9
+    return count == _BOX if reader.task == "detect" else count % 2 == 1
+
+
+# -- tensors -----------------------------------------------------------------------------------------------------
+
+
+def _tensors(reader: Reader, layout: Layout) -> list[TensorPlan]:
+    found = [
+        tensor("labels", "class_label", class_names=list(reader.names or ()), is_list=True),
+        tensor("boxes", "bbox", dtype="float64", coords=COORDS, info={"task": reader.task}),
+    ]
+    if reader.task in ("segment", "obb"):
+        found.append(tensor("polygons", "polygon", dtype="float64", info={"coords": {"type": "fractional"}}))
+    if reader.kpt_shape is not None:
+        info = {"kpt_shape": list(reader.kpt_shape), "coords": {"type": "fractional"}}
+        for key in ("flip_idx", "kpt_names"):
+            if key in layout.about:
+                info[key] = layout.about[key]
+        found.append(tensor("keypoints", "keypoints_coco", dtype="float64", info=info))
+    if reader.confidence:
+        found.append(tensor("confidence", dtype="float64", is_list=True))
+    return found
+
+
+def _values(reader: Reader, objects: Objects, dtype: str) -> dict[str, Any]:
+    count, names = len(objects.classes), reader.names
+    found: dict[str, Any] = {
+        "labels": _classes(objects.classes, names),
+        "boxes": np.array(objects.boxes, dtype).reshape(count, 4),
+    }
+    if reader.task in ("segment", "obb"):
+        found["polygons"] = [points.astype(dtype) for points in objects.polygons]
+    if reader.kpt_shape is not None:
+        found["keypoints"] = np.array(objects.points, dtype).reshape(count, 3 * reader.kpt_shape[0]).T
+    if reader.confidence:
+        found["confidence"] = np.array(objects.confidences, np.float64)
+    return found
+
+
+def _classes(numbers: list[int], names: Sequence[str] | None) -> Any:
+    if names is None or not numbers:  # which have a type even where a dataset has no objects
+        return np.array(numbers, np.uint32)
+    return [names[number] for number in numbers]
+
+
+# -- finding out -------------------------------------------------------------------------------------------------
+
+
+def _items(layout: Layout, files: LabelFiles) -> tuple[list[Labelled], dict[str, range]]:
+    items: list[Labelled] = []
+    ranges: dict[str, range] = {}
+    for split, images in layout.images.items():
+        first = len(items)
+        items += [Labelled(name, files.of(name)) for name in images]
+        ranges[split] = range(first, len(items))
+    return items, ranges
+
+
+def _counts(source: Source, files: list[str], inspect: int) -> Counter[int]:
+    """Return how many numbers the lines of some label files have, and how many lines have so many."""
+    found: Counter[int] = Counter()
+    step = max(1, -(-len(files) // max(inspect, 1)))
+    for name in files[::step]:
+        try:
+            text = _text_of(source, name)
+        except (LakebedError, OSError):
+            continue  # which rows() says of it
+        found.update(len(line.split()) for line in text.splitlines())
+    del found[0]
+    return found
+
+
+def _task_of(counts: Counter[int], shape: tuple[int, int] | None, tasks: Sequence[str]) -> str:
+    if shape is not None:
+        return "pose"
+    lines = counts.total()
+    if "obb" in tasks and lines and few(lines - counts[9] - counts[10], lines):
+        return "obb"
+    # A line of other counts is damage, not a polygon.
+    polygons = sum(number for count, number in counts.items() if count >= 7)
+    return "detect" if few(polygons, lines) else "segment"
+
+
+def _text_of(source: Source, name: str) -> str:
+    size = source.files.get(name, 0)
+    if size > _MOST_BYTES:
+        raise IngestionError(f"the label file {name} of {size:,} bytes is larger than {_MOST_BYTES:,}")
+    try:
+        return source.read(name).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise IngestionError(f"the label file {name} is not text: {error}") from error
+
+
+def _looks_like_labels(source: Source, name: str) -> bool:
+    with source.open(name) as file:
+        head = file.read(1 << 14).decode("utf-8-sig", "replace").lstrip()
+    words = head.split("\n", 1)[0].split()
+    try:
+        return len(words) >= _BOX and float(words[0]) == int(float(words[0])) and bool([*map(float, words)])
+    except (ValueError, OverflowError):
+        return False
+
+
+def _folder_of(source: Source) -> Source:
+    return Source.of(
+        source.link("").rpartition("/")[0] or "/", source.creds, follow_symlinks=source.follow_symlinks
+    )
+
+
+def _shape_of(text: str) -> tuple[int, int]:
+    try:
+        points, numbers = (int(part) for part in text.replace("x", ",").split(","))
+    except ValueError:
+        raise IngestionError(f"kpt_shape is points,numbers as 17,3, not {text!r}") from None
+    if points < 1 or numbers not in (2, 3):
+        raise IngestionError(f"kpt_shape is points,2 or points,3, not {text!r}")
+    return points, numbers

@@ -1,0 +1,449 @@
+"""Where a YOLO source has its images, labels, classes and splits: ``data.yaml``, ``obj.data``, lists, folders.
+
+Paths in those files are often of another machine. What they name is looked for below the source: the whole path first,
+then without its first part, and so on. Nothing outside the source is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakebed.errors import IngestionError, ModuleNotInstalledException
+from lakebed.importers.core.plan import Problem
+from lakebed.importers.core.source import Source, stem_of, suffix_of
+from lakebed.importers.core.splits import SPLITS
+from lakebed.importers.folders.pictures import IMAGE_KINDS
+
+# What a file of classes or data.yaml may have at most; such files of 10,000 classes have 200 kB.
+_DOCUMENT_BYTES = 1 << 20
+# A list of images: 10 million paths.
+_LIST_BYTES = 1 << 30
+_MOST_CLASSES = 100_000
+
+_IMAGE_FOLDERS = ("images", "JPEGImages")
+_LABEL_FOLDERS = ("labels", "annotations")
+_CLASS_FILES = ("classes.txt", "classes.names", "obj.names", "names.txt", "predefined_classes.txt")
+_KEYS = ("train", "val", "test")
+
+
+@dataclass
+class Layout:
+    """What a source has.
+
+    Parameters
+    ----------
+    images
+        Names of the images of each split, in order; all under "" where there are no splits.
+    names
+        Names of the classes by number; None where nothing tells them.
+    kpt_shape
+        Points of an object, and numbers of a point (2 or 3); None unless data.yaml says it.
+    about
+        What data.yaml says besides.
+    """
+
+    images: dict[str, list[str]]
+    names: list[str] | None = None
+    kpt_shape: tuple[int, int] | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def description_of(source: Source) -> str | None:
+    """Return the name of the data.yaml or obj.data of a source, the one nearest to the root; None without any.
+
+    Raises
+    ------
+    IngestionError
+        If several are as near.
+    """
+    found = [name for name in source.with_suffix(".yaml", ".yml", ".data") if _describes(source, name)]
+    if not found:
+        return None
+    depth = min(name.count("/") for name in found)
+    nearest = [name for name in found if name.count("/") == depth]
+    usual = [name for name in nearest if stem_of(name) in ("data", "dataset", "obj")]
+    nearest = usual or nearest
+    if len(nearest) > 1:
+        raise IngestionError(
+            f"{source.shown} has several descriptions ({', '.join(nearest)}): say which, data=... (--data)"
+        )
+    return nearest[0]
+
+
+def layout_of(source: Source, data: str | None, classes: str | None) -> Layout:
+    """Return what a folder has.
+
+    Parameters
+    ----------
+    data
+        The data.yaml or obj.data to go by; None is the source's own.
+    classes
+        File with a class on each line; None is what data.yaml says, or the file that the source has.
+
+    Raises
+    ------
+    IngestionError
+        If a file that describes the source is damaged, or names nothing that is there.
+    """
+    name = data if data is not None else description_of(source)
+    told = Layout({})
+    entries: dict[str, Any] = {}
+    if name is not None:
+        entries = _described(source, name, told)
+    if classes is not None:
+        told.names = lines_of_classes(source.at(classes))
+    elif told.names is None:
+        told.names = _classes_beside(source)
+    images = [one for one in source.files if suffix_of(one) in IMAGE_KINDS]
+    if not images:
+        raise IngestionError(f"{source.shown} has no images")
+    if any(entries.get(key) for key in _KEYS):
+        base = name.rpartition("/")[0] if name in source.files else ""
+        _take_entries(source, entries, base, images, told)
+    else:
+        told.images = by_folder(images)
+    return told
+
+
+def lines_of_classes(source: Source) -> list[str]:
+    """Return the names of classes that a file has, one on each line.
+
+    Raises
+    ------
+    IngestionError
+        If it is no small file of text.
+    """
+    return _lines_of_classes(_document(source, "", source.shown), source.name)
+
+
+class LabelFiles:
+    """Which label file belongs to an image.
+
+    Parameters
+    ----------
+    source
+        Where the label files are.
+    apart
+        The folder is another one than that of the images: their places in it are the same, or names alone count.
+    """
+
+    def __init__(self, source: Source, *, apart: bool = False) -> None:
+        self._files = source.files
+        self._texts = {f"{name[:-4]}.txt": name for name in source.with_suffix(".txt")}  # also 1.TXT
+        self._apart = apart
+        self._by_stem: dict[str, str | None] = {}
+        if apart:
+            for name in source.with_suffix(".txt"):
+                stem = stem_of(name)
+                self._by_stem[stem] = None if stem in self._by_stem else name
+
+    def of(self, image: str) -> str | None:
+        """Return the name of the label file; None where there is none."""
+        stem = image[: len(image) - len(suffix_of(image))]
+        for candidate in self._candidates(stem):
+            if candidate in self._texts:
+                return self._texts[candidate]
+        return self._by_stem.get(stem_of(image)) if self._apart else None
+
+    def unused(self, images: Source) -> list[Problem]:
+        """Return the label files that no image has; beside images, other texts cannot be told from them.
+
+        Parameters
+        ----------
+        images
+            Where the images are.
+        """
+        used = {self.of(name) for name in images.files if suffix_of(name) in IMAGE_KINDS}
+        unused = [
+            name
+            for name in self._files
+            if suffix_of(name) == ".txt"
+            and name not in used
+            and name.rpartition("/")[2] not in _CLASS_FILES
+            and (self._apart or any(part in _LABEL_FOLDERS for part in name.split("/")[:-1]))
+        ]
+        if not unused:
+            return []
+        shown = ", ".join(unused[:3]) + (", ..." if len(unused) > 3 else "")
+        return [Problem("labels", f"{len(unused):,} label files are of no image: {shown}", 0)]
+
+    @staticmethod
+    def _candidates(stem: str) -> Iterator[str]:
+        parts = stem.split("/")
+        for at in range(len(parts) - 2, -1, -1):
+            if parts[at] in _IMAGE_FOLDERS:
+                for folder in _LABEL_FOLDERS:
+                    yield "/".join([*parts[:at], folder, *parts[at + 1 :]]) + ".txt"
+                break
+        yield stem + ".txt"
+
+
+# -- descriptions ------------------------------------------------------------------------------------------------
+
+
+def _describes(source: Source, name: str) -> bool:
+    if source.files[name] > _DOCUMENT_BYTES:
+        return False
+    head = source.read(name)
+    if suffix_of(name) == ".data":
+        return b"names" in head and b"train" in head
+    return b"names" in head and (b"train" in head or b"val" in head)
+
+
+def _described(source: Source, name: str, told: Layout) -> dict[str, Any]:
+    """Take what a description says of classes and points; return what it says of splits."""
+    inside = name in source.files
+    raw = _document(source if inside else source.at(name), name if inside else "", name)
+    if suffix_of(name) == ".data":
+        return _darknet(source, name, raw, told)
+    entries = yaml_of(raw, name)
+    if not isinstance(entries, Mapping):
+        raise IngestionError(f"{name} is no mapping of train, val and names")
+    names = entries.get("names")
+    if names is not None:
+        told.names = _names(names, name, told.problems)
+    count = entries.get("nc")
+    if told.names is not None and type(count) is int and count != len(told.names):
+        told.problems.append(Problem(name, f"nc is {count}, and there are {len(told.names)} names", 0))
+    told.kpt_shape = _kpt_shape(entries.get("kpt_shape"), name)
+    known = {"train", "val", "test", "names", "path"}
+    told.about = {str(key): _plain(value) for key, value in entries.items() if key not in known}
+    if isinstance(names, Mapping):
+        told.about["names"] = {str(key): str(value) for key, value in names.items()}
+    found = {key: entries.get(key) for key in _KEYS}
+    found["val"] = found["val"] or entries.get("valid") or entries.get("validation")
+    return {**found, "path": entries.get("path")}
+
+
+def _darknet(source: Source, name: str, raw: bytes, told: Layout) -> dict[str, Any]:
+    entries = {}
+    for line in _text(raw, name).splitlines():
+        key, equals, value = line.partition("=")
+        if equals:
+            entries[key.strip()] = value.strip()
+    names = entries.get("names")
+    if names:
+        found = _below(source, names, name.rpartition("/")[0])
+        if found in source.files:
+            told.names = _lines_of_classes(_document(source, found, found), found)
+    val = entries.get("valid") or entries.get("val")
+    return {"train": entries.get("train"), "val": val, "test": entries.get("test")}
+
+
+def yaml_of(raw: bytes, name: str) -> Any:
+    """Return what a YAML file says.
+
+    Raises
+    ------
+    IngestionError
+        If it cannot be read.
+    ModuleNotInstalledException
+        If pyyaml is missing.
+    """
+    try:
+        import yaml
+    except ModuleNotFoundError as error:
+        raise ModuleNotInstalledException(
+            f"{name} needs the package 'pyyaml': pip install pyyaml, or, in a checkout, pip install '.[yolo]'"
+        ) from error
+    try:
+        return yaml.safe_load(_text(raw, name))
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise IngestionError(f"{name} cannot be read: {error}") from error
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Return a value of YAML as JSON has it."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if depth < 8 and isinstance(value, list) and len(value) <= _MOST_CLASSES:
+        return [_plain(one, depth + 1) for one in value]
+    if depth < 8 and isinstance(value, Mapping):
+        return {str(key): _plain(one, depth + 1) for key, one in value.items()}
+    return str(value)[:1000]
+
+
+def _names(names: Any, name: str, problems: list[Problem]) -> list[str]:
+    """Return the names of classes by number; numbers that have none are named by themselves."""
+    if isinstance(names, str) or not isinstance(names, list | Mapping):
+        raise IngestionError(f"names in {name} are a list, or a mapping of numbers to names")
+    pairs: Iterable[tuple[Any, Any]] = names.items() if isinstance(names, Mapping) else enumerate(names)
+    found: dict[int, str] = {}
+    for key, value in pairs:
+        try:
+            number = int(key)
+        except (TypeError, ValueError) as error:
+            raise IngestionError(f"{key!r} in the names of {name} is no number of a class") from error
+        if not 0 <= number < _MOST_CLASSES:
+            raise IngestionError(f"class {number} in {name} is not between 0 and {_MOST_CLASSES - 1:,}")
+        found[number] = str(value)
+    listed = [found.get(number, str(number)) for number in range(max(found, default=-1) + 1)]
+    return _distinct(listed, name, problems)
+
+
+def _distinct(names: list[str], where: str, problems: list[Problem]) -> list[str]:
+    taken: set[str] = set()
+    for number, name in enumerate(names):
+        chosen, more = name, number
+        while chosen in taken:
+            chosen, more = f"{name} ({more})", more + 1
+        if chosen != name:
+            problems.append(
+                Problem(where, f"class {number} has the name of another, {name!r}: {chosen!r}", 0)
+            )
+        taken.add(chosen)
+        names[number] = chosen
+    return names
+
+
+def _kpt_shape(value: Any, name: str) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    sides = value if isinstance(value, list | tuple) else [value]
+    if (
+        len(sides) != 2
+        or any(type(one) is not int for one in sides)
+        or sides[1] not in (2, 3)
+        or sides[0] < 1
+    ):
+        raise IngestionError(f"kpt_shape in {name} is [points, 2 or 3], not {value!r}")
+    if sides[0] > _MOST_CLASSES:
+        raise IngestionError(f"kpt_shape in {name} is too large: {value!r}")
+    return int(sides[0]), int(sides[1])
+
+
+def _classes_beside(source: Source) -> list[str] | None:
+    found = [name for name in source.files if name.rpartition("/")[2] in _CLASS_FILES]
+    if not found:
+        return None
+    name = min(found, key=lambda one: (one.count("/"), one))
+    return _lines_of_classes(_document(source, name, name), name)
+
+
+def _lines_of_classes(raw: bytes, name: str) -> list[str]:
+    lines = [line.strip() for line in _text(raw, name).splitlines()]
+    while lines and not lines[-1]:
+        lines.pop()
+    return _distinct([line or str(number) for number, line in enumerate(lines)], name, [])
+
+
+def _document(source: Source, name: str, shown: str, most: int = _DOCUMENT_BYTES) -> bytes:
+    size = source.files.get(name or source.name)
+    if size is None:
+        raise IngestionError(f"the file {shown} is missing")
+    if size > most:
+        raise IngestionError(f"{shown} of {size:,} bytes is larger than {most:,}")
+    return source.read(name)
+
+
+def _text(raw: bytes, name: str) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise IngestionError(f"{name} is not UTF-8: {error}") from error
+
+
+# -- images of splits --------------------------------------------------------------------------------------------
+
+
+def _take_entries(
+    source: Source, entries: Mapping[str, Any], base: str, images: list[str], told: Layout
+) -> None:
+    """Fill in the images of each split that a description names."""
+    root = entries.get("path")
+    prefix = root if isinstance(root, str) else ""
+    for split in _KEYS:
+        value = entries.get(split)
+        parts: Sequence[Any] = value if isinstance(value, list) else [value] if value else []
+        found: list[str] = []
+        for part in parts:
+            if not isinstance(part, str):
+                raise IngestionError(f"{split} names folders or lists of images, not {part!r}")
+            found += _images_at(source, f"{prefix}/{part}", base, images, split, told)
+        if found:
+            told.images[split] = found
+    if not told.images:
+        named = ", ".join(f"{key}: {entries[key]}" for key in _KEYS if entries.get(key))
+        raise IngestionError(f"nothing of what is named ({named}) is below {source.shown}")
+    lists = list(told.images.values())
+    if len(lists) > 1 and all(one == lists[0] for one in lists):
+        told.problems.append(
+            Problem("splits", f"{' and '.join(told.images)} are the same images: they are imported once", 0)
+        )
+        told.images = {"": lists[0]}
+    taken = {name for names in told.images.values() for name in names}
+    beside = sum(1 for name in images if name not in taken)
+    if beside:
+        told.problems.append(Problem("splits", "images that no split has are not imported", beside))
+    twice = sum(map(len, told.images.values())) - len(taken)
+    if twice:
+        told.problems.append(Problem("splits", f"{twice:,} images are in several splits, a row for each", 0))
+
+
+def _images_at(
+    source: Source, path: str, base: str, images: list[str], split: str, told: Layout
+) -> list[str]:
+    """Return the images of a folder, of a list, or the one image that a description names."""
+    name = _below(source, path, base)
+    if name is None:
+        told.problems.append(Problem(split, f"{path.lstrip('/')} is not below {source.shown}", 0))
+        return []
+    if name not in source.files:
+        return [one for one in images if not name or one.startswith(f"{name}/")]
+    if suffix_of(name) in IMAGE_KINDS:
+        return [name]
+    if suffix_of(name) != ".txt":
+        raise IngestionError(f"{split} is {name}, which is no folder and no list of images (.txt)")
+    folder, found = name.rpartition("/")[0], []
+    for number, line in enumerate(_text(_document(source, name, name, _LIST_BYTES), name).splitlines(), 1):
+        if not line.strip():
+            continue
+        image = _below(source, line.strip(), folder)
+        if image is None or suffix_of(image) not in IMAGE_KINDS:
+            told.problems.append(Problem(f"{name} line {number}", f"the image {line.strip()!r} is missing"))
+        else:
+            found.append(image)
+    return found
+
+
+def _below(source: Source, path: str, base: str) -> str | None:
+    """Return the name of the file or folder of a source that a path means; "" is its root, None is nothing."""
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    folders = _folders(source)
+    for start in range(len(parts) + 1):
+        tail = "/".join(parts[start:])
+        for prefix in dict.fromkeys((base, "")):
+            name = f"{prefix}/{tail}".strip("/")
+            if name in source.files or name in folders:
+                if tail or not parts:
+                    return name
+                return None
+    return None
+
+
+def _folders(source: Source) -> set[str]:
+    """Return all folders that files are below, the root as ""."""
+    known: set[str] | None = source.__dict__.get("_yolo_folders")
+    if known is None:
+        known = {""}
+        for folder in source.folders:
+            while folder and folder not in known:
+                known.add(folder)
+                folder = folder.rpartition("/")[0]
+        source.__dict__["_yolo_folders"] = known
+    return known
+
+
+def by_folder(images: list[str]) -> dict[str, list[str]]:
+    """Return the images of each split that folders name; all under "" unless each is in one."""
+    found: dict[str, list[str]] = {}
+    for name in images:
+        folders = [part for part in name.split("/")[:-1] if part not in _IMAGE_FOLDERS][:2]
+        split = next((SPLITS[part.lower()] for part in folders if part.lower() in SPLITS), None)
+        if split is None:
+            return {"": images}
+        found.setdefault(split, []).append(name)
+    return {key: found[key] for key in _KEYS if key in found}

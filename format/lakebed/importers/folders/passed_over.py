@@ -1,0 +1,77 @@
+"""Files of a folder that an import passes over: how many of each kind, and the command that would import them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+
+from lakebed.importers.core.plan import Problem
+from lakebed.importers.core.source import Source, suffix_of
+from lakebed.importers.folders.pictures import IMAGE_KINDS
+
+# Formats of tables and shards, which are no files of rows: they are imported by themselves.
+_BY_ITSELF: Mapping[str, str] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".csv.gz": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".npz": "numpy",
+    ".arrow": "dataframe",
+    ".feather": "dataframe",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".tar": "webdataset",
+    ".tfrecord": "tfrecord",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
+}
+# Formats of which a folder of files is imported at once.
+_TOGETHER = ("csv", "parquet", "jsonl", "webdataset", "tfrecord")
+
+
+# Kinds of files that are the annotations of a set, or are about it.
+_ABOUT = frozenset({"", ".txt", ".yaml", ".yml", ".names", ".data", ".cache", ".md", ".json", ".xml"})
+
+
+def beside_set(source: Source) -> Iterator[Problem]:
+    """Yield what is told of files of a folder that are neither images nor about a set of images."""
+    others = [name for name in source.files if suffix_of(name) not in {*_ABOUT, *IMAGE_KINDS}]
+    yield from passed_over(source, others, "beside the set")
+
+
+def passed_over(source: Source, names: Iterable[str], why: str = "of an unknown kind") -> Iterator[Problem]:
+    """Yield what is told of files that an import passes over, those of one kind together.
+
+    Parameters
+    ----------
+    names
+        Names of the files.
+    why
+        What those are that are of no format either.
+    """
+    kinds: dict[str, list[str]] = {}
+    for name in names:
+        kinds.setdefault(_BY_ITSELF.get(suffix_of(name)) or suffix_of(name), []).append(name)
+    for kind, of in sorted(kinds.items()):
+        first, is_table = of[0], kind in _BY_ITSELF.values()
+        what = "of rows" if is_table else why
+        where, said = first, f"a file {what} is not imported"
+        if len(of) > 1:
+            where = f"*{suffix_of(first)}" if suffix_of(first) else "files without a suffix"
+            said = f"{len(of):,} files {what}, first {first}, are not imported"
+        if is_table:
+            is_one = len(of) > 1 and kind in _TOGETHER
+            how = "together" if is_one else "each by itself" if len(of) > 1 else "by itself"
+            path = f"{source.shown.rstrip('/')}/{_folder_of(of) if is_one else first}".rstrip("/")
+            said = f"{said} here, but {how}: lakebed import {kind} {shlex.quote(path)} DEST"
+        yield Problem(where, said, 0)
+
+
+def _folder_of(names: list[str]) -> str:
+    """Return the folder that all files lie in."""
+    low, high = (name.split("/")[:-1] for name in (min(names), max(names)))
+    same = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), None)
+    return "/".join(low[: min(len(low), len(high)) if same is None else same])

@@ -1,0 +1,204 @@
+"""Pictures of several kinds in one tensor: which kind it stores, what becomes of the others, and what is told of that.
+
+The kind that has most of the bytes is stored byte for byte; the few others are encoded anew as that kind at the least
+loss, so that an import costs what its pictures cost. ``compression="lossless"`` stores several kinds as PNG instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import lakebed
+from lakebed.codecs.images import Image, damage
+from lakebed.codecs.registry import picture_codec
+from lakebed.codecs.sample import LOSSY, Sample, became
+from lakebed.errors import LakebedError
+from lakebed.importers.core.plan import Problem, TensorPlan
+from lakebed.importers.core.source import Source, suffix_of
+from lakebed.transforms.output import Skipped
+
+IMAGE_KINDS: Mapping[str, str] = {
+    ".jpg": "jpeg",
+    ".jpeg": "jpeg",
+    ".jpe": "jpeg",
+    ".jfif": "jpeg",
+    ".png": "png",
+    ".gif": "gif",
+    ".bmp": "bmp",
+    ".dib": "dib",
+    ".tif": "tiff",
+    ".tiff": "tiff",
+    ".webp": "webp",
+    ".jp2": "jpeg2000",
+    ".j2k": "jpeg2000",
+    ".ppm": "ppm",
+    ".pgm": "ppm",
+    ".tga": "tga",
+    ".ico": "ico",
+    ".pcx": "pcx",
+}
+"""Kind of an image by the suffix of its file."""
+
+LOSSLESS = "lossless"
+"""What a user says in place of a kind of image, so that no pixel is lost where files are of several kinds."""
+
+# Kinds of which a file may hold several pictures, and a tensor reads the first.
+_SEVERAL = frozenset({"gif", "webp", "tiff"})
+_KEEPS = "; lossless=True (--lossless) stores all as PNG"
+
+
+def form_of(
+    found: Mapping[str, tuple[int, int]],
+    compression: str | None = None,
+    problems: list[Problem] | None = None,
+    *,
+    where: str = "images",
+    supposed: str = "jpeg",
+) -> str:
+    """Return the kind of image that a tensor stores.
+
+    Parameters
+    ----------
+    found
+        Kind -> how many files there are of it, and how many bytes they have.
+    compression
+        What the user asked for, which counts: a kind, ``auto`` or ``lossless``.
+    problems
+        Where it is told that files are converted.
+    where
+        What they are called, for people.
+    supposed
+        The kind where no file is known.
+    """
+    most = max(found, key=lambda kind: (found[kind][1], found[kind][0], kind), default=supposed)
+    codec = picture_codec(most)
+    if compression not in (None, "auto", LOSSLESS):
+        chosen = str(compression)
+    elif len(found) <= 1:
+        chosen = next(iter(found), supposed)
+    elif compression == LOSSLESS or codec is None or not codec.takes_colours:
+        chosen = "png"
+    else:
+        chosen = most
+    if chosen not in lakebed.file_kinds["image"]:
+        chosen = "png"
+    others = {kind: count for kind, (count, _) in found.items() if kind != chosen}
+    if others and problems is not None and compression != LOSSLESS:
+        told = ", ".join(f"{count:,} {kind.upper()}" for kind, count in sorted(others.items()))
+        keeps = _KEEPS if chosen in LOSSY and compression in (None, "auto") else ""
+        problems.append(Problem(where, f"{told} files are {became(chosen)}{keeps}", 0))
+    return chosen
+
+
+def kind_of_images(
+    source: Source,
+    names: Iterable[str],
+    compression: str | None = None,
+    problems: list[Problem] | None = None,
+) -> str:
+    """Return the kind of image that a tensor of these files of a source stores, as :func:`form_of` does.
+
+    Parameters
+    ----------
+    problems
+        Where it is told that files are converted; None where they are only linked to.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for name in names:
+        kind = IMAGE_KINDS.get(suffix_of(name))
+        if kind is not None:
+            count, nbytes = found.get(kind, (0, 0))
+            found[kind] = count + 1, nbytes + source.files.get(name, 0)
+    return form_of(found, compression, problems)
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Tensors of images, and what is told of rows that are made for them.
+
+    Parameters
+    ----------
+    kinds
+        Tensor -> the kind that it stores.
+    lossless
+        Rows are left out whose pictures would lose something.
+    """
+
+    kinds: Mapping[str, str]
+    lossless: bool = False
+
+    @classmethod
+    def of(cls, tensors: Sequence[TensorPlan], *, lossless: bool) -> Pictures:
+        """Return those of a plan."""
+        kinds = {
+            one.name: str(one.arguments["sample_compression"])
+            for one in tensors
+            if one.htype.removeprefix("sequence[").startswith("image")
+            and one.arguments.get("sample_compression")
+        }
+        return cls(kinds, lossless)
+
+    def suffixes(self, name: str) -> tuple[str, ...]:
+        """Return the ends of names of files of a tensor's kind, of which nothing need be read."""
+        kind = self.kinds[name]
+        if kind in _SEVERAL:
+            return ()
+        known = [suffix for suffix, of in IMAGE_KINDS.items() if of == kind]
+        return (*known, *map(str.upper, known))
+
+    def look(self, row: Mapping[str, Any], where: Callable[[], str]) -> Iterator[Skipped]:
+        """Look at the pictures of a row: yield what changes in them, or that the row is left out."""
+        for name, kind in self.kinds.items():
+            value = row.get(name)
+            for one in value if isinstance(value, list) else (value,):
+                if type(one) is Sample:
+                    yield from self._look(one, kind, where)
+
+    def _look(self, sample: Sample, kind: str, where: Callable[[], str]) -> Iterator[Skipped]:
+        if sample.unread_path is not None and kind not in _SEVERAL:
+            named = IMAGE_KINDS.get(suffix_of(sample.unread_path))
+            if named in (None, kind):
+                sample.may_lose = not self.lossless
+                return  # as nearly all are: nothing need be read yet; what is called so and is not is told later
+        try:
+            found = str(sample.compression)
+            changes = list(_changes(sample, found, kind, lossless=self.lossless))
+        except LakebedError:
+            return  # told when it is stored
+        if self.lossless and found != kind and kind in LOSSY:
+            yield Skipped(
+                where(),
+                f"it is {found.upper()}, and others are {kind.upper()}: it would lose something; "
+                "compression='png' (--compression png) stores all as PNG",
+            )
+            return
+        sample.may_lose = not self.lossless
+        yield from (Skipped(where(), change, 0, is_change=True) for change in changes)
+
+
+def _changes(sample: Sample, found: str, kind: str, *, lossless: bool) -> Iterator[str]:
+    """Yield what a file loses or becomes in a tensor of that kind; what was asked for is told to nobody."""
+    if found in _SEVERAL and _is_several(sample, found):
+        yield f"{found.upper()} of several frames, of which the first one is read"
+    if found == kind or picture_codec(found) is None:
+        return  # what is no picture is told when it is stored
+    sample.is_told = True
+    if lossless and kind not in LOSSY:
+        return
+    yield f"{found.upper()} {became(kind)}"
+    if kind in LOSSY and sample.dtype in ("uint16", "int32"):
+        yield f"16 bits of {found.upper()} became 8"
+    if kind == "jpeg" and found != "jpeg":
+        with Image(found).opened(sample.buffer) as image, damage(found, sample.buffer):
+            if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+                yield f"transparency of {found.upper()} left out"
+
+
+def _is_several(sample: Sample, kind: str) -> bool:
+    data = sample.buffer
+    if kind == "webp":
+        return bytes(data[12:16]) == b"VP8X" and len(data) > 20 and bool(data[20] & 2)
+    with Image(kind).opened(data) as image, damage(kind, data):
+        return bool(getattr(image, "is_animated", False))

@@ -1,0 +1,1 @@
+"""The ``ingest_*`` functions of Deep Lake 3.x."""

@@ -1,0 +1,165 @@
+"""The ``ingest_*`` functions of Deep Lake 3.x, with its arguments, tensors and results, on the importers.
+
+What has no row, such as a picture that is missing, is left out with a warning; the info of the dataset lists it.
+"""
+
+# Paths are strings here, as in storage.
+# ruff: noqa: PTH100, PTH111
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import lakebed
+from lakebed.errors import IngestionError, InvalidInputError
+from lakebed.importers.core.importing import import_plan
+from lakebed.importers.core.plan import Plan
+from lakebed.importers.core.registry import importer_of
+from lakebed.importers.core.report import ImportReport
+from lakebed.importers.core.source import Source
+
+Path = str | os.PathLike[str]
+
+
+def ingest_coco(
+    images_directory: Path,
+    annotation_files: Path | Sequence[Path],
+    dest: Path | lakebed.Dataset,
+    key_to_tensor_mapping: Mapping[str, str] | None = None,
+    file_to_group_mapping: Mapping[str, str] | None = None,
+    ignore_one_group: bool = True,
+    ignore_keys: Sequence[str] | None = None,
+    image_params: Mapping[str, Any] | None = None,
+    image_creds_key: str | None = None,
+    src_creds: Any = None,
+    dest_creds: Any = None,
+    inspect_limit: int = 1_000_000,
+    progressbar: bool = True,
+    shuffle: bool = False,
+    num_workers: int = 0,
+    token: str | None = None,
+    connect_kwargs: Mapping[str, Any] | None = None,
+    **dataset_kwargs: Any,
+) -> lakebed.Dataset:
+    """Import COCO pictures with their annotations, as Deep Lake 3.x does; ``import_from("coco", ...)`` keeps more.
+
+    Parameters
+    ----------
+    images_directory
+        Folder of the pictures.
+    annotation_files
+        One or several.
+    dest
+        Where the dataset is made; an open one is appended to.
+    key_to_tensor_mapping
+        Key of annotations -> name of its tensor.
+    file_to_group_mapping
+        Annotation file -> name of its group.
+    ignore_one_group
+        Without a group where there is one annotation file.
+    ignore_keys
+        Keys of annotations that are left out.
+    image_params
+        ``name``, ``htype`` and ``sample_compression`` of the pictures' tensor; htype ``link[image]`` stores links.
+    image_creds_key
+        Name of the credentials that links need.
+    src_creds, dest_creds
+        Credentials of the source and of the dataset.
+    inspect_limit
+        Annotations of each file that are looked at for keys.
+    progressbar
+        Show how far it is.
+    shuffle
+        Rows in random order.
+    num_workers
+        How many work at a time.
+    token, connect_kwargs
+        Without a meaning here.
+    dataset_kwargs
+        Arguments of ``lakebed.empty``, such as ``overwrite=True``.
+
+    Returns
+    -------
+    The dataset.
+
+    Raises
+    ------
+    IngestionError
+        If an annotation file is none.
+    """
+    del token, connect_kwargs
+    files = [annotation_files] if isinstance(annotation_files, str | os.PathLike) else list(annotation_files)
+    if not files:
+        raise IngestionError("ingest_coco needs an annotation file")
+    names = [os.fspath(file) for file in files]
+    given = {
+        os.fspath(name).rpartition("/")[2]: group for name, group in (file_to_group_mapping or {}).items()
+    }
+    groups = {}
+    for name in names:
+        last = name.rpartition("/")[2]
+        stem = last.rpartition(".")[0]
+        groups[name] = given.get(last) or given.get(stem, stem)
+    params = dict(image_params or {})
+    source = Source.of(images_directory, src_creds)
+    plan = importer_of("coco").plan(
+        source,
+        annotations=[_absolute(name) for name in names],
+        groups={_absolute(name): group for name, group in groups.items()},
+        names=dict(key_to_tensor_mapping or {}),
+        ignore=list(ignore_keys or ()),
+        compression=params.get("sample_compression"),
+        link=str(params.get("htype", "image")).startswith("link["),
+        creds_key=image_creds_key,
+        inspect=inspect_limit,
+        plain=False,
+        image_tensor=str(params.get("name", "images")),
+        always_group=not (ignore_one_group and len(names) == 1),
+    )
+    return ingested("coco", source, plan, dest, dest_creds, progressbar, shuffle, num_workers, dataset_kwargs)
+
+
+def ingested(
+    name: str,
+    source: Source,
+    plan: Plan,
+    dest: Path | lakebed.Dataset,
+    creds: Any,
+    progressbar: bool,
+    shuffle: bool,
+    num_workers: int,
+    dataset_kwargs: Mapping[str, Any],
+) -> lakebed.Dataset:
+    """Import by a plan, into a dataset that is made as ``lakebed.empty`` makes it, without a commit, as 3.x does."""
+    if shuffle:
+        order = np.random.default_rng(lakebed.random.get_seed()).permutation(len(plan.items))
+        plan = replace(plan, items=[plan.items[int(at)] for at in order], splits={})
+    if not isinstance(dest, lakebed.Dataset):
+        dest = lakebed.empty(dest, creds=creds, **dataset_kwargs)
+    elif dataset_kwargs:
+        raise InvalidInputError(
+            f"{', '.join(dataset_kwargs)} are arguments of a new dataset, and dest is open already"
+        )
+    report = import_plan(name, source, plan, dest, workers=num_workers, progressbar=progressbar)
+    _warn(report)
+    return report.dataset
+
+
+def _warn(report: ImportReport) -> None:
+    if report.skipped:
+        first = report.left_out[0]
+        warnings.warn(
+            f"{report.skipped:,} of {report.read:,} rows were left out, the first is {first['where']}: "
+            f"{first['reason']} (ds.info['imports'] lists them)",
+            stacklevel=4,
+        )
+
+
+def _absolute(name: str) -> str:
+    return name if "://" in name else os.path.abspath(os.path.expanduser(name))

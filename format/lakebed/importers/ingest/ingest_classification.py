@@ -1,0 +1,368 @@
+"""``ingest_classification`` and ``ingest_kaggle`` of Deep Lake 3.x, with their arguments, tensors and results."""
+
+# Paths are strings here, as in storage.
+# ruff: noqa: PTH100, PTH110, PTH111, PTH112, PTH208
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import lakebed
+from lakebed.errors import (
+    ExternalCommandError,
+    IngestionError,
+    InvalidFileExtension,
+    InvalidPathException,
+    KaggleDatasetAlreadyDownloadedError,
+    KaggleMissingCredentialsError,
+    SamePathException,
+)
+from lakebed.importers.core.plan import Media, Problem
+from lakebed.importers.core.registry import importer_of
+from lakebed.importers.core.source import Source, suffix_of
+from lakebed.importers.folders.pictures import IMAGE_KINDS, kind_of_images
+from lakebed.importers.ingest.ingest import Path, ingested
+from lakebed.storage.address import scheme_of
+
+_SHOWN = 3
+
+
+class _Image(NamedTuple):
+    """An image, its class, and the group of its set with a ``/``."""
+
+    file: str
+    label: str
+    group: str
+
+    def __str__(self) -> str:
+        return self.file
+
+
+def ingest_classification(
+    src: Path,
+    dest: Path | lakebed.Dataset,
+    image_params: Mapping[str, Any] | None = None,
+    label_params: Mapping[str, Any] | None = None,
+    dest_creds: Any = None,
+    progressbar: bool = True,
+    summary: bool = True,
+    num_workers: int = 0,
+    shuffle: bool = True,
+    token: str | None = None,
+    connect_kwargs: Mapping[str, Any] | None = None,
+    indra: bool = False,
+    **dataset_kwargs: Any,
+) -> lakebed.Dataset:
+    """Import a folder with a folder of images for each class, as Deep Lake 3.x does; or a CSV file, a tensor a column.
+
+    ``import_from("folder", ...)`` keeps more. Where each class folder lies in a folder of a set, such as ``train`` and
+    ``test``, the tensors are ``train/images``, ``train/labels`` and so on.
+
+    Parameters
+    ----------
+    src
+        The folder, or the CSV file.
+    dest
+        Where the dataset is made; an open one is appended to.
+    image_params, label_params
+        ``name``, ``htype`` and other arguments of the tensors of images and labels.
+    dest_creds
+        Credentials of the dataset.
+    progressbar
+        Show how far it is.
+    summary
+        Print the tensors at the end.
+    num_workers
+        How many work at a time.
+    shuffle
+        Rows in random order.
+    token, connect_kwargs, indra
+        Without a meaning here.
+    dataset_kwargs
+        Arguments of ``lakebed.empty``, such as ``overwrite=True``.
+
+    Returns
+    -------
+    The dataset.
+
+    Raises
+    ------
+    InvalidPathException
+        If nothing is at ``src``.
+    InvalidFileExtension
+        If ``src`` is a file other than a CSV file.
+    SamePathException
+        If ``src`` and ``dest`` are one place.
+    IngestionError
+        If there are no images in folders.
+    """
+    del token, connect_kwargs, indra
+    source = Source.of(src)
+    _check_places(source, dest)
+    if source.is_file:
+        if source.suffix not in (".csv", ".tsv"):
+            raise InvalidFileExtension(f"{source.shown} is no CSV file, and no folder")
+        plan = importer_of("csv").plan(source)
+        ds = ingested(
+            "csv", source, plan, dest, dest_creds, progressbar, shuffle, num_workers, dataset_kwargs
+        )
+    else:
+        items = _images(source)
+        ds = _made(
+            source,
+            items,
+            dest,
+            dest_creds,
+            dict(image_params or {}),
+            dict(label_params or {}),
+            dataset_kwargs,
+        )
+        if shuffle:
+            order = np.random.default_rng(lakebed.random.get_seed()).permutation(len(items))
+            items = [items[int(at)] for at in order]
+        _fill(ds, source, items, image_params or {}, label_params or {}, num_workers, progressbar)
+    if summary:
+        ds.summary()
+    return ds
+
+
+def _check_places(source: Source, dest: Path | lakebed.Dataset) -> None:
+    if isinstance(dest, lakebed.Dataset):
+        return
+    goal = os.fspath(dest)
+    if scheme_of(goal) == "file":
+        goal = os.path.abspath(os.path.expanduser(goal.removeprefix("file://")))
+    if goal.rstrip("/") == source.address.rstrip("/"):
+        raise SamePathException(
+            f"{source.shown} is the source and the destination: choose another place for the dataset"
+        )
+
+
+def _images(source: Source) -> list[_Image]:
+    """Return all images with their classes, in the order of their names."""
+    names = [name for name in source.files if suffix_of(name) in IMAGE_KINDS]
+    apart = [name for name in names if "/" not in name]
+    if not names or len(apart) == len(names):
+        raise IngestionError(
+            f"{source.shown} has no images in folders, which name their classes"
+            + (f"; {len(apart):,} images lie beside each other" if apart else "")
+        )
+    if apart:
+        warnings.warn(
+            f"{len(apart):,} images of {source.shown} are in no folder, have no class, and are left out: "
+            f"{', '.join(apart[:_SHOWN])}",
+            stacklevel=3,
+        )
+    others = [name for name in source.files if suffix_of(name) not in IMAGE_KINDS]
+    if others:
+        warnings.warn(
+            f"{len(others):,} files of {source.shown} are no images of a known kind, and are left out: "
+            f"{', '.join(others[:_SHOWN])}{', ...' if len(others) > _SHOWN else ''}",
+            stacklevel=3,
+        )
+    inside = [name for name in names if "/" in name]
+    has_sets = all(name.count("/") > 1 for name in inside)
+    items = []
+    for name in inside:
+        folder = name.rpartition("/")[0]
+        group, _, label = folder.partition("/") if has_sets else ("", "", folder)
+        items.append(_Image(name, label, f"{group}/" if group else ""))
+    return items
+
+
+def _made(
+    source: Source,
+    items: list[_Image],
+    dest: Path | lakebed.Dataset,
+    creds: Any,
+    image: dict[str, Any],
+    label: dict[str, Any],
+    dataset_kwargs: Mapping[str, Any],
+) -> lakebed.Dataset:
+    """Make the tensors of each set."""
+    problems: list[Problem] = []
+    link = str(image.get("htype", "image")).startswith("link[")
+    if not image.get("chunk_compression"):
+        kind = image.get("sample_compression")
+        image["sample_compression"] = kind_of_images(
+            source, [item.file for item in items], kind, None if link else problems
+        )
+    for problem in problems:
+        warnings.warn(f"{problem.where}: {problem.reason}", stacklevel=4)
+    ds = dest if isinstance(dest, lakebed.Dataset) else lakebed.empty(dest, creds=creds, **dataset_kwargs)
+    classes = sorted({item.label for item in items})
+    with ds:
+        for group in dict.fromkeys(item.group for item in items):
+            for given, name, htype in ((image, "images", "image"), (label, "labels", "class_label")):
+                more = {key: value for key, value in given.items() if key not in ("name", "htype")}
+                if htype == "class_label":
+                    more.setdefault("class_names", classes)
+                called = group + str(given.get("name", name))
+                if called not in ds.tensors:
+                    ds.create_tensor(called, htype=given.get("htype", htype), **more)
+    return ds
+
+
+@lakebed.compute
+def _sample(item: _Image, out: Any, held: Media, image: str, label: str) -> None:
+    out[item.group + image].append(held.value(item.file))
+    out[item.group + label].append(item.label)
+
+
+def _fill(
+    ds: lakebed.Dataset,
+    source: Source,
+    items: list[_Image],
+    image: Mapping[str, Any],
+    label: Mapping[str, Any],
+    workers: int,
+    progressbar: bool,
+) -> None:
+    held = Media(source, str(image.get("htype", "image")).startswith("link["))
+    report = _sample(
+        held=held, image=str(image.get("name", "images")), label=str(label.get("name", "labels"))
+    ).eval(
+        items,
+        ds,
+        num_workers=workers,
+        progressbar=progressbar,
+        skip_ok=True,
+        check_lengths=False,
+        ignore_errors=True,
+        verbose=False,
+    )
+    if report.skipped:
+        first = report.errors[0]
+        warnings.warn(
+            f"{report.skipped:,} of {len(items):,} images were left out, the first is {first.item}: {first.cause}",
+            stacklevel=3,
+        )
+
+
+def ingest_kaggle(
+    tag: str,
+    src: Path,
+    dest: Path | lakebed.Dataset,
+    exist_ok: bool = False,
+    images_compression: str = "auto",
+    dest_creds: Any = None,
+    kaggle_credentials: Mapping[str, str] | None = None,
+    progressbar: bool = True,
+    summary: bool = True,
+    shuffle: bool = True,
+    indra: bool = False,
+    **dataset_kwargs: Any,
+) -> lakebed.Dataset:
+    """Download a data set of Kaggle by its command line, ``kaggle``, and import it as :func:`ingest_classification`.
+
+    Parameters
+    ----------
+    tag
+        Name of the data set: ``owner/name``.
+    src
+        Folder to download to.
+    dest
+        Where the dataset is made; an open one is appended to.
+    exist_ok
+        Import what is in the folder already, without a download.
+    images_compression
+        Kind of image that is stored; ``"auto"`` is that of the files, and of most of them where they differ.
+    dest_creds
+        Credentials of the dataset.
+    kaggle_credentials
+        ``username`` and ``key``; left out, those of the environment or of ``~/.kaggle/kaggle.json``.
+    progressbar, summary, shuffle
+        As for :func:`ingest_classification`.
+    indra
+        Without a meaning here.
+    dataset_kwargs
+        Arguments of ``lakebed.empty``, such as ``overwrite=True``.
+
+    Returns
+    -------
+    The dataset.
+
+    Raises
+    ------
+    KaggleMissingCredentialsError
+        If a user name or key is missing.
+    KaggleDatasetAlreadyDownloadedError
+        If there are files in the folder, and ``exist_ok`` is false.
+    ExternalCommandError
+        If the command is missing or fails.
+    SamePathException
+        If ``src`` and ``dest`` are one place.
+    """
+    del indra
+    folder = os.path.abspath(os.path.expanduser(os.fspath(src)))
+    _check_places(Source(folder), dest)
+    is_there = os.path.isdir(folder) and bool(os.listdir(folder))
+    if is_there and not exist_ok:
+        raise KaggleDatasetAlreadyDownloadedError(
+            f"{folder} holds files already: import them with exist_ok=True, or choose another folder"
+        )
+    if not is_there:
+        _download(tag, folder, _credentials(kaggle_credentials))
+    return ingest_classification(
+        folder,
+        dest,
+        image_params={"sample_compression": images_compression},
+        dest_creds=dest_creds,
+        progressbar=progressbar,
+        summary=summary,
+        shuffle=shuffle,
+        **dataset_kwargs,
+    )
+
+
+def _credentials(given: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the environment of the command.
+
+    Raises
+    ------
+    KaggleMissingCredentialsError
+        If there is no user name or key.
+    """
+    names = {"KAGGLE_USERNAME": "username", "KAGGLE_KEY": "key"}
+    if given is not None:
+        missing = [name for name in names.values() if not given.get(name)]
+        if missing:
+            raise KaggleMissingCredentialsError(
+                f"kaggle_credentials lack {' and '.join(missing)}: give username and key"
+            )
+        return {**os.environ, **{name: str(given[key]) for name, key in names.items()}}
+    has_file = os.path.exists(
+        os.path.join(os.environ.get("KAGGLE_CONFIG_DIR", os.path.expanduser("~/.kaggle")), "kaggle.json")  # noqa: PTH118
+    )
+    missing = [name for name in names if not os.environ.get(name)]
+    if missing and not has_file:
+        raise KaggleMissingCredentialsError(
+            f"the environment lacks {' and '.join(missing)}, and there is no ~/.kaggle/kaggle.json: pass "
+            'kaggle_credentials={"username": ..., "key": ...}'
+        )
+    return dict(os.environ)
+
+
+def _download(tag: str, folder: str, environment: Mapping[str, str]) -> None:
+    if not tag or tag.startswith("-"):
+        raise InvalidPathException(f"{tag!r} is no name of a data set, such as owner/name")
+    command = ["kaggle", "datasets", "download", "-d", tag, "-p", folder, "--unzip"]
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    try:
+        done = subprocess.run(  # noqa: S603 - a list of words, no shell
+            command, env=dict(environment), stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False
+        )
+    except OSError as error:
+        raise ExternalCommandError(
+            f"the command `kaggle` cannot be run ({error}): pip install kaggle"
+        ) from error
+    if done.returncode:
+        raise ExternalCommandError(
+            f"`{' '.join(command)}` ended with status {done.returncode}: {done.stderr.strip()[-500:]}"
+        )

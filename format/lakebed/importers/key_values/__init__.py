@@ -1,0 +1,1 @@
+"""Importers of key-value stores: LMDB and LevelDB."""

@@ -1,0 +1,1 @@
+"""Importers of shards: WebDataset, MosaicML MDS, LitData and TSV files."""

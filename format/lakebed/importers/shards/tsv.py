@@ -1,0 +1,543 @@
+"""Images in base64 in the lines of TSV files, with an index of the lines: rows are read by ranges, or linked there.
+
+Which files belong together is up to ``tsv_layout``. Items are runs of rows with the places of their lines, so that any
+row costs the bytes of its lines and no others; with ``link``, only the beginning of a line is read, and its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple, Self
+
+import numpy as np
+
+import lakebed
+from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.core.contents import Content
+from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
+from lakebed.importers.core.source import Source
+from lakebed.importers.shards.tsv_columns import Field, Role, Wishes, field_of, free_name, magic, values_of
+from lakebed.importers.shards.tsv_layout import (
+    Offsets,
+    Table,
+    Tables,
+    class_names,
+    is_description,
+    line_offsets,
+    sequence_of,
+    tables_of,
+)
+from lakebed.links.span import Span
+from lakebed.storage.address import scheme_of
+from lakebed.transforms.output import Skipped
+
+_ITEM_BYTES = 32 << 20
+_ITEM_ROWS = 4096
+_MOST_LINE_BYTES = 1 << 30
+# Of a line whose image is linked, so much is read at its beginning; and of a first line, to see what it is.
+_HEAD_BYTES = 64 << 10
+_TAIL_BYTES = 4  # of base64: two =, and the end of a line
+_MOST_OPEN = 64
+# Lines by which it is told what columns hold: so many, none that are longer, and no more than so many bytes of all.
+_MOST_LOOKED_AT = 256
+_MOST_LOOKED_AT_BYTES = 32 << 20
+_MOST_HELD = 256 << 20
+# Files of a folder without an index whose first lines are looked at.
+_MOST_SNIFFED = 8
+
+
+class _Lines(NamedTuple):
+    """Where the lines of some rows are in the files of one role; a start of -1 is no line."""
+
+    files: tuple[str | None, ...]
+    file: Offsets | None
+    starts: Offsets
+    stops: Offsets
+
+
+class _Item(NamedTuple):
+    """Some rows."""
+
+    where: str
+    first: int
+    lines: tuple[_Lines, ...]
+
+    def __str__(self) -> str:
+        return f"{self.where}, row {self.first:,} and the {len(self.lines[0].starts) - 1:,} behind it"
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What workers know."""
+
+    source: Source
+    roles: Sequence[Role]
+    classes: Sequence[str]
+    link: bool
+    creds_key: str | None
+
+    @property
+    def tensors(self) -> list[str]:
+        """Names of all tensors."""
+        return [name for role in self.roles for field in role.fields for name in field.tensors]
+
+
+def recognise(source: Source) -> str | None:
+    """Say that there are TSV files with an index, or with images; None if there are none."""
+    if source.is_object:
+        return None
+    if source.is_file:
+        if source.suffix in (".yaml", ".yml"):
+            found = is_description(source, source.name)
+            return "a description of TSV files" if found else None
+        return "a TSV file of media" if source.suffix == ".tsv" and _has_media(source, source.name) else None
+    names = source.with_suffix(".tsv")
+    stems = {name.removesuffix(".tsv") for name in names}
+    has_index = any(
+        f"{stem}{suffix}" in source.files for stem in stems for suffix in (".lineidx", ".lineidx.8b")
+    )
+    if names and (has_index or any(_has_media(source, name) for name in names[:_MOST_SNIFFED])):
+        return f"{len(names):,} TSV files with an index of their lines" if has_index else "TSV files of media"
+    return None
+
+
+def plan(
+    source: Source,
+    *,
+    splits: bool = True,
+    link: bool = False,
+    creds_key: str | None = None,
+    kinds: Mapping[str, str] | None = None,
+    compression: str | None = None,
+) -> Plan:
+    """Plan a row for each line.
+
+    Parameters
+    ----------
+    source
+        A TSV file, a YAML file that names some, or their folder.
+    splits
+        Whether files whose names begin with train, val, test are splits.
+    link
+        Store links to the places of the images in the files, in place of the images.
+    creds_key
+        Name of the credentials that the links need.
+    kinds
+        What columns hold, by the names of their tensors, where their lines do not tell it: column_2=image; image,
+        audio, video, dicom and array are in base64, json, text and bytes as they stand there.
+    compression
+        Kind of image that is stored; left out, that of the images, and of most of them where they differ.
+    """
+    return plan_splits(
+        source, (), splits=splits, link=link, creds_key=creds_key, kinds=kinds, compression=compression
+    )
+
+
+def plan_splits(
+    source: Source,
+    only: Sequence[str],
+    *,
+    splits: bool = True,
+    link: bool = False,
+    creds_key: str | None = None,
+    kinds: Mapping[str, str] | None = None,
+    compression: str | None = None,
+) -> Plan:
+    """Plan as :func:`plan` does, and read nothing of other splits than some; none for all."""
+    problems: list[Problem] = []
+    root, name = _root_of(source)
+    found = tables_of(root, name, problems)
+    if not splits:
+        found = [_unsplit(tables) for tables in found]
+    known = list(dict.fromkeys(tables.split for tables in found))
+    found = [tables for tables in found if not only or tables.split in only]
+    if not found:
+        there = ", ".join(split for split in known if split) or "it has none"
+        raise IngestionError(f"the source has no split {', '.join(only)}: {there}")
+    items: list[_Item] = []
+    ranges: dict[str, range] = {}
+    about: dict[str, Any] = {}
+    count = 0
+    roles = list(dict.fromkeys(table.role for tables in found for table in tables.tables))
+    for split in dict.fromkeys(tables.split for tables in found):
+        first = len(items)
+        for tables in found:
+            if tables.split == split:
+                count += _add_items(root, tables, roles, link, items, problems)
+                about.update(tables.about)
+        ranges[split or "others"] = range(first, len(items))
+    names = _classes(root, found, problems)
+    wishes = Wishes(kinds or {}, compression)
+    specs, tensors = _roles(root, roles, items, names, wishes, link, problems)
+    files = {one for item in items for lines in item.lines for one in lines.files if one is not None}
+    return Plan(
+        f"{count:,} rows of {len(files):,} TSV files",
+        tensors,
+        items,
+        _Context(root, specs, names, link, creds_key),
+        rows=count,
+        nbytes=sum(root.files[one] for one in files),
+        splits={} if set(ranges) == {"others"} else ranges,
+        problems=problems,
+        classes={"labels": names} if names else {},
+        about={**about, "roles": roles, "files": len(files)},
+    )
+
+
+def rows(item: _Item, context: _Context) -> Iterator[Any]:
+    """Make the rows of an item."""
+    empty = dict.fromkeys(context.tensors)
+    with _Files(context.source) as files:
+        for row in range(len(item.lines[0].starts)):
+            try:
+                made = dict(empty)
+                key: bytes | None = None
+                for role, lines in zip(context.roles, item.lines, strict=True):
+                    key = _take(role, lines, row, key, made, files, context)
+                yield made
+            except (LakebedError, OSError, ValueError, OverflowError) as error:
+                yield Skipped(f"{item.where}, row {item.first + row:,}", f"{error}")
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """Say which roles the files have, and what a description says besides."""
+    return plan.about
+
+
+# -- where lines are -------------------------------------------------------------------------------------------------
+
+
+def _root_of(source: Source) -> tuple[Source, str | None]:
+    """Return the folder of a source, and the file of it that is meant."""
+    if not source.is_file or scheme_of(source.address) in ("http", "https"):
+        return source, source.name if source.is_file else None
+    folder = source.link("").rpartition("/")[0] or "/"
+    return Source.of(folder, source.creds, follow_symlinks=source.follow_symlinks), source.name
+
+
+def _unsplit(tables: Tables) -> Tables:
+    return Tables("", tables.tables, tables.sequence, tables.labelmap, tables.about)
+
+
+def _add_items(
+    source: Source,
+    tables: Tables,
+    roles: Sequence[str],
+    link: bool,
+    items: list[_Item],
+    problems: list[Problem],
+) -> int:
+    """Add the rows of a split; return how many there are."""
+    offsets = {
+        file: line_offsets(source, file, problems)
+        for file in dict.fromkeys(file for table in tables.tables for file in table.shards)
+        if file is not None
+    }
+    by_role = {table.role: table for table in tables.tables}
+    first = tables.tables[0]
+    sequence = sequence_of(source, tables)
+    lengths = [_count(offsets, file) for file in first.shards]
+    for table in tables.tables[1:]:
+        wanted = [len(sequence) if sequence is not None else sum(lengths)] if table.by_row else lengths
+        for file, length in zip(table.shards, wanted, strict=True):
+            if file is not None and _count(offsets, file) != length:
+                told = f"it has {_count(offsets, file):,} lines, and there are {length:,}: what has no line is null"
+                problems.append(Problem(file, told, 0))
+    if sequence is not None:
+        return _add_sequence(tables, by_role, roles, sequence, offsets, items, problems)
+    done = 0
+    for shard, file in enumerate(first.shards):
+        if file is None:
+            continue
+        at = offsets[file]
+        for start, stop in _runs(at, by_rows=link):
+            lines = tuple(_run(by_role.get(role), shard, start, stop, done, offsets) for role in roles)
+            items.append(_Item(file, start, lines))
+        done += len(at) - 1
+    return done
+
+
+def _count(offsets: Mapping[str, Offsets], file: str | None) -> int:
+    return 0 if file is None else len(offsets[file]) - 1
+
+
+def _runs(offsets: Offsets, *, by_rows: bool) -> Iterator[tuple[int, int]]:
+    """Yield runs of lines that workers take at a time."""
+    start, count = 0, len(offsets) - 1
+    while start < count:
+        stop = start + _ITEM_ROWS
+        if not by_rows:
+            stop = min(stop, int(np.searchsorted(offsets, offsets[start] + _ITEM_BYTES, side="right")) - 1)
+        stop = min(max(stop, start + 1), count)
+        yield start, stop
+        start = stop
+
+
+def _run(
+    table: Table | None, shard: int, start: int, stop: int, before: int, offsets: Mapping[str, Offsets]
+) -> _Lines:
+    """Return where some lines of a shard are in the file of a role."""
+    file = None if table is None else table.shards[0 if table.by_row else shard]
+    missing = np.full(stop - start, -1, np.int64)
+    if file is None or table is None:
+        return _Lines((None,), None, missing, missing)
+    if table.by_row:
+        start, stop = start + before, stop + before
+    at = offsets[file][start : stop + 1]
+    starts, stops = at[:-1], at[1:]
+    if len(starts) < len(missing):
+        missing = missing[len(starts) :]
+        starts, stops = np.concatenate([starts, missing]), np.concatenate([stops, missing])
+    return _Lines((file,), None, starts, stops)
+
+
+def _add_sequence(
+    tables: Tables,
+    by_role: Mapping[str, Table],
+    roles: Sequence[str],
+    sequence: Offsets,
+    offsets: Mapping[str, Offsets],
+    items: list[_Item],
+    problems: list[Problem],
+) -> int:
+    """Add rows in the order of a list of shards and lines."""
+    shards = tables.tables[0].shards
+    lengths = np.array([_count(offsets, file) for file in shards], np.int64)
+    shard, line = sequence[:, 0], sequence[:, 1]
+    there = (shard >= 0) & (shard < len(shards)) & (line >= 0)
+    there[there] = line[there] < lengths[shard[there]]
+    if not there.all():
+        many, first = int((~there).sum()), int(np.argmin(there)) + 1
+        told = f"it names {many:,} lines that are not there, the first in its line {first:,}"
+        problems.append(Problem(str(tables.sequence), told, many))
+    numbers = np.flatnonzero(there)
+    sizes = np.zeros(len(numbers), np.int64)
+    for number, file in enumerate(shards):
+        if file is not None:
+            of = shard[numbers] == number
+            sizes[of] = np.diff(offsets[file])[line[numbers][of]]
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    for start, stop in _runs(bounds, by_rows=False):
+        taken = numbers[start:stop]
+        lines = tuple(_places(by_role.get(role), shard[taken], line[taken], taken, offsets) for role in roles)
+        items.append(_Item(str(tables.sequence), int(taken[0]), lines))
+    return len(numbers)
+
+
+def _places(
+    table: Table | None, shard: Offsets, line: Offsets, rows: Offsets, offsets: Mapping[str, Offsets]
+) -> _Lines:
+    """Return where lines of several shards are in the files of a role."""
+    starts, stops = np.full(len(line), -1, np.int64), np.full(len(line), -1, np.int64)
+    if table is None:
+        return _Lines((None,), None, starts, stops)
+    if table.by_row:
+        shard, line = np.zeros(len(line), np.int64), rows
+    numbers, file = np.unique(shard, return_inverse=True)
+    files = tuple(table.shards[number] for number in numbers)
+    for number, name in enumerate(files):
+        if name is not None:
+            of = np.flatnonzero((file == number) & (line < _count(offsets, name)))
+            starts[of], stops[of] = offsets[name][line[of]], offsets[name][line[of] + 1]
+    return _Lines(files, file.astype(np.int64), starts, stops)
+
+
+class _Files:
+    """Files of the source that are open, the last few of them."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._open: dict[str, BinaryIO] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with ExitStack() as stack:
+            for file in self._open.values():
+                stack.callback(file.close)
+        self._open.clear()
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        """Return bytes of a file.
+
+        Raises
+        ------
+        IngestionError
+            If it ends before.
+        """
+        file = self._open.get(name)
+        if file is None:
+            while len(self._open) >= _MOST_OPEN:
+                self._open.pop(next(iter(self._open))).close()
+            file = self._open[name] = self._source.open("" if self._source.is_file else name)
+        file.seek(start)
+        data = file.read(length)
+        if len(data) != length:
+            raise IngestionError(f"{name} ends within a line")
+        return data
+
+
+# -- what lines hold -------------------------------------------------------------------------------------------------
+
+
+def _take(
+    role: Role,
+    lines: _Lines,
+    row: int,
+    key: bytes | None,
+    made: dict[str, Any],
+    files: _Files,
+    context: _Context,
+) -> bytes | None:
+    """Add what the line of a role says to a row; return the key of the row."""
+    start, stop = int(lines.starts[row]), int(lines.stops[row])
+    name = lines.files[0 if lines.file is None else int(lines.file[row])]
+    if name is None or start < 0:
+        return key
+    if stop - start > _MOST_LINE_BYTES:
+        raise IngestionError(f"the line of {stop - start:,} bytes is longer than {_MOST_LINE_BYTES:,}")
+    media = [field for field in role.fields if field.how == "media"]
+    is_last = stop == context.source.files[name]
+    is_short = bool(
+        context.link and media and stop - start > 2 * _HEAD_BYTES and media[0].at == role.columns - 1
+    )
+    if is_short:
+        data, tail = files.read(name, start, _HEAD_BYTES), files.read(name, stop - _TAIL_BYTES, _TAIL_BYTES)
+        is_short = data.count(b"\t") == role.columns - 1
+        _stripped(data + tail, is_last=is_last)
+    if not is_short:
+        data = _stripped(files.read(name, start, stop - start), is_last=is_last)
+    fields = data.split(b"\t")
+    if len(fields) != role.columns:
+        raise IngestionError(f"the line of {name} has {len(fields)} fields, and others {role.columns}")
+    if role.has_key:
+        if key is not None and fields[0] != key:
+            raise IngestionError(
+                f"the key in {name} is {_short(fields[0])}, and that of the row {_short(key)}"
+            )
+        key = fields[0]
+    for field in role.fields:
+        if field.how == "media" and context.link:
+            at = start + sum(len(one) + 1 for one in fields[: field.at])
+            end = tail if is_short else fields[field.at]
+            length = (stop - at if is_short else len(end)) - (len(end) - len(end.rstrip(b"\r\n=")))
+            made[field.tensors[0]] = _linked(name, at, length, context)
+        else:
+            made.update(zip(field.tensors, values_of(field, fields[field.at], context.classes), strict=True))
+    return key
+
+
+def _stripped(data: bytes, *, is_last: bool) -> bytes:
+    """Return a line without its end.
+
+    Raises
+    ------
+    IngestionError
+        If it is no line, since the index names other places than beginnings of lines.
+    """
+    if not (data.endswith(b"\n") or is_last) or b"\n" in data[:-1]:
+        raise IngestionError("the index of the lines does not fit the file")
+    return data.rstrip(b"\r\n")
+
+
+def _short(key: bytes) -> str:
+    return repr(key[:80].decode("utf-8", "replace"))
+
+
+def _linked(name: str, at: int, length: int, context: _Context) -> Any:
+    if length == 0:
+        return None
+    if length < 0 or length % 4 == 1:
+        raise IngestionError("the image is no base64")
+    source = context.source
+    url = source.address if source.is_file else source.link(name)
+    return lakebed.link(str(Span(url, at, length, is_base64=True)), creds_key=context.creds_key)
+
+
+# -- what columns are ------------------------------------------------------------------------------------------------
+
+
+def _has_media(source: Source, name: str) -> bool:
+    """Tell whether the first line of a file has media in base64."""
+    with source.open("" if source.is_file else name) as file:
+        line = file.read(_HEAD_BYTES).partition(b"\n")[0]
+    return any(magic(field) for field in line.split(b"\t"))
+
+
+def _classes(source: Source, found: Sequence[Tables], problems: list[Problem]) -> list[str]:
+    for name in dict.fromkeys(tables.labelmap for tables in found if tables.labelmap is not None):
+        try:
+            return class_names(source, name)
+        except IngestionError as error:
+            problems.append(Problem(name, f"{error}", 0))
+    return []
+
+
+def _roles(
+    source: Source,
+    roles: Sequence[str],
+    items: Sequence[_Item],
+    classes: Sequence[str],
+    wishes: Wishes,
+    link: bool,
+    problems: list[Problem],
+) -> tuple[list[Role], list[TensorPlan]]:
+    """Return what the files of each role hold, by some of their lines, and the tensors."""
+    lines = _some_lines(source, len(roles), items)
+    taken: set[str] = set()
+    found: list[Role] = []
+    tensors: list[TensorPlan] = []
+    for number, role in enumerate(roles):
+        split = [line.split(b"\t") for one in lines if (line := one[number]) is not None]
+        counts = [len(fields) for fields in split]
+        columns = max(set(counts), key=counts.count) if counts else 0
+        split = [fields for fields in split if len(fields) == columns]
+        same = [_key_of(one[number]) == _key_of(one[0]) for one in lines if None not in (one[0], one[number])]
+        has_key = columns > 1 and (number == 0 or 2 * sum(same) > len(same))
+        fields = []
+        if has_key and number == 0:
+            fields.append(Field(0, "text", (free_name("key", taken),), Content("text")))
+            tensors.append(tensor(fields[0].tensors[0], "text"))
+        for at in range(int(has_key), columns):
+            values = [one[at] for one in split if one[at]]
+            field, of = field_of(role, at, columns - has_key, values, classes, taken, wishes, link, problems)
+            fields.append(field)
+            tensors += of
+        found.append(Role(role, columns, tuple(fields), has_key))
+    there = [field.tensors[0] for role in found for field in role.fields if field.how in ("media", "value")]
+    for name in wishes.kinds:
+        if name not in there:
+            raise IngestionError(f"{source.shown} has no column {name!r}: {', '.join(there)}")
+    return found, tensors
+
+
+def _key_of(line: bytes | None) -> bytes:
+    return (line or b"").partition(b"\t")[0]
+
+
+def _some_lines(source: Source, roles: int, items: Sequence[_Item]) -> list[list[bytes | None]]:
+    """Return the lines of some rows, spread over all of them."""
+    found: list[list[bytes | None]] = []
+    held = 0
+    with _Files(source) as files:
+        for number in np.unique(np.linspace(0, len(items) - 1, _MOST_LOOKED_AT).astype(int)) if items else ():
+            item = items[number]
+            count = len(item.lines[0].starts)
+            share = max(1, _MOST_LOOKED_AT // len(items))
+            for row in np.unique(np.linspace(0, count - 1, share).astype(int)):
+                one: list[bytes | None] = []
+                for lines in item.lines[:roles]:
+                    start, stop = int(lines.starts[row]), int(lines.stops[row])
+                    name = lines.files[0 if lines.file is None else int(lines.file[row])]
+                    is_there = name is not None and start >= 0 and stop - start <= _MOST_LOOKED_AT_BYTES
+                    one.append(
+                        files.read(str(name), start, stop - start).rstrip(b"\r\n") if is_there else None
+                    )
+                found.append(one)
+                held += sum(len(line or b"") for line in one)
+            if held > _MOST_HELD:
+                break
+    return found

@@ -1,0 +1,261 @@
+"""What the columns of TSV files hold, the tensors that they become, and the values of a row.
+
+column                                      tensors
+media in base64                             ``images``, ``audio``, ``videos``
+label: JSON of objects with class, rect     ``boxes``, ``labels``, and ``objects`` for what they have besides
+label: a number, or a name of a label map   ``labels``
+hw: JSON, or two numbers                    ``hw``
+JSON; text                                  ``json``; ``text``
+
+Most lines that are looked at say which it is; lines that hold something else are refused.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lakebed.errors import IngestionError
+from lakebed.importers.core.columns import tensor_name
+from lakebed.importers.core.contents import (
+    FILES,
+    NAMES,
+    Content,
+    Kind,
+    Looked,
+    content_of,
+    document,
+    kind_of,
+    tensor_of,
+    value_of,
+)
+from lakebed.importers.core.plan import Problem, TensorPlan, tensor
+from lakebed.importers.shards.tsv_layout import IMAGES
+
+# Enough of a field to know what it encodes, two frames of MP3 for one; and fewer than any image has.
+_MAGIC_CHARACTERS = 4096
+_FEWEST_CHARACTERS = 40
+# What is in base64 where the user names it.
+_ENCODED = FILES | {"array"}
+_BOXES = {"type": "pixel", "mode": "LTRB"}
+
+
+class Field(NamedTuple):
+    """A column of a file: its place, how it is read, the tensors that it becomes, what bytes of it are."""
+
+    at: int
+    how: str
+    tensors: tuple[str, ...]
+    content: Content
+
+
+class Wishes(NamedTuple):
+    """What the user says: the kinds of columns by the names of their tensors, and the kind of image that is stored."""
+
+    kinds: Mapping[str, str]
+    compression: str | None
+
+
+class Role(NamedTuple):
+    """What the files of a role hold, and whether their keys are those of the rows."""
+
+    name: str
+    columns: int
+    fields: tuple[Field, ...]
+    has_key: bool
+
+
+def values_of(field: Field, data: bytes, classes: Sequence[str]) -> Sequence[Any]:
+    """Return what a field becomes: a value for each of its tensors."""
+    if data == b"":
+        return (None,) * len(field.tensors)
+    if field.how == "objects":
+        return _objects(data, classes, has_boxes=len(field.tensors) == 3)
+    if field.how == "size":
+        return (np.array(_size(data), np.int64),)
+    if field.how == "number":
+        if not _is_number(data):
+            raise IngestionError("a class is no number, as others are")
+        return (np.int64(int(data)),)
+    return (value_of(_bytes(data) if field.how == "media" else data, field.content),)
+
+
+def _bytes(text: bytes) -> bytes:
+    text = text.rstrip(b"=")
+    try:
+        return binascii.a2b_base64(text + b"=" * (-len(text) % 4), strict_mode=True)
+    except binascii.Error as error:
+        raise IngestionError(f"a field is no base64: {error}") from error
+
+
+def _objects(data: bytes, classes: Sequence[str], *, has_boxes: bool) -> Sequence[Any]:
+    """Return boxes, labels, and what objects have besides."""
+    found = document(data)
+    if not _are_objects(found, has_boxes=has_boxes):
+        raise IngestionError("a label is no list of objects with class and rect, as others are")
+    labels = [_class(one["class"], classes) for one in found]
+    rest = [{key: value for key, value in one.items() if key not in ("class", "rect")} for one in found]
+    beside = rest if any(rest) else None
+    if not has_boxes:
+        return labels, beside
+    return np.array([one["rect"] for one in found], np.float64).reshape(len(found), 4), labels, beside
+
+
+def _are_objects(found: Any, *, has_boxes: bool) -> bool:
+    """Tell whether JSON is a list of objects with a class, and with boxes or without, as is asked for."""
+    if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
+        return False
+    if not all(
+        isinstance(one.get("class"), str | int) and not isinstance(one["class"], bool) for one in found
+    ):
+        return False
+    return all(_is_box(one.get("rect")) if has_boxes else "rect" not in one for one in found)
+
+
+def _is_box(rect: Any) -> bool:
+    return (
+        isinstance(rect, list)
+        and len(rect) == 4
+        and all(isinstance(one, int | float) and not isinstance(one, bool) for one in rect)
+    )
+
+
+def _class(value: str | int, names: Sequence[str]) -> str:
+    if isinstance(value, int):
+        return names[value] if 0 <= value < len(names) else str(value)
+    return value
+
+
+def _size(data: bytes) -> tuple[int, int]:
+    """Return height and width, of JSON or of two numbers.
+
+    Raises
+    ------
+    IngestionError
+        If they are not there, or something else is.
+    """
+    words = data.split()
+    if len(words) == 2 and all(word.isdigit() and len(word) < 10 for word in words):
+        return int(words[0]), int(words[1])
+    found = document(data)
+    found = found[0] if isinstance(found, list) and len(found) == 1 else found
+    if isinstance(found, Mapping) and set(found) == {"height", "width"}:
+        height, width = found["height"], found["width"]
+        if type(height) is int and type(width) is int and 0 <= height < 1 << 31 and 0 <= width < 1 << 31:
+            return height, width
+    raise IngestionError("a size is no height and width, as others are")
+
+
+def magic(field: bytes) -> Kind | None:
+    """Return the kind of media that a field is, by its beginning; None if it is none."""
+    if len(field) < _FEWEST_CHARACTERS:
+        return None
+    head = field[:_MAGIC_CHARACTERS].rstrip(b"=")
+    head = head[: len(head) // 4 * 4]
+    try:
+        found = kind_of(binascii.a2b_base64(head, strict_mode=True))
+    except binascii.Error:
+        return None
+    return found if found.name in FILES else None
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """Return the name of another tensor, which is taken then."""
+    found = tensor_name(name, taken)
+    taken.add(found)
+    return found
+
+
+def field_of(
+    role: str,
+    at: int,
+    columns: int,
+    values: Sequence[bytes],
+    classes: Sequence[str],
+    taken: set[str],
+    wishes: Wishes,
+    link: bool,
+    problems: list[Problem],
+) -> tuple[Field, list[TensorPlan]]:
+    """Return what a column holds, and its tensors."""
+    media = [kind for kind in map(magic, values) if kind is not None]
+    is_media = 2 * len(media) > len(values)
+    called = role if role != IMAGES else "column"
+    name = called if columns == 1 else f"{called}_{at}"
+    wanted = tensor_name(NAMES[media[0].name] if is_media else name, taken)
+    wish = wishes.kinds.get(wanted)
+    if wish in _ENCODED or (is_media and wish in (None, "bytes")):
+        taken.add(wanted)
+        looked = Looked(Counter(media))
+        if link:
+            content = _linked(wanted, looked, wish)
+        else:
+            content = content_of(wanted, looked, problems, wish=wish, compression=wishes.compression)
+        return Field(at, "media", (wanted,), content), [tensor_of(wanted, content, link=link)]
+    if wish is not None:
+        taken.add(wanted)
+        content = content_of(wanted, Looked(), problems, wish=wish)
+        return Field(at, "value", (wanted,), content), [tensor_of(wanted, content)]
+    if role == "label" and columns == 1 and values:
+        documents = [_parsed(value) for value in values]
+        boxed = sum(_are_objects(one, has_boxes=True) for one in documents)
+        plain = sum(_are_objects(one, has_boxes=False) for one in documents)
+        if 2 * max(boxed, plain) > len(documents):
+            return _object_field(at, boxed >= plain, classes, taken)
+        numbers = sum(map(_is_number, values))
+        known = sum(value.decode("utf-8", "replace") in classes for value in values)
+        if 2 * max(numbers, known) > len(values):
+            labels = free_name("labels", taken)
+            plan = tensor(labels, "class_label", class_names=list(classes) or None)
+            return Field(at, "number" if numbers >= known else "name", (labels,), Content("text")), [plan]
+    if role == "hw" and values and 2 * sum(map(_is_size, values)) > len(values):
+        name = free_name("hw", taken)
+        return Field(at, "size", (name,), Content("text")), [tensor(name, dtype="int64")]
+    name = free_name(name, taken)
+    is_json = bool(values) and all(kind_of(value).name == "json" for value in values)
+    content = Content("json" if is_json else "text")
+    return Field(at, "value", (name,), content), [tensor_of(name, content)]
+
+
+def _linked(name: str, looked: Looked, wish: str | None) -> Content:
+    """Return what files are that are linked, whatever kinds of them there are: the usual one."""
+    usual = looked.kinds.most_common(1)
+    if not usual or wish not in (None, usual[0][0].name):
+        raise IngestionError(f"{name} cannot be links to {wish} files: import it without link")
+    return Content(*usual[0][0])
+
+
+def _object_field(
+    at: int, has_boxes: bool, classes: Sequence[str], taken: set[str]
+) -> tuple[Field, list[TensorPlan]]:
+    names = [free_name(name, taken) for name in (("boxes",) if has_boxes else ()) + ("labels", "objects")]
+    plans = [
+        tensor(names[-2], "class_label", class_names=list(classes) or None, is_list=True),
+        tensor(names[-1], "json"),
+    ]
+    if has_boxes:
+        plans.insert(0, tensor(names[0], "bbox", dtype="float64", coords=_BOXES))
+    return Field(at, "objects", tuple(names), Content("json")), plans
+
+
+def _parsed(value: bytes) -> Any:
+    try:
+        return document(value)
+    except IngestionError:
+        return None
+
+
+def _is_number(value: bytes) -> bool:
+    return value.isdigit() and len(value) < 10
+
+
+def _is_size(value: bytes) -> bool:
+    try:
+        _size(value)
+    except IngestionError:
+        return False
+    return True

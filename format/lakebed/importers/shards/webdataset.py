@@ -1,0 +1,485 @@
+"""WebDataset: tar files in which consecutive files of one stem are a sample, a tensor for each suffix.
+
+The plan reads the headers of all shards. Items are stretches of shards, or, of compressed ones, shards as a whole, so
+that each byte is read once. Nothing is unpacked to a disk; what is pickled stays as bytes.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import lakebed
+from lakebed.described import Described
+from lakebed.documents.json_style import load
+from lakebed.errors import IngestionError, LakebedError
+from lakebed.htypes.base import Storing
+from lakebed.importers.arrays.numpy_files import loaded
+from lakebed.importers.core.columns import tensor_name
+from lakebed.importers.core.contents import PICKLED, decoded, document
+from lakebed.importers.core.described_columns import file_value, nested_value
+from lakebed.importers.core.plan import Plan, Problem, TensorPlan, media, tensor
+from lakebed.importers.core.source import Source
+from lakebed.importers.core.splits import SPLITS, in_order
+from lakebed.importers.folders.pictures import IMAGE_KINDS
+from lakebed.transforms.output import Skipped
+
+_COMPRESSIONS: Mapping[str, str] = {
+    ".tar": "",
+    ".tar.gz": "gz",
+    ".tgz": "gz",
+    ".tar.bz2": "bz2",
+    ".tar.xz": "xz",
+}
+_BESIDE = (".json", ".txt", ".md", ".idx", ".csv", ".yaml")
+_AUDIO: Mapping[str, str] = {"wav": "wav", "flac": "flac", "mp3": "mp3"}
+_VIDEO: Mapping[str, str] = {"mp4": "mp4", "mkv": "mkv", "avi": "avi"}
+_NUMBERS = frozenset({"cls", "cls2", "index", "inx", "count", "id"})
+_TEXTS = frozenset({"txt", "text", "transcript", "caption"})
+_PICKLED = frozenset({"pkl", "pickle", "pyd", "pth", "pt"})
+
+# Suffix of the empty file that the exporter writes for a row of which all is null.
+_NOTHING = "null"
+
+# A worker takes about so many bytes of a shard at a time.
+_ITEM_BYTES = 32 << 20
+# Larger files of a sample, and longer names, are no samples but attacks on memory.
+_MAX_MEMBER_BYTES = 1 << 30
+_MAX_NAME_BYTES = 1 << 20
+# What a compressed shard may become, times its size: more than zlib can.
+_MAX_RATIO = 1100
+_MAX_BRACES = 1_000_000
+# Keys of a shard that are remembered, to find samples whose files lie apart.
+_MOST_KEYS = 200_000
+_TOLD = "dataset.json"
+_MAX_TOLD_BYTES = 64 << 20
+
+_FAILURES = (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, ValueError)
+
+
+class _Item(NamedTuple):
+    """Samples of a shard: those whose headers start in a stretch of it."""
+
+    shard: str
+    start: int
+    stop: int | None
+
+    def __str__(self) -> str:
+        return self.shard if self.stop is None else f"{self.shard}, bytes {self.start:,} to {self.stop:,}"
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What workers know: the tensor of each suffix, the one of the keys, and what is said of tensors."""
+
+    source: Source
+    tensors: Mapping[str, str]
+    key: str
+    described: Mapping[str, Described] = field(default_factory=dict)
+
+
+@dataclass
+class _Scan:
+    """What headers of shards say."""
+
+    items: list[_Item] = field(default_factory=list)
+    suffixes: dict[str, int] = field(default_factory=dict)
+    rows: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+
+def recognise(source: Source) -> str | None:
+    """Say how many shards there are; None if the first one holds no samples."""
+    if source.is_object:
+        return None
+    shards = source.with_suffix(*_COMPRESSIONS)
+    others = [name for name in source.files if source.suffix_of(name) not in (*_COMPRESSIONS, *_BESIDE)]
+    if not shards or others:
+        return None
+    try:
+        with _opened(source, shards[0]) as tar:
+            found = next((_split(member.name) for member in tar if member.isreg()), None)
+    except (*_FAILURES, IngestionError):
+        return None
+    return None if found is None else f"WebDataset of {len(shards):,} shards"
+
+
+def plan(source: Source, *, shards: str | None = None, splits: bool = True) -> Plan:
+    """Plan a row for each sample of the shards.
+
+    Parameters
+    ----------
+    source
+        A shard, or the folder that they are in.
+    shards
+        Names of shards, with ranges and choices in braces: train-{000..009}.tar; left out, all of them.
+    splits
+        Whether names or folders of shards that begin with train, val, test are splits.
+    """
+    names = source.with_suffix(*_COMPRESSIONS)
+    problems: list[Problem] = []
+    if shards is not None:
+        wanted = list(_expanded(shards))
+        problems += [Problem(name, "the shard is missing", 0) for name in wanted if name not in source.files]
+        names = [name for name in wanted if name in source.files]
+    if not names:
+        raise IngestionError(f"{source.shown} has no tar files" + (f" called {shards}" if shards else ""))
+    by_split: dict[str, list[str]] = {}
+    for name in names:
+        by_split.setdefault(_split_of(name) if splits else "", []).append(name)
+    scan, ranges = _Scan(problems=problems), {}
+    for split, of in in_order(by_split):
+        first = len(scan.items)
+        for name in of:
+            _scan(source, name, scan)
+        ranges[split or "others"] = range(first, len(scan.items))
+    if not scan.items and problems:
+        raise IngestionError(f"{source.shown}: {problems[0].where}: {problems[0].reason}")
+    named, classes, described = _told(source, _named(scan.suffixes))
+    key = "key" if "key" not in named.values() else "key_of_sample"
+    tensors = [
+        TensorPlan(name, described[name].arguments(), dict(described[name].info))
+        if name in described
+        else _tensor(suffix, name, scan.problems, classes.get(name))
+        for suffix, name in named.items()
+    ]
+    return Plan(
+        f"WebDataset of {len(names):,} shards with {scan.rows:,} samples",
+        [*tensors, tensor(key, "text")],
+        scan.items,
+        _Context(source, named, key, described),
+        rows=scan.rows,
+        nbytes=sum(source.files[name] for name in names),
+        splits={} if set(ranges) == {"others"} else ranges,
+        problems=scan.problems,
+        about={"shards": len(names), "suffixes": {name: suffix for suffix, name in named.items()}},
+    )
+
+
+def rows(item: _Item, context: _Context) -> Iterator[Any]:
+    """Make the rows of a stretch of a shard."""
+    key, row, wrong = None, dict[str, Any](), ""
+    empty = dict.fromkeys(context.tensors.values())
+    try:
+        with _opened(context.source, item.shard, item.start) as tar:
+            for member in _members(tar, item.shard, _limit(context.source, item.shard)):
+                if item.stop is not None and member.offset >= item.stop:
+                    break
+                if not member.isreg() or member.issparse() or _is_hidden(member.name):
+                    continue
+                of, suffix = _split(member.name)
+                if of != key:
+                    if key is not None:
+                        yield _made(item, key, {**empty, **row, context.key: key}, wrong)
+                    key, row, wrong = of, {}, ""
+                if wrong or (suffix == _NOTHING and not member.size):
+                    continue
+                try:
+                    name = context.tensors[suffix]
+                    if name in row:
+                        raise IngestionError(f"the sample has two files of the suffix {suffix!r}")
+                    data, said = _content(tar, member), context.described.get(name)
+                    row[name] = _value(suffix, data) if said is None else _described_value(suffix, data, said)
+                except (LakebedError, *_FAILURES, KeyError, TypeError, RecursionError) as error:
+                    wrong = f"{member.name}: {error}"
+    except _FAILURES as error:
+        wrong = f"the shard is damaged: {error}"
+    if key is not None:
+        yield _made(item, key, {**empty, **row, context.key: key}, wrong)
+    elif wrong:
+        yield Skipped(str(item), wrong)
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """Say how many shards there are, and the suffix of each tensor."""
+    return plan.about
+
+
+def _made(item: _Item, key: str, row: dict[str, Any], wrong: str) -> Any:
+    return Skipped(f"{item.shard}: {key}", wrong) if wrong else row
+
+
+# -- tar files ----------------------------------------------------------------------------------------------------
+
+
+class _Header(tarfile.TarInfo):
+    """A header whose name is of a reasonable length: tarfile reads long ones into memory."""
+
+    @classmethod
+    def frombuf(cls, buf: Any, encoding: str, errors: str) -> _Header:
+        try:
+            found = super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:  # tarfile takes damage for the end, unless it is at the start
+            if len(buf) == tarfile.BLOCKSIZE and not any(buf):
+                raise
+            raise tarfile.ReadError(f"no header where one was expected, nor the end: {error}") from error
+        named = found.type not in (*tarfile.REGULAR_TYPES, tarfile.GNUTYPE_SPARSE)
+        if (named and found.size > _MAX_NAME_BYTES) or found.size < 0:
+            raise IngestionError(f"the tar file has a header of {found.size:,} bytes, which is damage")
+        return found
+
+
+@contextmanager
+def _opened(source: Source, name: str, start: int = 0) -> Iterator[tarfile.TarFile]:
+    kind = _COMPRESSIONS[source.suffix_of(name)]
+    with ExitStack() as stack:
+        file: Any = stack.enter_context(source.open(name))
+        unpacked: Mapping[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+        if kind:
+            file = stack.enter_context(unpacked[kind](file))
+        file.seek(start)
+        yield stack.enter_context(tarfile.open(fileobj=file, mode="r:", tarinfo=_Header))
+
+
+def _members(tar: tarfile.TarFile, shard: str, limit: int) -> Iterator[tarfile.TarInfo]:
+    """Yield headers; the archive remembers none of them."""
+    while (member := tar.next()) is not None:
+        if member.offset_data + member.size > limit:
+            raise IngestionError(f"{shard} says that it unpacks to more than a thousand times its size")
+        yield member
+        tar.members.clear()  # type: ignore[attr-defined]
+
+
+def _limit(source: Source, shard: str) -> int:
+    """Return how many bytes a shard may be, unpacked."""
+    return _MAX_RATIO * source.files[shard] + _MAX_NAME_BYTES
+
+
+def _scan(source: Source, shard: str, scan: _Scan) -> None:
+    """Note the samples of a shard, and the stretches that workers take."""
+    is_compressed = bool(_COMPRESSIONS[source.suffix_of(shard)])
+    key, start, starts, has_globals = None, 0, [0], False
+    keys: set[int] = set()
+    apart = 0
+    try:
+        with _opened(source, shard) as tar:
+            for member in _members(tar, shard, _limit(source, shard)):
+                has_globals |= bool(tar.pax_headers)
+                if member.isdir() or _is_hidden(member.name):
+                    continue
+                if not member.isreg() or member.issparse():
+                    scan.problems.append(
+                        Problem(f"{shard}: {member.name}", "a link, device or sparse file is left out", 0)
+                    )
+                    continue
+                of, suffix = _split(member.name)
+                if member.size or suffix != _NOTHING:
+                    scan.suffixes[suffix] = scan.suffixes.get(suffix, 0) + 1
+                if of != key:
+                    key = of
+                    scan.rows += 1
+                    apart += hash(of) in keys
+                    if len(keys) < _MOST_KEYS:
+                        keys.add(hash(of))
+                    if member.offset - start >= _ITEM_BYTES:
+                        start = member.offset
+                        starts.append(start)
+    except _FAILURES as error:
+        scan.problems.append(Problem(shard, f"the shard is damaged: {error}", 0))
+    if key is None:
+        return
+    if apart:
+        reason = (
+            f"{apart:,} samples have the key of an earlier one: files of a sample that do not follow each other make "
+            "rows of their own; sort the shard by names"
+        )
+        scan.problems.append(Problem(shard, reason, 0))
+    if is_compressed or has_globals:
+        scan.items.append(_Item(shard, 0, None))
+        return
+    stops: list[int | None] = [*starts[1:], None]
+    scan.items += [_Item(shard, first, last) for first, last in zip(starts, stops, strict=True)]
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    if member.size > _MAX_MEMBER_BYTES:
+        raise IngestionError(f"the file of {member.size:,} bytes is larger than {_MAX_MEMBER_BYTES:,}")
+    file = tar.extractfile(member)
+    data = b"" if file is None else file.read()
+    if len(data) != member.size:
+        raise IngestionError(f"the file has {len(data):,} of its {member.size:,} bytes")
+    return data
+
+
+# -- samples ------------------------------------------------------------------------------------------------------
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether it is none of a sample's files: WebDataset takes no names that begin with a dot; macOS adds such."""
+    return name.rpartition("/")[2].startswith(".")
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return the key and the suffix of a file: the last part of its name is split at its first dot."""
+    folder, slash, last = name.rpartition("/")
+    stem, _, suffix = last.partition(".")
+    return f"{folder}{slash}{stem}", suffix.lower()
+
+
+def _split_of(name: str) -> str:
+    folder, _, last = name.rpartition("/")
+    for part in (folder.partition("/")[0], re.split(r"[-_.]", last)[0]):
+        if part.lower() in SPLITS:
+            return SPLITS[part.lower()]
+    return ""
+
+
+def _expanded(pattern: str) -> Iterator[str]:
+    """Yield the names that a pattern with braces stands for."""
+    parts: list[list[str]] = []
+    count = 1
+    for at, part in enumerate(re.split(r"\{([^{}]*)\}", pattern)):
+        numbers = re.fullmatch(r"(\d{1,9})\.\.(\d{1,9})", part) if at % 2 else None
+        if numbers:
+            first, last = int(numbers[1]), int(numbers[2])
+            if last - first >= _MAX_BRACES:
+                raise IngestionError(f"{pattern} stands for too many shards")
+            parts.append([f"{number:0{len(numbers[1])}}" for number in range(first, last + 1)])
+        else:
+            parts.append(part.split(",") if at % 2 else [part])
+        count *= len(parts[-1])
+    if count > _MAX_BRACES:
+        raise IngestionError(f"{pattern} stands for too many shards")
+    for chosen in product(*parts):
+        yield "".join(chosen)
+
+
+def _named(suffixes: Mapping[str, int]) -> dict[str, str]:
+    """Return the name of the tensor of each suffix."""
+    found: dict[str, str] = {}
+    for suffix in sorted(suffixes):
+        name = base = re.sub(r"\W+", "_", suffix, flags=re.ASCII).strip("_") or "content"
+        if not base[0].isalpha() or hasattr(lakebed.Dataset, base):
+            name = base = f"field_{base}"
+        count = 1
+        while name in found.values():
+            count += 1
+            name = f"{base}_{count}"
+        found[suffix] = name
+    return found
+
+
+def _told(
+    source: Source, named: dict[str, str]
+) -> tuple[dict[str, str], dict[str, list[str]], dict[str, Described]]:
+    """Return names of tensors, of classes, and what tensors were, as far as the exporter's ``dataset.json`` tells."""
+    if _TOLD not in source.files or source.files[_TOLD] > _MAX_TOLD_BYTES:
+        return named, {}, {}
+    try:
+        told = json.loads(source.read(_TOLD))
+        tensors, classes = dict(told["tensors"]), dict(told["classes"])
+        said = dict(told.get("described") or {})
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return named, {}, {}  # a file of that name that is none of ours
+    found = dict(named)
+    for suffix, name in tensors.items():
+        others = {other for of, other in found.items() if of != suffix}
+        if suffix in found and isinstance(name, str) and tensor_name(name, others) == name:
+            found[suffix] = name
+    names = {
+        name: list(of)
+        for name, of in classes.items()
+        if isinstance(of, list) and all(isinstance(one, str) for one in of)
+    }
+    described: dict[str, Described] = {}
+    for name, value in said.items():
+        one = Described.from_json(value)
+        suffixes = [suffix for suffix, other in found.items() if other == name]
+        if one is None or not all(_fits(suffix, one) for suffix in suffixes):
+            continue
+        if not suffixes:
+            if tensor_name(name, set(found.values())) != name:
+                continue
+            found[f"/{name}"] = name  # all null; no suffix has a slash
+        described[name] = one
+    return found, names, described
+
+
+def _fits(suffix: str, said: Described) -> bool:
+    """Whether files of a suffix can be the samples of a tensor."""
+    htype, compression = _kind(suffix)
+    if htype == "json":
+        return said.is_sequence or said.storing is not Storing.TEXT
+    if htype in ("array", "class_label"):
+        return said.storing is Storing.ARRAY and not said.is_file
+    if htype == "text":
+        return said.storing is Storing.TEXT
+    is_media = compression is not None or said.is_file
+    return said.storing is Storing.ARRAY and is_media and not said.is_sequence
+
+
+def _described_value(suffix: str, data: bytes, said: Described) -> Any:
+    """Return the value of a tensor that an exporter described."""
+    htype, _ = _kind(suffix)
+    if htype == "text":
+        return data.decode()
+    if htype == "array":
+        return np.load(io.BytesIO(data), allow_pickle=False)
+    if htype == "class_label":
+        return np.array([int(data.decode().strip())], said.dtype)
+    if htype == "json":
+        return nested_value(load(data, "a file"), said)
+    return file_value(data, said)
+
+
+def _kind(suffix: str) -> tuple[str, str | None]:
+    """Return the htype of a suffix, and its compression."""
+    last = suffix.rpartition(".")[2]
+    image = IMAGE_KINDS.get(f".{last}")
+    if image in lakebed.file_kinds["image"]:
+        return "image", image
+    if last in _AUDIO:
+        return "audio", _AUDIO[last]
+    if last in _VIDEO:
+        return "video", _VIDEO[last]
+    if last in _TEXTS:
+        return "text", None
+    if last == "json":
+        return "json", None
+    if last == "npy":
+        return "array", None
+    return ("class_label" if last in _NUMBERS else "bytes"), None
+
+
+def _tensor(suffix: str, name: str, problems: list[Problem], classes: list[str] | None) -> TensorPlan:
+    htype, compression = _kind(suffix)
+    if compression is not None:
+        return media(name, htype, compression=compression)
+    if htype in ("text", "json"):
+        return tensor(name, htype)
+    if htype == "class_label":
+        return tensor(name, htype, dtype="int64", class_names=classes)
+    if htype == "array":
+        return tensor(name, chunk_compression="lz4")
+    pickled = suffix.rpartition(".")[2] in _PICKLED
+    why = PICKLED if pickled else "of an unknown kind"
+    problems.append(Problem(f"files .{suffix}", f"{why}: they are stored as bytes", 0))
+    return tensor(name, dtype="uint8", chunk_compression="lz4")
+
+
+def _value(suffix: str, data: bytes) -> Any:
+    htype, compression = _kind(suffix)
+    if compression is not None:
+        return lakebed.read(data)
+    if htype == "text":
+        return decoded(data)
+    if htype == "json":
+        return document(data)
+    if htype == "array":
+        return loaded(data)
+    if htype == "class_label":
+        return np.int64(int(data.decode().strip()))
+    return np.frombuffer(data, np.uint8)

@@ -1,0 +1,145 @@
+"""``lakebed.read_csv``, ``read_parquet``, ``read_json`` and ``load_dataset``: ``import_from``, as others spell it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import lakebed
+from lakebed.errors import IngestionError
+from lakebed.importers.core.importing import import_from
+from lakebed.importers.tables.from_tables import Path, in_memory
+from lakebed.storage.address import scheme_of
+
+_BUILDERS = {"arrow": "dataframe", "json": "jsonl"}
+_BUILDERS |= dict.fromkeys(("audiofolder", "imagefolder", "videofolder"), "folder")
+"""What Hugging Face calls its builders -> the format, where that has another name."""
+
+
+def read_csv(path: Path, dest: Path | lakebed.Dataset | None = None, **options: Any) -> lakebed.Dataset:
+    """Import a CSV file into memory, or into the dataset at ``dest``; a warning tells of rows that are left out.
+
+    Parameters
+    ----------
+    path
+        Path or address of the file.
+    dest
+        Where the dataset is made; an open one is appended to.
+    options
+        Those of ``lakebed.import_from("csv", ...)``, such as ``delimiter=";"``.
+
+    Returns
+    -------
+    The dataset, published and not committed.
+
+    Raises
+    ------
+    IngestionError
+        If the file is no such table.
+    DatasetExistsError
+        If a dataset is at ``dest``, and neither ``append`` nor ``overwrite`` was said.
+    """
+    return _imported("csv", path, dest, options)
+
+
+def read_parquet(path: Path, dest: Path | lakebed.Dataset | None = None, **options: Any) -> lakebed.Dataset:
+    """Import a Parquet file, or a folder of them.
+
+    Parameters
+    ----------
+    path, dest, options
+        As for :func:`read_csv`.
+
+    Returns
+    -------
+    The dataset, published and not committed.
+    """
+    return _imported("parquet", path, dest, options)
+
+
+def read_json(path: Path, dest: Path | lakebed.Dataset | None = None, **options: Any) -> lakebed.Dataset:
+    """Import a file of JSON lines.
+
+    Parameters
+    ----------
+    path, dest, options
+        As for :func:`read_csv`.
+
+    Returns
+    -------
+    The dataset, published and not committed.
+    """
+    return _imported("jsonl", path, dest, options)
+
+
+def load_dataset(
+    path: Path,
+    *,
+    data_files: Path | Sequence[Path] | Mapping[str, Path | Sequence[Path]] | None = None,
+    data_dir: Path | None = None,
+    split: str | None = None,
+    dest: Path | lakebed.Dataset | None = None,
+    **options: Any,
+) -> lakebed.Dataset:
+    """Open a dataset, or import files into memory or ``dest``, as ``datasets.load_dataset`` is written.
+
+    Parameters
+    ----------
+    path
+        A dataset, which is opened; files, whose format is found out; or, with ``data_files`` or ``data_dir``, the
+        name of a format: ``"csv"``, ``"json"``, ``"parquet"``, ``"arrow"``, ``"imagefolder"``, ``"audiofolder"``,
+        ``"webdataset"``, or any that ``lakebed.import_from`` takes.
+    data_files
+        A file, several, whose rows follow each other, or those of each split by its name.
+    data_dir
+        The folder.
+    split
+        Split that is taken; None takes all. Files without names are all of ``"train"``.
+    dest
+        Where what is imported goes; an open dataset is appended to.
+    options
+        Those of ``lakebed.import_from``.
+
+    Returns
+    -------
+    The dataset.
+
+    Raises
+    ------
+    IngestionError
+        If nothing is there, such as for names of Hugging Face's hub, or there is no such split.
+    """
+    name = os.fspath(path)
+    found = data_dir if data_files is None else data_files
+    if found is not None:
+        how = _BUILDERS.get(name, name)
+        if isinstance(found, Mapping):
+            if split is None or split not in found:
+                raise IngestionError(f"split={split!r} is none of those of data_files: {', '.join(found)}")
+            found, split = found[split], None
+        elif data_files is not None and split == "train":
+            split = None
+        first, *rest = [found] if isinstance(found, str | os.PathLike) else list(found)
+        ds = _imported(how, first, dest, {**options, "split": split})
+        for file in rest:
+            _imported(how, file, ds, {**options, "split": split, "append": True})
+        return ds
+    if dest is None and split is None and not options and lakebed.exists(path):
+        return lakebed.load(path)
+    if scheme_of(name) == "file" and not os.path.exists(os.path.expanduser(name.removeprefix("file://"))):  # noqa: PTH110, PTH111
+        raise IngestionError(
+            f"there is no file, folder or dataset {name!r}. Of Hugging Face's hub: "
+            f"lakebed.ingest_huggingface(datasets.load_dataset({name!r}), dest); "
+            "of a format: load_dataset('csv', data_files=...)"
+        )
+    return _imported("auto", path, dest, {**options, "split": split})
+
+
+def _imported(how: str, path: Path, dest: Any, options: Mapping[str, Any]) -> lakebed.Dataset:
+    given = {"commit": False, "progressbar": False, **options}
+    report = import_from(how, path, in_memory() if dest is None else dest, **given)
+    if report.skipped or report.problems:
+        warnings.warn(str(report), stacklevel=3)
+    return report.dataset

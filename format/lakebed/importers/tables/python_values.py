@@ -1,0 +1,320 @@
+"""Rows of Python -> columns: of Arrow where all values of a key are of one type, others as they are.
+
+values                                        column
+integers; integers and floats; booleans       Arrow's numbers, if no digit is lost
+text, dates, times, decimals, bytes           Arrow's
+UUIDs, paths, pandas' periods and intervals   their text
+lists and arrays of numbers, one axis         lists; of one length where all are as long
+arrays and lists of several axes, tensors     apart, as arrays
+files (`lakebed.read`), pictures of Pillow    apart, as files of media
+links, paths of files of media                apart, as links and files
+dictionaries, anything mixed                  apart, as JSON
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, time, timedelta
+from decimal import Decimal
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import lakebed
+from lakebed.codecs.sample import Sample
+from lakebed.errors import IngestionError
+from lakebed.htypes.documents import plain_value
+from lakebed.htypes.text import spelled
+from lakebed.importers.core.plan import TensorPlan, media
+from lakebed.importers.core.source import suffix_of
+from lakebed.importers.folders.pictures import IMAGE_KINDS
+from lakebed.links.link import LinkedSample
+from lakebed.writing.encode.column import in_arrow_unit
+from lakebed.writing.encode.missing_values import plain_rows
+
+_TOLD = (bool, int, float, str, bytes, date, time, timedelta)
+"""What JSON holds, or a text says in full."""
+_PLAIN = {type(None), bool, int, float, str}
+
+
+@dataclass
+class PythonColumns:
+    """Columns of rows.
+
+    Parameters
+    ----------
+    count
+        How many rows there are.
+    names
+        Keys in order.
+    arrow
+        Columns of Arrow by key.
+    apart
+        The others; in `documents`, which of them are JSON, and in `files`, the tensors of those that are files.
+    """
+
+    count: int
+    names: Sequence[str]
+    arrow: dict[str, Any] = field(default_factory=dict)
+    apart: dict[str, Sequence[Any]] = field(default_factory=dict)
+    documents: set[str] = field(default_factory=set)
+    files: dict[str, TensorPlan] = field(default_factory=dict)
+
+
+def columns_of_rows(
+    rows: Iterable[Mapping[str, Any]] | Mapping[str, Any],
+    documents: Sequence[str] = (),
+    embeddings: Sequence[str] = (),
+    wished: Container[str] = (),
+) -> PythonColumns:
+    """Return the columns of rows.
+
+    Parameters
+    ----------
+    rows
+        Dictionaries; or one of columns.
+    documents, embeddings
+        Keys that are JSON, and whose integers are floats.
+    wished
+        Keys of which the user says what files they hold.
+
+    Raises
+    ------
+    IngestionError
+        If a row is no dictionary, a key no text, or columns are of several lengths.
+    """
+    columns = _of_columns(rows) if isinstance(rows, Mapping) else _of_rows(list(rows))
+    found = PythonColumns(len(next(iter(columns.values()), ())), list(columns))
+    for name, column in columns.items():
+        values, kinds = plain_rows([_plain(value) for value in column])
+        there = [value for value in values if value is not None]
+        if name not in wished and (plan := _files(name, there)) is not None:
+            form = plan.arguments["sample_compression"]
+            found.files[name], found.apart[name] = plan, [_file(value, form) for value in values]
+            continue
+        values = list(values)
+        if kinds is not None and not kinds <= _PLAIN:
+            values = [value if isinstance(value, Decimal) else spelled(value) for value in values]
+        arrays = None if name in documents else _arrays(values)
+        if arrays is not None:
+            found.apart[name] = arrays
+            continue
+        there = [value for value in values if value is not None]
+        made = None if name in documents else _arrow(list(values), there, is_vector=name in embeddings)
+        if made is None:
+            found.documents.add(name)
+            found.apart[name] = [_document(value, name, row) for row, value in enumerate(values)]
+        else:
+            found.arrow[name] = made
+    return found
+
+
+def _of_rows(rows: list[Any]) -> dict[str, Sequence[Any]]:
+    names: dict[str, None] = {}
+    for at, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise IngestionError(f"rows are dictionaries, row {at} is of type {type(row).__name__}")
+        for key in row:
+            if not isinstance(key, str):
+                raise IngestionError(f"row {at} has the key {key!r}; keys are names of tensors")
+        names |= dict.fromkeys(row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _of_columns(columns: Mapping[Any, Any]) -> dict[str, Sequence[Any]]:
+    found: dict[str, Any] = {}
+    for name, values in columns.items():
+        way = next((way for way in ("to_pylist", "to_list") if hasattr(values, way)), None)
+        plain = _plain(values if way is None else getattr(values, way)())
+        is_column = isinstance(plain, Iterable) and not isinstance(plain, str | bytes | Mapping)
+        if not isinstance(name, str) or not is_column:
+            raise IngestionError(
+                f"{name!r} is of type {type(values).__name__}: a dictionary of columns has names and lists or arrays "
+                "of values; one row is a list of one dictionary, [{...}]"
+            )
+        found[name] = plain if isinstance(plain, list | tuple | np.ndarray) else list(plain)
+    lengths = {name: len(values) for name, values in found.items()}
+    if len({*lengths.values()}) > 1:
+        raise IngestionError(f"columns are of several lengths: {lengths}")
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of another library as one of NumPy's or Python's: tensors, moments in units that Arrow lacks."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return in_arrow_unit(value)
+    if type(value) is np.ndarray and value.ndim == 0:
+        return value[()]
+    if isinstance(value, np.ndarray | np.generic | Sample) or _is_picture(value):
+        return value
+    if hasattr(value, "detach"):  # tensors of PyTorch, which may lie on another device and have a gradient
+        value = value.detach().cpu()
+    return _plain(np.asarray(value)) if hasattr(value, "__array__") else value
+
+
+def _is_picture(value: Any) -> bool:
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and isinstance(value, pillow.Image)
+
+
+def _files(name: str, there: Sequence[Any]) -> TensorPlan | None:
+    """Return the tensor of a column of files, links or pictures; None if it holds something else."""
+    kinds = {_kind_of_file(value) for value in there}
+    if not there or None in kinds:
+        return None
+    found = {(htype, is_link) for htype, _, is_link in filter(None, kinds)}
+    if len(found) > 1:
+        return None
+    htype, is_link = found.pop()
+    forms = {form for _, form, _ in filter(None, kinds)}
+    if len(forms) > 1 and htype != "image":
+        return None
+    # Pictures of several kinds are stored as PNG: nothing may be lost, since nobody could be told.
+    return media(name, htype, compression=forms.pop() if len(forms) == 1 else "png", link=is_link)
+
+
+def _kind_of_file(value: Any) -> tuple[str, str, bool] | None:
+    """Return htype, kind of file and whether it is a link; None for what is no file."""
+    if _is_picture(value):
+        return "image", "png", False
+    if isinstance(value, LinkedSample):
+        suffix, is_link = suffix_of(str(value.path)), True
+    elif isinstance(value, PurePath):
+        suffix, is_link = suffix_of(value.name), False
+    elif isinstance(value, Sample):
+        kind, is_link, suffix = value.compression, False, ""
+    else:
+        return None
+    if suffix:
+        kind = IMAGE_KINDS.get(suffix, suffix[1:])
+    elif is_link or isinstance(value, PurePath):
+        return None
+    htype = next((htype for htype, kinds in lakebed.file_kinds.items() if kind in kinds), None)
+    return None if htype is None else (htype, str(kind), is_link)
+
+
+def _file(value: Any, compression: object) -> Any:
+    """Return what is appended for a file: a path is read; of a picture of another kind than is stored, its pixels."""
+    if isinstance(value, PurePath):
+        value = lakebed.read(str(value))
+    return value.array if isinstance(value, Sample) and value.compression != compression else value
+
+
+def _arrays(values: Sequence[Any]) -> list[Any] | None:
+    """Return values of several axes as arrays, an empty list as one of no rows; None if some are something else."""
+    if values and all(
+        value is None or (isinstance(value, np.ndarray) and value.ndim > 1) for value in values
+    ):
+        return None if all(value is None for value in values) else list(values)
+    found = [None if value is None else _array(value) for value in values]
+    there = [(value, array) for value, array in zip(values, found, strict=True) if value is not None]
+    wide = [array for _, array in there if array is not None and array.ndim > 1]
+    if not wide or len({array.ndim for array in wide}) > 1:
+        return None
+    dtype = np.result_type(*wide)
+    if dtype.kind == "f" and any(array.dtype.kind in "iu" and not _is_exact(array, dtype) for array in wide):
+        return None
+    made: list[Any] = []
+    for value, array in zip(values, found, strict=True):
+        if value is None:
+            made.append(None)
+        elif array is None or array.ndim != wide[0].ndim:
+            if not (isinstance(value, list | tuple) and not value):
+                return None
+            made.append(np.empty((0, *wide[0].shape[1:]), dtype))
+        else:
+            made.append(array.astype(dtype, copy=False))
+    return made
+
+
+def _is_exact(array: NDArray[Any], dtype: np.dtype[Any]) -> bool:
+    return bool((array.astype(dtype).astype(array.dtype) == array).all())
+
+
+def _array(value: Any) -> NDArray[Any] | None:
+    """Return an array, or nested lists of numbers of one kind, as an array; None for anything else."""
+    if isinstance(value, np.ndarray):
+        return value if value.dtype.kind in "biufc" else None
+    if (
+        not isinstance(value, list | tuple)
+        or not value
+        or not isinstance(value[0], list | tuple | np.ndarray)
+    ):
+        return None
+    kinds = set(_kinds(value))
+    if not kinds or not (kinds <= {"i", "u", "f"} or len(kinds) == 1) or not kinds <= set("biuf"):
+        return None
+    try:
+        array = np.array(value)
+    except (ValueError, OverflowError):  # lists of several lengths
+        return None
+    is_exact = (
+        array.dtype.kind != "f" or not kinds & {"i", "u"} or _is_exact(np.array(value, object), array.dtype)
+    )
+    return array if array.dtype.kind in "biuf" and is_exact else None
+
+
+def _kinds(value: Any) -> Iterator[str]:
+    """Yield the kinds of what nested lists hold, as those of NumPy's dtypes."""
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _kinds(one)
+    elif isinstance(value, np.ndarray | np.generic):
+        yield value.dtype.kind
+    else:
+        yield {bool: "b", int: "i", float: "f"}.get(type(value), "O")
+
+
+def _arrow(values: list[Any], there: list[Any], *, is_vector: bool) -> Any:
+    """Return values as a column of Arrow; None if they are no such."""
+    import pyarrow as pa
+
+    if any(isinstance(value, Mapping | set) for value in there):
+        return None
+    lists = [value for value in there if isinstance(value, list | tuple | np.ndarray)]
+    if lists and (len(lists) < len(there) or not all(map(_is_numbers, lists))):
+        return None
+    try:
+        column = pa.array(values)
+        if is_vector and lists and pa.types.is_integer(column.type.value_type):
+            column = column.cast(pa.list_(pa.float64()))
+        lengths = {len(value) for value in lists}
+        if len(lengths) == 1 and pa.types.is_list(column.type):
+            column = column.cast(pa.list_(column.type.value_type, lengths.pop()))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    return column
+
+
+def _is_numbers(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1 and value.dtype.kind in "biuf"
+    return all(isinstance(one, int | float | np.number | np.bool_) for one in value)
+
+
+def _document(value: Any, name: str, row: int) -> Any:
+    """Return a value as JSON has it.
+
+    Raises
+    ------
+    IngestionError
+        If it holds an object of which JSON could only keep what `str` says.
+    """
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind != "c":
+        return plain_value(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): _document(one, name, row) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_document(one, name, row) for one in value]
+    value = spelled(value)
+    if value is None or isinstance(value, _TOLD):
+        return plain_value(value)
+    kind = getattr(value, "dtype", type(value).__name__)
+    raise IngestionError(
+        f"row {row}: {name!r} is of type {kind}, from which no type of tensor follows. Create the tensors with "
+        "ds.create_tensor, and add the rows with ds.extend(rows)"
+    )

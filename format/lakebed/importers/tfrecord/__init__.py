@@ -1,0 +1,1 @@
+"""Importer of TFRecord files, and of what TensorFlow Datasets says of them."""

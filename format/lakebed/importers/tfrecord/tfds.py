@@ -1,0 +1,162 @@
+"""What TensorFlow Datasets says of the TFRecord files that it wrote: ``dataset_info.json``, ``features.json``, classes.
+
+dataset_info.json    name, version, description, citation; splits with the numbers of records of their files
+features.json        tree of features with their types, shapes and dtypes
+label.labels.txt     names of the classes of the feature ``label``, a line each; ``objects-label.labels.txt``
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lakebed.errors import LakebedError
+from lakebed.importers.core.source import Source
+
+_INFO, _FEATURES = "dataset_info.json", "features.json"
+_MAX_BYTES = 64 << 20
+_MAX_DEPTH = 32
+_ABOUT = ("name", "version", "description", "citation")
+
+
+@dataclass(frozen=True)
+class FeatureTold:
+    """What is said of a feature.
+
+    Parameters
+    ----------
+    dtype, shape
+        Those of its arrays, -1 for what varies; "" and () where nothing is said.
+    classes
+        Names of its classes; None if it is none of classes.
+    is_boxes
+        Whether it is boxes: top, left, bottom, right, as fractions.
+    """
+
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    classes: tuple[str, ...] | None = None
+    is_boxes: bool = False
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is said of a set.
+
+    Parameters
+    ----------
+    splits
+        Names of its splits.
+    rows
+        Records of all its files; None if that is not said.
+    files
+        Names of the files that these are in.
+    """
+
+    features: Mapping[str, FeatureTold] = field(default_factory=dict)
+    splits: tuple[str, ...] = ()
+    rows: int | None = None
+    files: tuple[str, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+def told_of(source: Source) -> Told:
+    """Return what is said of a set; nothing if its files are not there, are in several folders, or of others."""
+    if not source.is_folder:
+        return Told()
+    folders = [name.removesuffix(_INFO) for name in source.files if name.rpartition("/")[2] == _INFO]
+    if len(folders) != 1:
+        return Told()
+    folder = folders[0]
+    info = _document(source, f"{folder}{_INFO}")
+    tree = _document(source, f"{folder}{_FEATURES}")
+    features = {name: found for name, found in _walk(tree, "", (), source, folder, _MAX_DEPTH) if name}
+    splits = info.get("splits")
+    splits = [one for one in splits if isinstance(one, Mapping)] if isinstance(splits, list) else []
+    names = [str(one["name"]) for one in splits if isinstance(one.get("name"), str)]
+    about = {key: info[key] for key in _ABOUT if isinstance(info.get(key), str)}
+    rows, count = _rows(splits)
+    inside = [name for name in source.files if name.startswith(folder) and ".tfrecord-" in name]
+    return Told(features, tuple(names), rows if len(inside) == count else None, tuple(inside), about)
+
+
+def _rows(splits: list[Any]) -> tuple[int | None, int]:
+    """Return how many records there are, and in how many files."""
+    lengths = [
+        length for one in splits for length in one.get("shardLengths") or () if isinstance(length, str | int)
+    ]
+    numbers = [int(length) for length in lengths if str(length).isdecimal() and len(str(length)) < 16]
+    return (sum(numbers) if numbers and len(numbers) == len(lengths) else None), len(lengths)
+
+
+def _document(source: Source, name: str) -> Mapping[str, Any]:
+    if not 0 < source.files.get(name, 0) <= _MAX_BYTES:
+        return {}
+    try:
+        found = json.loads(source.read(name))
+    except (ValueError, RecursionError, LakebedError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _walk(
+    node: Any, path: str, before: tuple[int, ...], source: Source, folder: str, depth: int
+) -> Iterator[tuple[str, FeatureTold]]:
+    """Yield the features of a tree by name; axes of sequences stand before their own."""
+    if not isinstance(node, Mapping) or depth == 0:
+        return
+    features = node.get("featuresDict")
+    if isinstance(features, Mapping) and isinstance(features.get("features"), Mapping):
+        for key, child in features["features"].items():
+            yield from _walk(child, f"{path}/{key}" if path else str(key), before, source, folder, depth - 1)
+        return
+    sequence = node.get("sequence")
+    if isinstance(sequence, Mapping):
+        yield from _walk(sequence.get("feature"), path, (-1, *before), source, folder, depth - 1)
+        return
+    kind = str(node.get("pythonClassName") or "").rpartition(".")[2]
+    if "classLabel" in node:
+        yield (
+            path,
+            FeatureTold(classes=tuple(_classes(source, f"{folder}{path.replace('/', '-')}.labels.txt"))),
+        )
+    elif kind == "BBoxFeature":
+        yield path, FeatureTold(is_boxes=len(before) <= 1)
+    elif isinstance(node.get("tensor"), Mapping):
+        told = node["tensor"]
+        if str(told.get("encoding") or "none").lower() == "none":
+            shape = _shape(told.get("shape"))
+            yield path, FeatureTold(_dtype(told.get("dtype")), () if shape is None else (*before, *shape))
+
+
+def _shape(told: Any) -> tuple[int, ...] | None:
+    dimensions = told.get("dimensions") if isinstance(told, Mapping) else None
+    if not isinstance(dimensions, list):
+        return ()
+    lengths = [
+        int(one) for one in dimensions if str(one).removeprefix("-").isdecimal() and len(str(one)) < 10
+    ]
+    return tuple(max(length, -1) for length in lengths) if len(lengths) == len(dimensions) else None
+
+
+def _dtype(told: Any) -> str:
+    if not isinstance(told, str):
+        return ""
+    try:
+        found = np.dtype(told)
+    except TypeError:
+        return ""
+    return found.name if found.kind in "iufb" else ""
+
+
+def _classes(source: Source, name: str) -> list[str]:
+    if not 0 < source.files.get(name, 0) <= _MAX_BYTES:
+        return []
+    try:
+        return source.read(name).decode().splitlines()
+    except (LakebedError, UnicodeDecodeError):
+        return []

@@ -1,0 +1,1 @@
+"""Syntax to bound expressions: names to columns, constants to values, types checked."""

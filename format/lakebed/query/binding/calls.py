@@ -1,0 +1,274 @@
+"""Calls of functions: those of values, and those that are more than that."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from lakebed import random
+from lakebed.errors import QueryError
+from lakebed.query.binding import domains
+from lakebed.query.binding.bound import (
+    COUNT_ALL,
+    FLAG,
+    JSON,
+    NUMBER,
+    TIME,
+    Apply,
+    Bound,
+    Cases,
+    Chance,
+    Facts,
+    Given,
+    Info,
+    Input,
+    RowNumber,
+    Shape,
+    Unknown,
+    Value,
+    merged,
+)
+from lakebed.query.binding.constants import python
+from lakebed.query.binding.context import Context
+from lakebed.query.functions import registry
+from lakebed.query.functions.function import Function
+from lakebed.query.functions.numeric import count_distinct, max_weight, sum_weight
+from lakebed.query.functions.spaces import NUMPY, Space, computing_in
+from lakebed.query.functions.text import IN, matching_classes
+from lakebed.query.functions.vectors import DISTANCES, difference
+from lakebed.query.language import syntax
+from lakebed.query.language.errors import near
+from lakebed.query.values.columns import Column, row
+from lakebed.query.values.subscripts import shape_of
+from lakebed.runtime import clock
+
+
+def call(context: Context, node: syntax.Call) -> Bound:
+    """Return the call of a function.
+
+    Raises
+    ------
+    QueryError
+        If there is none of this name, or it takes other arguments.
+    """
+    name = node.name.upper()
+    if node.is_star:
+        return _count_all(context, node)
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(context, node)
+    function = registry.find(name)
+    if function is None:
+        meant = registry.meant(name)
+        hint = f"; say {meant}" if meant else near(name, registry.names())
+        raise context.error(node.at, "unknown_function", f"there is no function {name}{hint}")
+    _check_count(context, node, function.least, function.most)
+    operands = tuple(context.bind(argument) for argument in node.arguments)
+    if (
+        name == "COUNT"
+        and isinstance(operands[0], Value)
+        and not isinstance(operands[0].value, list | np.ndarray)
+    ):
+        raise context.error(node.at, "type", "COUNT of one constant is no number of rows: say COUNT(*)")
+    if node.is_distinct:
+        if name != "COUNT":
+            raise context.error(node.at, "unsupported", f"DISTINCT goes with COUNT, not with {name}")
+        return context.apply("COUNT", count_distinct, operands, NUMBER, node.at, 2.0)
+    if name in _OF_ONE_KIND:
+        operands = _aligned(context, operands, node.at)
+    if name == "CONTAINS":
+        return _contains(context, function, operands, node.at)
+    return applied(context, function, operands, node.at)
+
+
+def applied(context: Context, function: Function, operands: tuple[Bound, ...], at: int) -> Bound:
+    """Return a function of values, computed where the query wants it."""
+    distance = DISTANCES.get(function.name)
+    if distance is not None and (apart := difference(operands[0])) is not None:
+        function, operands = registry.FUNCTIONS[distance], apart
+    info = function.told([operand.info for operand in operands])
+    compute = function.compute
+    if context.space is not NUMPY:
+        compute = _computed_in(context.space, compute)
+    return context.apply(function.name, compute, operands, info, at, function.cost, function.key)
+
+
+def _check_count(context: Context, node: syntax.Call, least: int, most: int | None) -> None:
+    count = len(node.arguments)
+    if count < least or (most is not None and count > most):
+        wanted = (
+            str(least) if most == least else f"{least} to {most}" if most is not None else f"{least} or more"
+        )
+        raise context.error(node.at, "arity", f"{node.name.upper()} takes {wanted} arguments, not {count}")
+
+
+def _contains(context: Context, function: Function, operands: tuple[Bound, ...], at: int) -> Bound:
+    column, wanted = operands
+    names = column.info.class_names
+    if names is not None and isinstance(wanted, Value) and isinstance(wanted.value, str):
+        numbers = matching_classes(names, wanted.value)
+        if not numbers:
+            raise context.error(
+                at, "bad_class_name", f"no class is named {wanted.value!r}{near(wanted.value, names)}"
+            )
+        inside = context.apply("IN", IN.compute, (column, Value(numbers, JSON)), FLAG, at, 1.0)
+        return applied(context, registry.FUNCTIONS["ANY"], (inside,), at)
+    return applied(context, function, operands, at)
+
+
+def _count_all(context: Context, node: syntax.Call) -> Bound:
+    if node.name.upper() != "COUNT":
+        raise context.error(node.at, "arity", f"{node.name.upper()} takes no *")
+    if not context.is_grouped:
+        raise context.error(
+            node.at, "unsupported", "COUNT(*) counts rows of groups: it stands behind SELECT or HAVING"
+        )
+    return Input(COUNT_ALL, NUMBER)
+
+
+def _shape(context: Context, node: syntax.Call) -> Bound:
+    _check_count(context, node, 1, 1)
+    operand = context.bind(node.arguments[0])
+    info = Info("array", np.dtype(np.uint32), 1)
+    if isinstance(operand, Input):
+        return Shape(operand.name, info)
+    return context.apply("SHAPE", lambda given: shape_of(given.columns[0]), (operand,), info, node.at)
+
+
+def _sample_info(context: Context, node: syntax.Call) -> Bound:
+    _check_count(context, node, 1, 1)
+    operand = context.bind(node.arguments[0])
+    if not isinstance(operand, Input):
+        raise context.error(node.at, "type", "SAMPLE_INFO is of a column")
+    return Facts(operand.name)
+
+
+def _row_number(context: Context, node: syntax.Call) -> Bound:
+    _check_count(context, node, 0, 0)
+    return RowNumber()
+
+
+def _random(context: Context, node: syntax.Call) -> Bound:
+    _check_count(context, node, 0, 0)
+    seed = random.get_seed()
+    return Chance((secrets.randbits(63) if seed is None else seed) ^ (node.at << 32))
+
+
+def _data(context: Context, node: syntax.Call) -> Bound:
+    _check_count(context, node, 2, 2)
+    column, number = context.bind(node.arguments[0]), context.bind(node.arguments[1])
+    if isinstance(column, Input) and isinstance(number, Unknown):
+        return Unknown(column.info)
+    if not isinstance(column, Input) or not isinstance(number, Value) or type(number.value) is not int:
+        raise context.error(node.at, "type", "DATA(column, k) takes a column and a constant whole number")
+    length = len(context.relation)
+    at = number.value if number.value >= 0 else length + number.value
+    if not 0 <= at < length:
+        raise context.error(node.at, "index", f"there is no row {number.value} among {length}")
+    return Value(python(row(context.relation.read(column.name, range(at, at + 1)), 0)), column.info)
+
+
+def _if(context: Context, node: syntax.Call) -> Bound:
+    _check_count(context, node, 3, 3)
+    condition, then, otherwise = (context.bind(argument) for argument in node.arguments)
+    return cases(context, [(condition, then), (None, otherwise)], node.at)
+
+
+def cases(context: Context, branches: Sequence[tuple[Bound | None, Bound]], at: int) -> Bound:
+    """Return the value of the first condition that is true, the last one of which is None.
+
+    Raises
+    ------
+    QueryError
+        If the values make no column.
+    """
+    values = _aligned(context, [value for _, value in branches], at)
+    info = merged([v.info for v in values if not (isinstance(v, Value) and v.value is None)])
+    return Cases(tuple((told, value) for (told, _), value in zip(branches, values, strict=True)), info)
+
+
+def _aligned(context: Context, operands: Sequence[Bound], at: int) -> tuple[Bound, ...]:
+    """Return values that make one column as what they become in it."""
+    try:
+        return tuple(map(context.folded, domains.aligned(operands, at)))
+    except QueryError as error:
+        raise error if error.line else context.error(at, error.kind, error.message) from error
+
+
+def _now(context: Context, node: syntax.Call) -> Bound:
+    """Return the moment, or the day, at which the query is read, in UTC."""
+    _check_count(context, node, 0, 0)
+    moment = int(clock.now() * 1_000_000)
+    if node.name.upper() == "TODAY":
+        moment -= moment % 86_400_000_000
+    return Value(moment, TIME)
+
+
+def _bm25(context: Context, node: syntax.Call) -> Bound:
+    _check_count(context, node, 2, 2)
+    column, words = (context.bind(argument) for argument in node.arguments)
+    if not isinstance(column, Input) or column.info.kind not in ("text", "any"):
+        raise context.error(node.at, "type", "BM25_SIMILARITY is of a column of text")
+    if isinstance(words, Unknown):
+        return Unknown(NUMBER)
+    if not isinstance(words, Value) or not isinstance(words.value, str):
+        raise context.error(
+            node.at, "type", "BM25_SIMILARITY looks for words that are the same for all rows: a text"
+        )
+    from lakebed.query.indexes.corpus import scorer
+
+    compute = scorer(context.relation, column.name, words.value)
+    return Apply("BM25_SIMILARITY", compute, (column, words), NUMBER, node.at, 20.0)
+
+
+def _rrf(context: Context, node: syntax.Call) -> Bound:
+    _check_count(context, node, 1, None)
+    operands = tuple(context.bind(argument) for argument in node.arguments)
+
+    def compute(given: Given) -> Column:
+        raise QueryError(
+            f"RRF ranks all rows ({given.count} are not all): it stands alone behind ORDER BY",
+            kind="unsupported",
+        )
+
+    return Apply("RRF", compute, operands, NUMBER, node.at, 50.0)
+
+
+def weights(context: Context, node: syntax.Weights) -> Bound:
+    """Return a call with pairs of conditions and weights."""
+    name = node.name.upper()
+    if name not in ("MAX_WEIGHT", "SUM_WEIGHT"):
+        raise context.error(
+            node.at, "unknown_function", f"{name} takes no pairs; MAX_WEIGHT and SUM_WEIGHT do"
+        )
+    operands = tuple(context.bind(side) for pair in node.pairs for side in pair)
+    function = max_weight if name == "MAX_WEIGHT" else sum_weight
+    return context.apply(name, function, operands, NUMBER, node.at, 1.0)
+
+
+def _computed_in(space: Space, compute: Callable[[Given], Column]) -> Callable[[Given], Column]:
+    def there(given: Given) -> Column:
+        with computing_in(space):
+            return compute(given)
+
+    return there
+
+
+_OF_ONE_KIND = ("COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST")
+"""Functions whose arguments are values of one column."""
+
+_SPECIAL: dict[str, Callable[[Context, syntax.Call], Bound]] = {
+    "BM25_SIMILARITY": _bm25,
+    "RRF": _rrf,
+    "DATA": _data,
+    "ROW_NUMBER": _row_number,
+    "RANDOM": _random,
+    "SHAPE": _shape,
+    "SAMPLE_INFO": _sample_info,
+    "IF": _if,
+    "IIF": _if,
+    "NOW": _now,
+    "TODAY": _now,
+}

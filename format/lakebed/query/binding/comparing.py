@@ -1,0 +1,192 @@
+"""Comparisons: types that cannot go together are refused, names of classes and dates become numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lakebed.errors import QueryError
+from lakebed.query.binding import domains
+from lakebed.query.binding.bound import (
+    FLAG,
+    JSON,
+    NUMBER,
+    Apply,
+    Bound,
+    Info,
+    Input,
+    Logic,
+    Not,
+    Unknown,
+    Value,
+)
+from lakebed.query.binding.constants import constant
+from lakebed.query.binding.context import Context
+from lakebed.query.binding.domains import Domain
+from lakebed.query.binding.outer import Inner, column_of
+from lakebed.query.functions import dates
+from lakebed.query.functions.text import ILIKE, IN, LIKE
+from lakebed.query.language import syntax
+from lakebed.query.language.errors import near
+from lakebed.query.values.elementwise import compare
+
+SIGNS = ("=", "!=", "<", "<=", ">", ">=")
+
+
+def compared(context: Context, sign: str, left: Bound, right: Bound, at: int) -> Bound:
+    """Return a comparison.
+
+    Raises
+    ------
+    QueryError
+        If the types of the sides do not go together.
+    """
+    if any(isinstance(side, Value) and side.value is None for side in (left, right)):
+        raise context.error(at, "type", "nothing is compared with NULL: say IS NULL or IS NOT NULL")
+    left, right = _alike(context, left, right, at), _alike(context, right, left, at)
+    left, right = aligned(context, sign, left, right, at)
+    left, right = _unrounded(left, right), _unrounded(right, left)
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Value) and isinstance(one.value, str) and other.info.kind == "array":
+            raise context.error(at, "type", f"{_shown(other)} holds numbers, and {one.value!r} is text")
+        is_number = isinstance(one, Value) and isinstance(one.value, bool | int | float | np.ndarray)
+        if is_number and other.info.kind == "text" and not isinstance(other, Value):
+            raise context.error(at, "type", f"{_shown(other)} holds text, which is not compared with numbers")
+    if isinstance(left, Input) and isinstance(right, Input):
+        kinds = {left.info.kind: left, right.info.kind: right}
+        if set(kinds) == {"array", "text"}:
+            told = f"{_shown(kinds['array'])} holds numbers, and {_shown(kinds['text'])} text"
+            raise context.error(at, "type", f"{told}: say CAST(x AS text), or CAST(x AS float64)")
+    return context.apply(sign, lambda given: compare(sign, *given.columns), (left, right), FLAG, at)
+
+
+def aligned(context: Context, sign: str, left: Bound, right: Bound, at: int) -> tuple[Bound, Bound]:
+    """Return two sides of a comparison as values whose numbers mean the same.
+
+    Raises
+    ------
+    QueryError
+        If they have no order, or are times of different kinds.
+    """
+    try:
+        domain = domains.shared([left.info, right.info])
+        if domain is None:
+            return left, right
+        if domain.info.class_names is not None and sign not in ("=", "!="):
+            raise context.error(
+                at,
+                "type",
+                "classes of two lists have no common order; CAST(x AS text) has that of their names",
+            )
+        sides = [context.folded(domains.of(side, domain, at)) for side in (left, right)]
+    except QueryError as error:
+        raise error if error.line else context.error(at, error.kind, error.message) from error
+    return sides[0], sides[1]
+
+
+def _unrounded(node: Bound, other: Bound) -> Bound:
+    """Return an array literal, which is one of float32, with all digits, beside numbers that have as many."""
+    if isinstance(node, Value) and node.exact is not None and other.info.dtype not in _NARROW:
+        return Value(node.exact, node.info)
+    return node
+
+
+_NARROW = (np.dtype(np.float16), np.dtype(np.float32))
+
+
+def _alike(context: Context, node: Bound, other: Bound, at: int) -> Bound:
+    """Return a text as the number of the class, or the moment, that it names in the other column."""
+    if not isinstance(node, Value) or not isinstance(node.value, str) or node.is_read:
+        return node
+    if other.info.class_names is not None:
+        return Value(_class(context, node.value, other.info.class_names, at), NUMBER)
+    if dates.is_time(other.info):
+        moment = dates.microseconds(node.value)
+        if moment is None:
+            raise context.error(
+                at, "type", f"{node.value!r} is no date such as '2026-01-31' or '2026-01-31 12:00'"
+            )
+        return Value(dates.stored_as(moment, other.info.logical), other.info)
+    return node
+
+
+def _class(context: Context, name: str, names: Sequence[str], at: int) -> int:
+    if name not in names:
+        raise context.error(at, "bad_class_name", f"there is no class {name!r}{near(name, names)}")
+    return names.index(name)
+
+
+def between(context: Context, node: syntax.Between) -> Bound:
+    """Return ``x BETWEEN low AND high``."""
+    operand = context.bind(node.operand)
+    low = compared(context, ">=", operand, context.bind(node.low), node.at)
+    high = compared(context, "<=", operand, context.bind(node.high), node.at)
+    found = Logic("and", (low, high))
+    return Not(found) if node.is_negated else found
+
+
+def like(context: Context, node: syntax.Like) -> Bound:
+    """Return ``x LIKE pattern``."""
+    operand, pattern = context.bind(node.operand), context.bind(node.pattern)
+    if operand.info.kind == "array":
+        hint = "; CONTAINS(label, 'pattern*') finds class names" if operand.info.class_names else ""
+        raise context.error(node.at, "type", f"LIKE needs text{hint}")
+    function = ILIKE if node.any_case else LIKE
+    found = context.apply(function.name, function.compute, (operand, pattern), FLAG, node.at, function.cost)
+    return context.folded(Not(found)) if node.is_negated else found
+
+
+def among(context: Context, node: syntax.In) -> Bound:
+    """Return ``x IN (...)``."""
+    operand = context.bind(node.operand)
+    found: Bound
+    if node.query is not None:
+        inner = Inner(context, node.query)
+        info = inner.one_column(node.at, "IN needs a query of")
+        operand, domain = _beside(context, operand, info, node.at)
+        if context.is_dry or not inner.is_alone:
+            found = Unknown(FLAG) if context.is_dry else inner.among(operand, node.at, domain)
+            return Not(found) if node.is_negated else found
+        plain = column_of(inner.whole(), domain)
+    else:
+        items = [_alike(context, item, operand, node.at) for item in _items(context, node)]
+        if not all(isinstance(item, Value) for item in items):
+            # Columns among them: one comparison each.
+            found = Logic("or", tuple(compared(context, "=", operand, item, node.at) for item in items))
+            return Not(found) if node.is_negated else found
+        values = [item.value for item in items if isinstance(item, Value)]
+        if any(isinstance(value, np.ndarray) and value.ndim for value in values):
+            found = Logic("or", tuple(compared(context, "=", operand, item, node.at) for item in items))
+            return Not(found) if node.is_negated else found
+        plain = [v.item() if isinstance(v, np.ndarray | np.generic) else v for v in values]
+    found = context.apply("IN", IN.compute, (operand, Value(plain, JSON)), FLAG, node.at, 1.0)
+    return context.folded(Not(found)) if node.is_negated else found
+
+
+def _beside(context: Context, operand: Bound, info: Info, at: int) -> tuple[Bound, Domain | None]:
+    """Return a value, and what those of a query become, so that their numbers mean the same."""
+    try:
+        domain = domains.shared([operand.info, info])
+        if domain is None:
+            return operand, None
+        return context.folded(domains.of(operand, domain, at)), domain
+    except QueryError as error:
+        raise context.error(at, error.kind, error.message) from error
+
+
+def _items(context: Context, node: syntax.In) -> list[Bound]:
+    """Return what stands between the brackets; the one ``?`` may be a list of them."""
+    only = node.items[0] if len(node.items) == 1 else None
+    values = context.parameters or ()
+    if isinstance(only, syntax.Parameter) and only.number < len(values):
+        given = values[only.number]
+        if isinstance(given, list | tuple | set | frozenset | range):
+            return [constant(value) for value in given]
+        if np.ndim(given) == 1:
+            return [constant(value) for value in np.asarray(given).tolist()]
+    return [context.bind(item) for item in node.items]
+
+
+def _shown(node: Bound) -> str:
+    return node.name if isinstance(node, Input | Apply) else "it"

@@ -1,0 +1,1 @@
+"""Bound queries to relations: sources, joins, filters, groups, order and limits."""

@@ -1,0 +1,1 @@
+"""Statistics of chunks, and the rows that a condition can skip by them."""

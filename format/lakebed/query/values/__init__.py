@@ -1,0 +1,1 @@
+"""Values of many rows: arithmetic, comparisons, reductions, keys and order of columns."""

@@ -1,0 +1,447 @@
+"""Values of many rows: arrays of one shape, arrays of many shapes, texts, and whatever else there is.
+
+    class      holds                                                       a row without a value
+    Numbers    one array, shape (rows, *sample)                            True in `missing`
+    Ragged     all samples one behind the other, and the shape of each     True in `missing`
+    Texts      an Arrow array of strings                                   null
+    Objects    a list: JSON values, lists, arrays of any rank              None
+    Constant   one value that all rows have                                None
+
+A missing sample counts as an empty one wherever values are computed, and is None where they are read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakebed.errors import QueryError
+from lakebed.query.values.exact import joint
+
+Mask = NDArray[np.bool_]
+Rows = range | NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Numbers:
+    """Samples of one shape."""
+
+    values: NDArray[Any]
+    missing: Mask | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(slots=True)
+class Ragged:
+    """Samples of one rank; `flat` holds all values, `shapes` is int64 of shape (rows, rank)."""
+
+    flat: NDArray[Any]
+    shapes: NDArray[np.int64]
+    missing: Mask | None = None
+    _offsets: NDArray[np.int64] | None = field(default=None)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Values of each sample."""
+        return np.diff(self.offsets)
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each sample begins in `flat`, and the end of the last."""
+        if self._offsets is None:
+            sizes = self.shapes[:, 0]
+            for axis in range(1, self.shapes.shape[1]):
+                sizes = sizes * self.shapes[:, axis]
+            offsets = np.zeros(len(self.shapes) + 1, np.int64)
+            np.cumsum(sizes, out=offsets[1:])
+            self._offsets = offsets
+        return self._offsets
+
+
+@dataclass(slots=True)
+class Texts:
+    """Strings."""
+
+    array: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def missing(self) -> Mask | None:
+        """True where there is no string."""
+        return bits(self.array.is_null()) if self.array.null_count else None
+
+
+@dataclass(slots=True)
+class Objects:
+    """Values of Python."""
+
+    items: list[Any]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def missing(self) -> Mask | None:
+        """True where there is no value."""
+        # Arrays among them are not to be compared with None.
+        found = np.fromiter((item is None for item in self.items), np.bool_, len(self.items))
+        return found if found.any() else None
+
+
+@dataclass(slots=True)
+class Constant:
+    """One value for all rows: a number, text, array, JSON value, or None."""
+
+    value: Any
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def missing(self) -> Mask | None:
+        """True everywhere if the value is None."""
+        return np.ones(self.count, np.bool_) if self.value is None else None
+
+
+Column = Numbers | Ragged | Texts | Objects | Constant
+
+
+def bits(array: Any) -> Mask:
+    """Return an Arrow array of booleans without nulls as one of NumPy."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    found: Mask = array.to_numpy(zero_copy_only=False)
+    return found
+
+
+def strings(values: Sequence[str | None]) -> Texts:
+    """Return strings of Python as a column."""
+    return Texts(pa.array(values, pa.string()))
+
+
+# -- single rows -----------------------------------------------------------------------------------------------------
+
+
+def row(column: Column, i: int) -> Any:
+    """Return the value of one row; None if it is missing."""
+    if isinstance(column, Constant):
+        return column.value
+    if isinstance(column, Objects):
+        return column.items[i]
+    if isinstance(column, Texts):
+        return column.array[i].as_py()
+    if column.missing is not None and column.missing[i]:
+        return None
+    if isinstance(column, Numbers):
+        return np.asarray(column.values[i])
+    at = column.offsets
+    return column.flat[at[i] : at[i + 1]].reshape(tuple(column.shapes[i].tolist()))
+
+
+def rows(column: Column) -> list[Any]:
+    """Return the values of all rows, None where one is missing."""
+    if isinstance(column, Constant):
+        return [column.value] * column.count
+    if isinstance(column, Objects):
+        return column.items
+    if isinstance(column, Texts):
+        found: list[Any] = column.array.to_pylist()
+        return found
+    return [row(column, i) for i in range(len(column))]
+
+
+def empty_like(column: Column) -> NDArray[Any]:
+    """Return the sample that stands for a missing one where values are computed."""
+    dtype = column.values.dtype if isinstance(column, Numbers) else np.dtype(np.float64)
+    if isinstance(column, Ragged):
+        dtype = column.flat.dtype
+    return _empty(dtype)
+
+
+@cache
+def _empty(dtype: np.dtype[Any]) -> NDArray[Any]:
+    return np.empty(0, dtype)
+
+
+def item_of(value: Any, number: int | np.integer[Any]) -> Any:
+    """Return an item of a list; None for a sample of a group that is missing, which is empty where it is computed."""
+    found = value[number]
+    # It is known by being the same array, not by its size: a sample that is there may be empty.
+    return None if isinstance(found, np.ndarray) and found is _empty(found.dtype) else found
+
+
+def computed_rows(column: Column) -> list[Any]:
+    """Return the values of all rows as functions get them: an empty array or text for a missing one."""
+    if isinstance(column, Texts):
+        return [text or "" for text in rows(column)]
+    if isinstance(column, Numbers | Ragged) and column.missing is not None:
+        empty = empty_like(column)
+        return [empty if value is None else value for value in rows(column)]
+    return rows(column)
+
+
+# -- many rows -------------------------------------------------------------------------------------------------------
+
+
+def take(column: Column, wanted: NDArray[np.int64] | Mask) -> Column:
+    """Return some of the rows, by number or by mask."""
+    if wanted.dtype == np.bool_:
+        wanted = np.flatnonzero(wanted)
+    if isinstance(column, Constant):
+        return Constant(column.value, len(wanted))
+    if isinstance(column, Objects):
+        return Objects([column.items[i] for i in wanted.tolist()])
+    if isinstance(column, Texts):
+        return Texts(
+            column.array.take(pa.Array.from_buffers(pa.int64(), len(wanted), [None, pa.py_buffer(wanted)]))
+        )
+    missing = None if column.missing is None else column.missing[wanted]
+    if isinstance(column, Numbers):
+        return Numbers(np.take(column.values, wanted, axis=0), missing)
+    starts, sizes = column.offsets[:-1][wanted], column.sizes[wanted]
+    return Ragged(column.flat[spread(starts, sizes)], column.shapes[wanted], missing)
+
+
+def spread(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers from each start on, `sizes` of them, one run behind the other."""
+    total = int(sizes.sum())
+    ends = np.cumsum(sizes)
+    found: NDArray[np.int64] = np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - sizes), sizes)
+    return found
+
+
+def collect(values: list[Any]) -> Column:
+    """Return the column that holds these values; None are missing."""
+    kinds = {type(value) for value in values}
+    if kinds and kinds <= {str, type(None)} and kinds != {type(None)}:
+        return strings(values)
+    if kinds and all(
+        issubclass(kind, np.ndarray | np.generic | bool | int | float) for kind in kinds - {type(None)}
+    ):
+        return _collected_arrays(values)
+    return Objects(values)
+
+
+def _collected_arrays(values: list[Any]) -> Column:
+    arrays = [None if value is None else np.asarray(value) for value in values]
+    known = [array for array in arrays if array is not None]
+    if not known or any(array.dtype.kind not in "biufc" for array in known):
+        return Objects(values)
+    missing = None
+    if len(known) < len(arrays):
+        missing = np.fromiter((array is None for array in arrays), np.bool_, len(arrays))
+    dtype = joint(known)
+    shape = known[0].shape
+    if all(array.shape == shape for array in known):
+        whole = np.zeros((len(arrays), *shape), dtype)
+        for i, array in enumerate(arrays):
+            if array is not None:
+                whole[i] = array
+        return Numbers(whole, missing)
+    rank = max(1, *(array.ndim for array in known))
+    known = [array.reshape(1) if array.ndim == 0 else array for array in known]
+    if any(array.ndim != rank for array in known):
+        if any(array.ndim != rank and array.size for array in known):
+            return Objects([None if a is None else a for a in arrays])
+        known = [array if array.ndim == rank else array.reshape((0,) * rank) for array in known]
+    shapes = np.zeros((len(arrays), rank), np.int64)
+    found = np.array([array.shape for array in known], np.int64)
+    shapes[slice(None) if missing is None else ~missing] = found
+    flat = np.concatenate([array.reshape(-1) for array in known]).astype(dtype, copy=False)
+    return Ragged(flat, shapes, missing)
+
+
+def concatenated(parts: Sequence[Column]) -> Column:
+    """Return the rows of several columns one behind the other."""
+    parts = [part for part in parts if len(part)] or list(parts[:1])
+    if len(parts) == 1:
+        return parts[0]
+    if all(isinstance(part, Texts) for part in parts):
+        return Texts(pa.concat_arrays([part.array for part in parts if isinstance(part, Texts)]))
+    numbers = [part for part in parts if isinstance(part, Numbers)]
+    if len(numbers) == len(parts) and len({part.values.shape[1:] for part in numbers}) == 1:
+        return Numbers(_put_together([part.values for part in numbers]), _joined_masks(numbers))
+    arrays = [as_ragged(part) for part in parts if isinstance(part, Numbers | Ragged)]
+    if len(arrays) == len(parts) and len({part.shapes.shape[1] for part in arrays}) == 1:
+        flat = _put_together([part.flat for part in arrays])
+        return Ragged(flat, np.concatenate([part.shapes for part in arrays]), _joined_masks(arrays))
+    return collect([value for part in parts for value in rows(part)])
+
+
+def _put_together(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    dtype = joint(arrays)
+    return np.concatenate([array.astype(dtype, copy=False) for array in arrays])
+
+
+def _joined_masks(parts: Sequence[Numbers] | Sequence[Ragged]) -> Mask | None:
+    if all(part.missing is None for part in parts):
+        return None
+    return np.concatenate([np.zeros(len(p), np.bool_) if p.missing is None else p.missing for p in parts])
+
+
+def as_ragged(column: Numbers | Ragged) -> Ragged:
+    """Return arrays of one shape in the form of those of many; scalars become arrays of one value."""
+    if isinstance(column, Ragged):
+        return column
+    values = column.values if column.values.ndim > 1 else column.values.reshape(-1, 1)
+    shapes = np.broadcast_to(np.array(values.shape[1:], np.int64), (len(values), values.ndim - 1))
+    if column.missing is None:
+        return Ragged(values.reshape(-1), shapes)
+    kept = values[~column.missing]
+    return Ragged(kept.reshape(-1), np.where(column.missing[:, None], 0, shapes), column.missing)
+
+
+def either(first: Mask | None, second: Mask | None) -> Mask | None:
+    """Return True where one of two masks is."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first | second
+
+
+def without_value(column: Column, missing: Mask) -> Column:
+    """Return a column in which some more rows are missing."""
+    if not missing.any():
+        return column
+    if isinstance(column, Numbers):
+        return Numbers(column.values, either(column.missing, missing))
+    if isinstance(column, Constant) and missing.all():
+        return Constant(None, column.count)
+    return Objects(
+        [None if gone else value for gone, value in zip(missing.tolist(), rows(column), strict=True)]
+    )
+
+
+# -- what conditions make of them ------------------------------------------------------------------------------------
+
+
+def truth(column: Column) -> Mask:
+    """Tell of each row whether all of its values are true, and there is one."""
+    if isinstance(column, Constant):
+        return np.full(column.count, _is_true(column.value))
+    if isinstance(column, Texts | Objects):
+        return np.fromiter(map(_is_true, rows(column)), np.bool_, len(column))
+    if isinstance(column, Ragged):
+        values = column.flat if column.flat.dtype == np.bool_ else column.flat != 0
+        offsets = column.offsets
+        falses = np.zeros(len(values) + 1, np.int64)
+        np.cumsum(~values, out=falses[1:])
+        found: Mask = (falses[offsets[1:]] == falses[offsets[:-1]]) & (offsets[1:] > offsets[:-1])
+        return found
+    flags: Mask = column.values if column.values.dtype == np.bool_ else column.values != 0
+    if flags.ndim > 1:
+        size = math.prod(flags.shape[1:])
+        if size == 1:
+            flags = flags.reshape(-1)
+        elif size:
+            flags = np.asarray(flags.reshape(len(flags), size).all(axis=1))
+        else:
+            flags = np.zeros(len(flags), np.bool_)
+    return flags if column.missing is None else flags & ~column.missing
+
+
+def flags(column: Column) -> Column:
+    """Return what AND, OR and NOT are said of, value by value: of texts and constants, whether they are true."""
+    if isinstance(column, Texts):
+        return Numbers(truth(column))
+    if isinstance(column, Constant) and column.value is not None and not isinstance(column.value, np.ndarray):
+        return Constant(_is_true(column.value), column.count)
+    return column
+
+
+def _is_true(value: Any) -> bool:
+    pending = [value]  # no recursion: JSON values may be deeper than the stack
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list) and value:
+            pending.extend(value)
+        elif isinstance(value, np.ndarray):
+            if not (value.size and value.all()):
+                return False
+        elif not value:
+            return False
+    return True
+
+
+_TICK: ContextVar[Callable[[], None] | None] = ContextVar("tick", default=None)
+_TICK_ROWS = 256
+"""Rows that are computed one by one between two looks at the clock: some take a millisecond each."""
+
+_STRETCH_ROWS = 1 << 12
+"""Rows that are gone through in Python between two looks at the clock: a microsecond each, or some."""
+
+
+@contextmanager
+def ticking(tick: Callable[[], None]) -> Iterator[None]:
+    """Call a function again and again where rows are computed one by one inside a ``with``; it raises to end that."""
+    token = _TICK.set(tick)
+    try:
+        yield
+    finally:
+        _TICK.reset(token)
+
+
+def tick() -> None:
+    """Look at the clock of the query that runs, if one does; what it raises ends that."""
+    found = _TICK.get()
+    if found is not None:
+        found()
+
+
+def stretches(count: int, size: int = _STRETCH_ROWS) -> Iterator[range]:
+    """Yield runs of so many rows, with a look at the clock before each."""
+    for start in range(0, count, size):
+        tick()
+        yield range(start, min(count, start + size))
+
+
+def by_row(
+    count: int,
+    function: Callable[..., Any],
+    arguments: Sequence[Column],
+    name: str,
+    *,
+    every: int = _TICK_ROWS,
+) -> Column:
+    """Compute row by row what no faster way is known for.
+
+    Parameters
+    ----------
+    every
+        Rows between two looks at the clock.
+
+    Raises
+    ------
+    QueryError
+        If the function fails for a row; the error says which.
+    """
+    lists = [computed_rows(argument) for argument in arguments]
+    found: list[Any] = []
+    look = _TICK.get()
+    for i in range(count):
+        if look is not None and i % every == 0:
+            look()
+        try:
+            found.append(function(*[values[i] for values in lists]))
+        except QueryError as error:
+            error.row = i if error.row is None else error.row
+            raise
+        except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, KeyError) as error:
+            raise QueryError(f"{name}: {error}", kind="runtime", row=i) from error
+    return collect(found)

@@ -1,0 +1,210 @@
+"""Sums, differences, products and remainders of integers of any width: exact, or an error.
+
+operands                                     result
+no uint64 among them                         int64
+uint64 beside a signed type, differences     int64; uint64 where one of a column is beyond 2**63 - 1, none negative
+uint64 beside unsigned ones, no difference   uint64
+
+A single number, as in ``x + 1``, is unsigned unless it is negative.
+
+
+NumPy goes on from zero where a result does not fit, and makes floats of int64 beside uint64. SQL engines raise an
+error, and so does this. The oracle is Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.errors import QueryError
+from lakebed.query.values.exact import no_column
+
+Integers = NDArray[Any]
+
+_LOWEST, _HIGHEST, _LARGEST = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
+
+_FAR = 2.0**62
+"""Results that floats place below this fit an int64, however the floats are rounded."""
+
+_SIGNS: dict[np.ufunc, str] = {np.add: "+", np.subtract: "-", np.multiply: "*"}
+
+
+def computed(function: np.ufunc, left: Integers, right: Integers) -> Integers:
+    """Add, subtract or multiply two arrays of integers or booleans.
+
+    Parameters
+    ----------
+    function
+        ``np.add``, ``np.subtract`` or ``np.multiply``.
+
+    Returns
+    -------
+    int64 or uint64; see the module.
+
+    Raises
+    ------
+    QueryError
+        If a result has more than 64 bits, or results are both negative and beyond ``2**63 - 1``.
+    """
+    low, high = _reach(function, _bounds(left), _bounds(right))
+    is_wide = np.uint64 in (left.dtype, right.dtype)
+    is_unsigned = is_wide and function is not np.subtract and _is_unsigned(left) and _is_unsigned(right)
+    # What is cast keeps its 64 bits, and they add up to those of the result, if it has no more.
+    if is_unsigned and high <= _LARGEST:
+        return np.asarray(function(left, right, dtype=np.uint64, casting="unsafe"))
+    if not is_unsigned and low >= _LOWEST and high <= _HIGHEST:
+        return np.asarray(function(left, right, dtype=np.int64, casting="unsafe"))
+    return _careful(function, left, right, is_unsigned=is_unsigned)
+
+
+def negated(values: Integers) -> Integers:
+    """Return the negative of integers or booleans, as int64; uint64 of -2**63."""
+    return computed(np.subtract, np.zeros((), np.int64), values)
+
+
+def absolute(values: Integers) -> Integers:
+    """Return the distance of signed integers from zero, in their dtype where that holds it."""
+    if not values.size or int(values.min()) > np.iinfo(values.dtype).min:
+        return np.asarray(np.abs(values))
+    return np.abs(values).view(
+        f"u{values.dtype.itemsize}"
+    )  # the lowest number stays as it is: its bits are the answer
+
+
+def remainder(left: Integers, right: Integers) -> Integers:
+    """Return what division leaves, with the sign of the divisor as in Python; no divisor may be zero."""
+    if np.result_type(left.dtype, right.dtype).kind != "f":
+        dtype = np.result_type(left.dtype, right.dtype)
+        return np.asarray(np.mod(left, right, dtype=np.int64 if dtype == np.bool_ else dtype))
+    left, right = np.broadcast_arrays(left, right)
+    below = right < 0
+    apart = np.mod(_distance(left), _distance(right))  # of the same sign as `left`
+    flips = (apart != 0) & ((left < 0) != below)
+    apart = np.where(flips, _distance(right) - apart, apart)
+    if below.any():  # the divisor is an int64, and what is left is nearer to zero than it
+        return np.where(below, -apart.astype(np.int64), apart.astype(np.int64))
+    return apart if right.dtype == np.uint64 else apart.astype(np.int64)
+
+
+def _distance(values: Integers) -> Integers:
+    """Return the distance from zero as uint64."""
+    return values if values.dtype == np.uint64 else np.abs(values.astype(np.int64)).view(np.uint64)
+
+
+def total(values: Integers, axis: Any = None) -> Integers:
+    """Sum along one axis, some, or all."""
+    if values.dtype.itemsize < _WIDE or _is_small(values, values.size):
+        return np.asarray(np.sum(values, axis=axis))
+    high, low = _halves(values)
+    return _joined(np.sum(high, axis=axis), np.sum(low, axis=axis), values.dtype)
+
+
+def totals(values: Integers, starts: NDArray[np.int64]) -> Integers:
+    """Sum the runs that begin at these places, none of them empty; see ``np.add.reduceat``."""
+    if values.dtype.itemsize < _WIDE:
+        values = values.astype(np.sum(np.empty(0, values.dtype)).dtype)
+    if _is_small(values, len(values)):
+        return np.asarray(np.add.reduceat(values, starts))
+    high, low = _halves(values)
+    return _joined(np.add.reduceat(high, starts), np.add.reduceat(low, starts), values.dtype)
+
+
+def product(values: Integers, axis: Any = None) -> Integers:
+    """Multiply along one axis, some, or all."""
+    if np.all(np.abs(np.prod(values, axis=axis, dtype=np.float64)) < _FAR):
+        return np.asarray(np.prod(values, axis=axis))
+    return _fitting(np.asarray(np.prod(values.astype(object), axis=axis)), values.dtype, "PROD")
+
+
+def products(values: Integers, starts: NDArray[np.int64]) -> Integers:
+    """Multiply the runs that begin at these places, none of them empty; see ``np.multiply.reduceat``."""
+    dtype = np.sum(np.empty(0, values.dtype)).dtype
+    if np.all(np.abs(np.multiply.reduceat(values.astype(np.float64), starts)) < _FAR):
+        return np.asarray(np.multiply.reduceat(values.astype(dtype), starts))
+    found = np.multiply.reduceat(values.astype(object), starts)
+    return _fitting(found, dtype, "PROD")
+
+
+_WIDE = 8
+
+
+def _is_unsigned(values: Integers) -> bool:
+    """Whether none can be below zero, by their dtype; a single number counts as what it is."""
+    return values.dtype.kind in "bu" or (values.ndim == 0 and bool(values >= 0))
+
+
+def _bounds(values: Integers) -> tuple[int, int]:
+    """Return numbers that no value is below or beyond: of narrow ones, those of the dtype."""
+    if values.dtype == np.bool_:
+        return 0, 1
+    if values.dtype.itemsize < _WIDE and values.ndim:
+        return int(np.iinfo(values.dtype).min), int(np.iinfo(values.dtype).max)
+    return (int(values.min()), int(values.max())) if values.size else (0, 0)
+
+
+def _reach(function: np.ufunc, first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
+    """Return between which numbers all results are."""
+    if function is np.add:
+        return first[0] + second[0], first[1] + second[1]
+    if function is np.subtract:
+        return first[0] - second[1], first[1] - second[0]
+    ends = [a * b for a in first for b in second]
+    return min(ends), max(ends)
+
+
+def _careful(function: np.ufunc, left: Integers, right: Integers, *, is_unsigned: bool) -> Integers:
+    """Compute where some results may not fit: those that may not, with numbers of Python."""
+    left, right = np.broadcast_arrays(left, right)
+    found = np.asarray(function(left.astype(np.uint64), right.astype(np.uint64)))  # right in its 64 bits
+    far = np.abs(function(left.astype(np.float64), right.astype(np.float64))) >= _FAR
+    beyond = False
+    if far.any():
+        exact = function(left[far].astype(object), right[far].astype(object))
+        _check(exact, _SIGNS[function])
+        beyond = max(exact) > _HIGHEST
+        if beyond and (min(exact) < 0 or bool((found.view(np.int64)[~far] < 0).any())):
+            raise no_column()
+    return found if beyond or is_unsigned else found.view(np.int64)
+
+
+def _check(exact: NDArray[np.object_], name: str) -> None:
+    for value in exact.reshape(-1).tolist():
+        if not _LOWEST <= value <= _LARGEST:
+            raise QueryError(
+                f"the result {value} of {name} has more than 64 bits; CAST(x AS float) of its operands rounds instead",
+                kind="runtime",
+            )
+
+
+def _fitting(exact: NDArray[np.object_], dtype: np.dtype[Any], name: str) -> Integers:
+    """Return numbers of Python as int64, or uint64 where they need it or `dtype` is unsigned."""
+    _check(exact, name)
+    values = exact.reshape(-1).tolist()
+    if min(values) < 0:
+        if max(values) > _HIGHEST:
+            raise no_column()
+        return exact.astype(np.int64)
+    return exact.astype(np.uint64 if max(values) > _HIGHEST or dtype.kind == "u" else np.int64)
+
+
+def _is_small(values: Integers, count: int) -> bool:
+    low, high = _bounds(values)
+    return count * max(-low, high) <= _HIGHEST
+
+
+def _halves(values: Integers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return 64-bit integers in two parts: multiples of 2**32, and the rest, which is never negative."""
+    return (values >> 32).astype(np.int64), (values & 0xFFFFFFFF).astype(np.int64)
+
+
+def _joined(high: Any, low: Any, dtype: np.dtype[Any]) -> Integers:
+    """Return sums whose halves were summed on their own."""
+    high, low = np.asarray(high + (low >> 32)), np.asarray(low & 0xFFFFFFFF)
+    limit = 1 << (32 if dtype.kind == "u" else 31)
+    if not high.size or (int(high.max()) < limit and int(high.min()) >= -limit):
+        return np.asarray((high << 32) | low).view(dtype)
+    exact = np.asarray(high, object) * (1 << 32) + np.asarray(low, object)
+    return _fitting(np.asarray(exact, object), dtype, "SUM")

@@ -1,0 +1,216 @@
+"""ORDER BY: what is missing comes last, and NaN before it; equal keys keep the order of their rows.
+
+A descending order is the ascending one the other way round, equal keys included, as the language has it. Of JSON values
+null comes first, then texts, then numbers, unless NULLS LAST is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakebed.errors import QueryError
+from lakebed.native import equals
+from lakebed.query.values.columns import Column, Constant, Numbers, Objects, Ragged, Texts, stretches, tick
+
+Ranks = NDArray[Any]
+
+_AT_ONCE = 1 << 18
+"""Rows that one sort takes."""
+
+_SAMPLES, _DEALT = 1024, 64
+"""Of more rows: how many are looked at, and about how many values deal them out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The values of one key, and which way they are ordered."""
+
+    column: Column
+    is_descending: bool
+    nulls: str
+
+
+def ordered(keys: Sequence[Key], count: int | None = None) -> NDArray[np.int64]:
+    """Return the positions of rows in order.
+
+    Parameters
+    ----------
+    count
+        How many are wanted, from the first on; None is all.
+
+    Raises
+    ------
+    QueryError
+        If a key is an array.
+    """
+    found: NDArray[np.int64] | None = None
+    if len(keys) == 1 and count is not None:
+        found = _best(keys[0], count)
+        if found is not None:
+            return found
+    ranks: list[Ranks] = []
+    for key in keys:
+        values, classes = _ranked(key)
+        # lexsort takes the last key as the first.
+        ranks = [values, classes, *ranks] if classes is not None else [values, *ranks]
+    total = len(ranks[0])
+    if len(ranks) == 1 and not keys[0].is_descending:
+        found = _counted(ranks[0])
+    elif len(ranks) == 1:
+        found = _counted(ranks[0][::-1])
+        found = None if found is None else total - 1 - found
+    if found is None:
+        if keys[-1].is_descending:
+            ranks = [-np.arange(total), *ranks]
+        found = _sorted(ranks, np.arange(total))
+    return found if count is None else found[:count]
+
+
+def _sorted(ranks: Sequence[Ranks], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return rows by the last of several ranks, those that are equal by the one before it; else as they come.
+
+    Many are dealt out first, by values that some of them have, so that no sort takes long.
+    """
+    tick()
+    count = len(rows)
+    if count <= _AT_ONCE or not ranks:
+        return rows[np.lexsort([rank[rows] for rank in ranks])] if ranks else rows
+    values = ranks[-1][rows]
+    edges = np.unique(values[:: count // _SAMPLES])
+    edges = edges[:: len(edges) // _DEALT + 1]
+    tick()
+    places = np.searchsorted(edges, values)
+    tick()
+    is_edge = edges[np.minimum(places, len(edges) - 1)] == values
+    members, ends = equals.gathered(2 * places + is_edge, 2 * len(edges) + 1, tick)
+    found: list[NDArray[np.int64]] = []
+    for number in range(len(ends) - 1):
+        some = rows[members[ends[number] : ends[number + 1]]]
+        if number % 2:
+            found.append(_sorted(ranks[:-1], some))
+        elif len(some) * 8 > count * 7:  # these edges tell nothing of the values
+            found.append(some[np.lexsort([rank[some] for rank in ranks])])
+        elif len(some):
+            found.append(_sorted(ranks, some))
+    return np.concatenate(found)
+
+
+def _counted(values: Ranks) -> NDArray[np.int64] | None:
+    """Return the order of integers that lie close together, equal ones as they come; None where sorting is faster."""
+    if values.dtype.kind not in "iu" or not len(values):
+        return None
+    low, high = values.min(), values.max()
+    span = int(high) - int(low) + 1
+    if span > len(values):
+        return None
+    return equals.gathered(values.astype(np.int64) - low.astype(np.int64), span, tick)[0]  # modulo 2**64
+
+
+def _best(key: Key, count: int) -> NDArray[np.int64] | None:
+    """Return the first rows of an order by numbers without sorting all of them; None where that is no gain."""
+    column = key.column
+    if not isinstance(column, Numbers) or column.missing is not None or column.values[:1].size != 1:
+        return None
+    values = column.values.reshape(-1)
+    if count <= 0 or count * 8 > len(values) or values.dtype.kind not in "iuf":
+        return None
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        return None
+    place = len(values) - count if key.is_descending else count - 1
+    edge = np.partition(values, place)[place]
+    near = np.flatnonzero(values >= edge if key.is_descending else values <= edge)
+    chosen = values[near]
+    if key.is_descending:
+        return near[np.argsort(chosen, kind="stable")[::-1]][:count].astype(np.int64)
+    return near[np.argsort(chosen, kind="stable")][:count].astype(np.int64)
+
+
+def _ranked(key: Key) -> tuple[Ranks, NDArray[np.int8] | None]:
+    """Return numbers that ascend as the key orders values, and what comes first or last whatever the numbers."""
+    values, gone, odd = _numbers(key.column)
+    if key.is_descending:
+        values = ~values if values.dtype.kind in "iu" else -values  # ~ has no overflow
+    first = key.nulls == "first"
+    if not key.nulls and isinstance(key.column, Objects):
+        first = not key.is_descending  # null is the least of the JSON values
+    if gone is None and odd is None:
+        return values, None
+    classes = np.zeros(len(values), np.int8)
+    if odd is not None:
+        classes[odd] = 1
+    if gone is not None:
+        classes[gone] = -1 if first else 2
+        values = np.where(gone, values.dtype.type(0), values)
+    return values, classes
+
+
+def _numbers(column: Column) -> tuple[Ranks, NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
+    """Return values as numbers that order them, True where one is missing, and True where one is NaN."""
+    if isinstance(column, Constant):
+        return np.zeros(column.count, np.int64), None, None
+    if isinstance(column, Texts):
+        return (*_texts(column.array), None)
+    if isinstance(column, Objects):
+        return (*_documents(column.items), None)
+    if isinstance(column, Ragged):
+        if bool((column.sizes > 1).any()):
+            raise _is_array()
+        gone = column.sizes == 0
+        values = np.zeros(len(column), column.flat.dtype)
+        values[~gone] = column.flat
+    else:
+        if len(column) and column.values[0].size != 1:
+            raise _is_array()
+        values, gone = column.values.reshape(-1), column.missing
+    if values.dtype == np.bool_:
+        values = values.astype(np.int8)
+    odd = None
+    if values.dtype.kind == "f":
+        odd = np.isnan(values)
+        odd = odd if odd.any() else None
+        if odd is not None:
+            values = np.where(odd, 0, values)
+    return values, gone, odd
+
+
+def _is_array() -> QueryError:
+    return QueryError("ORDER BY needs one number, text or JSON value per row, not an array", kind="type")
+
+
+def _texts(array: pa.Array) -> tuple[Ranks, NDArray[np.bool_] | None]:
+    encoded = pc.dictionary_encode(array)
+    tick()
+    places = pc.sort_indices(encoded.dictionary).to_numpy()
+    rank = np.empty(len(places) + 1, np.int64)
+    rank[places] = np.arange(len(places))
+    codes = encoded.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
+    rank[len(places)] = 0
+    gone = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    return rank[codes], gone
+
+
+def _documents(values: Sequence[Any]) -> tuple[Ranks, NDArray[np.bool_] | None]:
+    keys: list[tuple[int, Any] | None] = []
+    for value in (values[i] for stretch in stretches(len(values)) for i in stretch):
+        if isinstance(value, np.ndarray) and value.size == 1:
+            value = value.reshape(()).item()
+        if value is None:
+            keys.append(None)
+        elif isinstance(value, str):
+            keys.append((0, value))
+        elif isinstance(value, int | float):
+            keys.append((1, value))
+        else:
+            raise QueryError("ORDER BY needs one number, text or JSON value per row, not a list", kind="type")
+    known = sorted({key for key in keys if key is not None})
+    places = {key: i for i, key in enumerate(known)}
+    gone = np.fromiter((key is None for key in keys), np.bool_, len(keys))
+    ranks = np.fromiter((0 if key is None else places[key] for key in keys), np.int64, len(keys))
+    return ranks, gone if gone.any() else None
