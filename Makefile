@@ -167,8 +167,9 @@ test-image: .venv/.dev $(FAKER)/.ready ## the image on a real Docker engine; say
 	IMAGE=$(IMAGE) $(PYTEST) -m image integration_tests/image $(TESTS)
 
 .PHONY: tail
-tail: .venv/.run ## the five largest modules, classes and functions
+tail: .venv/.run ## the largest modules, classes and functions; the weight of the library
 	@.venv/bin/python scripts/tail.py
+	@.venv/bin/python scripts/measures.py
 
 .PHONY: clean
 clean: ## forget environments and caches
