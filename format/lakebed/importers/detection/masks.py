@@ -6,7 +6,7 @@ COCO writes the counts as a list of numbers, or packs them into text, which pyco
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ _PACKED = re.compile(rb"(?:[P-o]{0,5}[0-O])*")
 """Numbers of up to six characters, each with its last one: given other text, pycocotools reads beyond the end."""
 
 
-def mask_of(counts: Any, height: int, width: int) -> NDArray[np.bool_]:
+def mask_of(counts: Iterable[Any], height: int, width: int) -> NDArray[np.bool_]:
     """Return the mask whose rows have these counts.
 
     Raises
@@ -28,13 +28,13 @@ def mask_of(counts: Any, height: int, width: int) -> NDArray[np.bool_]:
         If the counts are no numbers, or do not cover the mask.
     """
     try:
-        runs = np.array(counts, np.int64).reshape(-1)
+        runs = np.array([int(count) for count in counts], np.int64)
     except (TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"its run lengths are no numbers: {error}") from error
     pixels = height * width
     is_within = not len(runs) or (runs.min() >= 0 and runs.max() <= pixels)
     if not is_within or int(runs.sum()) != pixels or len(runs) > pixels + 1:
-        raise FormatError(f"its run lengths cover {runs.sum()} pixels of {height} x {width}")
+        raise FormatError(f"its run lengths cover {runs.sum()} of {pixels} pixels")
     return np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(height, width)
 
 
