@@ -20,7 +20,7 @@ import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.tfrecord import tfrecord_files
 from lakebed.importers.tfrecord.examples import parse
-from lakebed.importers.tfrecord.tfrecord_files import _masked_crc32c as masked_crc32c
+from lakebed.importers.tfrecord.tfrecord_files import masked_crc32c
 from unit_tests.lakebed.importers.hostile import check_hostile
 from unit_tests.lakebed.importers.test_mds import picture
 

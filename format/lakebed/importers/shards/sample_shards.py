@@ -25,7 +25,7 @@ from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import SPLITS
-from lakebed.importers.tfrecord.varints import unsnapped
+from lakebed.importers.shards.snappy import unsnapped
 from lakebed.transforms.output import Skipped
 
 INDEX = "index.json"

@@ -400,7 +400,8 @@ def _column(
         return _Column(called, kind, is_boxes=True), {"htype": "bbox", "coords": coords}
     if of is not None and of.classes is not None and kind == "int":
         return _Column(called, kind), {"htype": "class_label", "class_names": list(of.classes) or None}
-    dtype, shape = "", ()
+    dtype = ""
+    shape: tuple[int, ...] = ()
     if of is not None:
         # Files have float32, also where the description says float64.
         if (

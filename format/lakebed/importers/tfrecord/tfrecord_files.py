@@ -89,15 +89,16 @@ def _starts(whole: mmap.mmap) -> tuple[list[int], int]:
     return starts, count
 
 
-def _masked_crc32c(data: bytes) -> int:
+def masked_crc32c(data: bytes) -> int:
+    """Return the CRC-32C of bytes, rotated and shifted, as TFRecord and LevelDB store it."""
     import google_crc32c
 
-    crc = google_crc32c.value(data)
+    crc: int = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def _is_head(head: bytes) -> bool:
-    return _masked_crc32c(head[:8]) == int.from_bytes(head[8:], "little")
+    return masked_crc32c(head[:8]) == int.from_bytes(head[8:], "little")
 
 
 def _packing(head: bytes) -> str:
@@ -174,7 +175,7 @@ def records_of(
             tail = file.read(_TAIL)
             if len(data) < length or len(tail) < _TAIL:
                 raise IngestionError(f"the file ends inside the record at byte {at:,}")
-            if _masked_crc32c(data) != int.from_bytes(tail, "little"):
+            if masked_crc32c(data) != int.from_bytes(tail, "little"):
                 yield (
                     at,
                     IngestionError("the record does not match its checksum: some of its bytes are damaged"),
