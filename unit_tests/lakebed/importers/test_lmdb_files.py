@@ -437,5 +437,5 @@ def test_damage(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_much_damage(tmp_path: Path) -> None:
-    check_hostile("lmdb", hostile, tmp_path, 250, seed=3)
-    check_hostile("lmdb", hostile, tmp_path, 250, mutations=(flip, truncate), seed=4)
+    check_hostile("lmdb", hostile, tmp_path, 100, seed=3)
+    check_hostile("lmdb", hostile, tmp_path, 100, mutations=(flip, truncate), seed=4)
