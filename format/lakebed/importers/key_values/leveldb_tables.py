@@ -21,14 +21,14 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from contextlib import ExitStack
 from heapq import merge
 from itertools import groupby
-from typing import BinaryIO, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from lakebed.errors import IngestionError
 from lakebed.importers.core.source import Source
 from lakebed.importers.key_values.key_scans import Database
+from lakebed.importers.shards.open_files import OpenFiles
 from lakebed.importers.shards.snappy import unsnapped, varint
 from lakebed.importers.tfrecord.tfrecord_files import masked_crc32c
 
@@ -44,7 +44,6 @@ _MOST_BLOCK_BYTES = 1 << 30
 _MOST_UNPACKED = 32  # times the bytes of a block: more than snappy can compress
 _LEAST_UNPACKED = 4096
 _MOST_ENTRIES_BYTES = 1024  # times the bytes of the files: entries share the beginnings of their keys
-_MOST_OPEN = 64
 
 
 class Value(NamedTuple):
@@ -96,7 +95,7 @@ class Folder:
             for one, size in source.files.items()
             if one.startswith(self._before) and "/" not in one.removeprefix(self._before)
         }
-        self._open: dict[str, BinaryIO] = {}
+        self._open = OpenFiles(source)
         current = self._read("CURRENT") if self._files.get("CURRENT", 1 << 20) < 1 << 10 else b""
         manifest = current.decode("ascii", "replace").removesuffix("\n")
         if not re.fullmatch(r"MANIFEST-[0-9]+", manifest) or manifest not in self._files:
@@ -112,9 +111,7 @@ class Folder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with ExitStack() as stack:
-            for file in self._open.values():
-                stack.callback(file.close)
+        self._open.__exit__()
 
     def database(self, name: str) -> Database:
         """Return the only database."""
@@ -163,12 +160,7 @@ class Folder:
         return self._source.document(self._before + name)
 
     def _part(self, name: str, start: int, length: int) -> bytes:
-        if name not in self._open:
-            if len(self._open) >= _MOST_OPEN:
-                self._open.pop(next(iter(self._open))).close()
-            self._open[name] = self._source.open(self._before + name)
-        self._open[name].seek(start)
-        return self._open[name].read(length)
+        return self._open.read(self._before + name, start, length)
 
     def _numbered(self, *suffixes: str) -> dict[int, str]:
         """Return the files that are called by a number and one of some suffixes."""
@@ -267,8 +259,6 @@ class Folder:
         if offset + length + _TRAILER_BYTES > self._files[name] or length > _MOST_BLOCK_BYTES:
             raise IngestionError(f"{name}: a block of {length:,} bytes at {offset:,} goes beyond the file")
         data = self._part(name, offset, length + _TRAILER_BYTES)
-        if len(data) != length + _TRAILER_BYTES:
-            raise IngestionError(f"{name} is cut short")
         if int.from_bytes(data[-4:], "little") != masked_crc32c(data[:-4]):
             raise IngestionError("the checksum does not match")
         content, compression = data[:length], data[length]
