@@ -27,6 +27,7 @@ import lakebed
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.arrays.numpy_files import loaded
 from lakebed.importers.core.plan import Problem, TensorPlan, media, tensor
+from lakebed.importers.core.source import Source
 from lakebed.importers.folders.pictures import form_of
 
 KINDS = ("image", "audio", "video", "dicom", "array", "json", "text", "bytes")
@@ -62,6 +63,21 @@ _RATES = (
     (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
 )
 _HERTZ = (44_100, 48_000, 32_000)
+
+
+def check_kinds(source: Source, kinds: Mapping[str, str], known: Sequence[str], what: str) -> None:
+    """Check that a source has all columns whose kinds the user gives.
+
+    Raises
+    ------
+    IngestionError
+        If it lacks one.
+    """
+    for name in kinds:
+        if name not in known:
+            raise IngestionError(
+                f"{source.shown} has no {what} {name!r}: {', '.join(known) or 'it has none'}"
+            )
 
 
 class Kind(NamedTuple):
