@@ -225,6 +225,15 @@ class Source:
         """Return the names of all files with one of these suffixes: lower case, with the dot."""
         return [name for name in self.files if self.suffix_of(name) in suffixes]
 
+    def chosen(self, *suffixes: str) -> list[str]:
+        """Return the name of a single file, whatever its suffix; of a folder, the files with one of these suffixes."""
+        return [self.name] if self.is_file else self.with_suffix(*suffixes)
+
+    def mainly(self, *suffixes: str) -> list[str]:
+        """Return the names of files with one of these suffixes, if at least half of all files have one."""
+        names = [] if self.is_object else self.with_suffix(*suffixes)
+        return names if self.is_file or 2 * len(names) >= len(self.files) else []
+
     def suffix_of(self, name: str) -> str:
         """Return the suffix of a file; of a single file, :attr:`suffix`."""
         return self.suffix if self.is_file else suffix_of(name)
