@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from destination_deeplake.intake import BLOCK_BYTES, blocks
 from destination_deeplake.stopping import Stop
+from destination_deeplake.write import BLOCK_BYTES, blocks
 
 
 @pytest.fixture
