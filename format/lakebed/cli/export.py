@@ -33,7 +33,7 @@ class Formats(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of all formats."""
-        return sorted({exporter.name for exporter in exporters()})
+        return sorted(exporters())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         """Return the command of a format."""
@@ -45,11 +45,8 @@ class Formats(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the formats without importing any."""
-        told: dict[str, str] = {}
-        for exporter in exporters():
-            told.setdefault(exporter.name, exporter.summary)
         with formatter.section("Formats"):
-            formatter.write_dl(sorted(told.items()))
+            formatter.write_dl(sorted((name, exporter.summary) for name, exporter in exporters().items()))
 
 
 @click.group("export", cls=Formats, subcommand_metavar="FORMAT DATASET DEST [OPTIONS]")

@@ -12,7 +12,7 @@ from lakebed.cli.output import json_option, say_json, say_lines, with_errors
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.registry import importer_of, importers, recognised
 from lakebed.importers.core.source import Source
-from lakebed.runtime.options import Option
+from lakebed.runtime.options import Option, options_of
 
 _COMMON = (
     click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
@@ -53,7 +53,7 @@ class Formats(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of all formats."""
-        return ["auto", *sorted({importer.name for importer in importers()})]
+        return ["auto", *sorted(importers())]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         """Return the command of a format."""
@@ -67,7 +67,7 @@ class Formats(click.Group):
             importer = importer_of(name)
         except IngestionError as error:
             raise click.UsageError(str(error)) from error
-        return _command(name, f"Import {importer.summary}.", importer.options())
+        return _command(name, f"Import {importer.summary}.", options_of(importer.plan))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -86,11 +86,9 @@ class Formats(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the formats without importing any."""
-        told: dict[str, str] = {}
-        for importer in importers():
-            told.setdefault(importer.name, importer.summary)
+        told = sorted((name, importer.summary) for name, importer in importers().items())
         with formatter.section("Formats"):
-            formatter.write_dl([("auto", "finds out the format"), *sorted(told.items())])
+            formatter.write_dl([("auto", "finds out the format"), *told])
 
 
 @click.group("import", cls=Formats, subcommand_metavar="FORMAT SRC DEST [OPTIONS]")

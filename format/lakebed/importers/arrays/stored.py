@@ -1,12 +1,12 @@
-"""Tensors that an exporter laid in arrays: read back by what it said of them, as ``exporters/arrays/layout.py`` tells.
+"""Tensors that an exporter of lakebed stored in arrays, as ``exporters/arrays/layout.py`` defines them.
 
     NAME                 numbers of shape (rows, ...), texts, JSON, or flat values of rows of any length
     NAME.null            True where a row is null
     NAME.shape           shape of each item
-    NAME.offsets         where the values of each item begin, and where the last end, if NAME is flat altogether
-    NAME.rows            where the items of each row begin, and where the last end
+    NAME.offsets         beginnings of the values of each item, and the end of the last, if NAME is flat altogether
+    NAME.rows            beginnings of the items of each row, and the end of the last
 
-Every number of these is checked before it is used.
+All of these numbers are checked before use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +29,29 @@ from lakebed.errors import IngestionError
 from lakebed.htypes.base import Storing
 from lakebed.importers.core.plan import TensorPlan
 
-if TYPE_CHECKING:
-    from lakebed.importers.arrays.arrays import Array
-
 LAYOUTS = ("array", "ragged", "text", "json", "file")
 
-_BESIDE = ("null", "shape", "offsets", "rows")
-# What one row may become, whatever its numbers say.
+BESIDE = ("null", "shape", "offsets", "rows")
+"""Suffixes of the arrays that belong to another."""
+
+# Limit for one row, whatever its numbers say.
 _MOST_ROW_BYTES = 4 << 30
 _SAMPLED = 16
+
+
+class Array(Protocol):
+    """An array of a file."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Its dtype; ``object`` for texts and for arrays of varying length."""
+
+    def read(self, start: int, stop: int) -> Any:
+        """Return rows, as an array or a list of values."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +61,15 @@ class Stored:
     Parameters
     ----------
     name
-        Its name.
+        Name of the tensor.
     layout
-        How it lies.
+        One of :data:`LAYOUTS`.
     described
-        What is said of it.
+        Description of the tensor.
     main
-        Its values.
+        Array of the values.
     beside
-        What lies beside them, by what it is.
+        Arrays that belong to it, by suffix.
     kinds
         Kinds of its files.
     """
@@ -69,7 +83,7 @@ class Stored:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its rows, and, of arrays, the shape of a row."""
+        """Number of rows, and, for arrays, the shape of a row."""
         for of in ("rows", "offsets"):
             if of in self.beside:
                 return (max(0, self.beside[of].shape[0] - 1),)
@@ -77,17 +91,17 @@ class Stored:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of its values."""
+        """Dtype of its values."""
         return self.main.dtype
 
     @property
     def parts(self) -> tuple[Array, ...]:
-        """All arrays that it lies in."""
+        """All of its arrays."""
         return (self.main, *self.beside.values())
 
     @property
     def row_bytes(self) -> int:
-        """About how many bytes a row has: those of some."""
+        """Approximate size of a row, by some of them."""
         count = self.shape[0]
         if self.layout == "array" and "rows" not in self.beside:
             return prod(self.shape[1:]) * self.dtype.itemsize
@@ -95,7 +109,7 @@ class Stored:
 
     @property
     def plan(self) -> TensorPlan:
-        """The tensor."""
+        """Plan of the tensor."""
         kind = self.described.sample_compression
         if self.layout == "file" and self.kinds and self.kinds != (kind,):
             images = self.described.base.startswith("image")
@@ -115,12 +129,12 @@ class Stored:
         return [None if null else value for value, null in zip(values, nulls, strict=True)]
 
     def _items(self, start: int, stop: int) -> tuple[int, int]:
-        """Return which items rows hold.
+        """Return the first item of rows, and the end of the last one.
 
         Raises
         ------
         IngestionError
-            If the numbers of the file cannot be.
+            If the numbers of the file contradict each other.
         """
         if "rows" not in self.beside:
             return start, stop
@@ -134,24 +148,22 @@ class Stored:
         return np.asarray(self.beside["null"].read(start, stop)).astype(np.bool_)
 
     def _made(self, first: int, last: int) -> Any:
-        """Return items as the tensor takes them."""
+        """Return items as values of the tensor."""
         if self.layout == "array":
             found = np.asarray(self.main.read(first, last))
             return found.astype(found.dtype.newbyteorder("="), copy=False)
         values = self._values(first, last)
         if self.layout == "text":
-            return [_text(value, self.name) for value in values]
+            return [text_of(value, self.name) for value in values]
         if self.layout == "json":
-            return [_document(_text(value, self.name), self.name) for value in values]
+            return [_document(text_of(value, self.name), self.name) for value in values]
         if self.layout == "file":
             kind = self.kinds[0] if len(self.kinds) == 1 else None
-            return [
-                file_sample(np.asarray(one, np.uint8).tobytes(), kind) if len(one) else None for one in values
-            ]
+            return [_file(np.asarray(one, np.uint8).tobytes(), kind) if len(one) else None for one in values]
         return list(self._ragged(values, first, last))
 
     def _values(self, first: int, last: int) -> Any:
-        """Return what lies there for some items, flat."""
+        """Return the values of some items, flat."""
         if "offsets" not in self.beside:
             return self.main.read(first, last)
         offsets = _ascending(
@@ -175,14 +187,14 @@ class Stored:
 
 
 def stored_of(name: str, said: Mapping[str, Any], array_of: Callable[[str], Array | None]) -> Stored | None:
-    """Return the tensor that an array is; None if nothing is said of it, or what is said cannot be.
+    """Return the tensor that an array stores; None if it has no description, or a wrong one.
 
     Parameters
     ----------
     said
         Attributes of the array.
     array_of
-        Returns an array by its name; None if there is none.
+        Returns the array of a name, or None.
     """
     described = Described.from_json(said.get(KEY)) if KEY in said else None
     main = array_of(name)
@@ -190,20 +202,14 @@ def stored_of(name: str, said: Mapping[str, Any], array_of: Callable[[str], Arra
         return None
     more = described.more
     layout, ndim = more.get("layout"), more.get("ndim")
-    wanted = {"null": False, "rows": more.get("rows") is True}
     if layout not in LAYOUTS or not isinstance(ndim, int) or not 1 <= ndim <= 32:
         return None
-    if layout == "ragged":
-        wanted["shape"] = ndim > 1
-    if layout in ("ragged", "file") and main.dtype.kind != "O":
-        wanted["offsets"] = True
-    beside: dict[str, Array] = {}
-    for of, is_needed in wanted.items():
-        found = array_of(f"{name}.{of}") if is_needed or of == "null" else None
-        if found is None and is_needed:
-            return None
-        if found is not None:
-            beside[of] = found
+    is_flat = layout in ("ragged", "file") and main.dtype.kind != "O"
+    needed = {"rows": more.get("rows") is True, "shape": layout == "ragged" and ndim > 1, "offsets": is_flat}
+    found = {of: array_of(f"{name}.{of}") for of in BESIDE if of == "null" or needed[of]}
+    beside = {of: array for of, array in found.items() if array is not None}
+    if len(beside) < len(found) - (found["null"] is None):
+        return None
     if not _is_right(layout, ndim, main, beside, described):
         return None
     kinds = tuple(str(said.get("format", "")).split("/")) if layout == "file" else ()
@@ -211,7 +217,7 @@ def stored_of(name: str, said: Mapping[str, Any], array_of: Callable[[str], Arra
 
 
 def _is_right(layout: str, ndim: int, main: Array, beside: Mapping[str, Array], described: Described) -> bool:
-    """Whether arrays have the types and shapes that they must have."""
+    """Whether arrays have the dtypes and shapes of their layout."""
     storing = described.storing
     fits = {
         "array": storing is Storing.ARRAY and main.dtype.kind in "biufc",
@@ -229,41 +235,28 @@ def _is_right(layout: str, ndim: int, main: Array, beside: Mapping[str, Array], 
         return False
     items = beside["offsets"].shape[0] - 1 if "offsets" in beside else main.shape[0]
     rows = beside["rows"].shape[0] - 1 if "rows" in beside else items
-    if "null" in beside and beside["null"].shape[0] != rows:
-        return False
-    if prod(main.shape[1:]) * max(1, main.dtype.itemsize) > _MOST_ROW_BYTES:
-        return False
-    return "shape" not in beside or beside["shape"].shape == (items, ndim)
-
-
-def file_sample(data: bytes, kind: str | None) -> Sample:
-    """Return a file as a sample; of kinds that begin with no mark, such as TGA, ``kind`` says which it is."""
-    return Sample(buffer=data, compression=None if sniff(data) else kind)
-
-
-def names_beside(name: str) -> Iterator[str]:
-    """Yield the names of the arrays that belong to one."""
-    for of in _BESIDE:
-        yield f"{name}.{of}"
+    return (
+        ("null" not in beside or beside["null"].shape[0] == rows)
+        and ("shape" not in beside or beside["shape"].shape == (items, ndim))
+        and prod(main.shape[1:]) * max(1, main.dtype.itemsize) <= _MOST_ROW_BYTES
+    )
 
 
 def size_of(value: Any) -> int:
-    """Return about how many bytes a value has."""
-    if isinstance(value, np.ndarray):
-        return int(value.nbytes) if value.dtype.kind != "O" else sum(size_of(one) for one in value.ravel())
-    if isinstance(value, list):
-        return sum(size_of(one) for one in value)
+    """Return the approximate size of a value in bytes."""
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return int(value.nbytes)
+    if isinstance(value, np.ndarray | list):
+        return sum(map(size_of, value if isinstance(value, list) else value.ravel()))
     return len(value) if isinstance(value, str | bytes) else 8
 
 
 def sampled_bytes(count: int, size_at: Callable[[int], int]) -> int:
-    """Return about how many bytes a row has: those of some, up to one that is damaged, which reading tells of."""
+    """Return the approximate size of a row, by some rows up to a damaged one, which reading will report."""
     found = [8]
     with contextlib.suppress(IngestionError):
-        found += [
-            size_at(row)
-            for row in sorted({count * at // _SAMPLED for at in range(_SAMPLED)} if count else ())
-        ]
+        rows = {count * at // _SAMPLED for at in range(_SAMPLED)} if count else set()
+        found += [size_at(row) for row in sorted(rows)]
     return max(8, sum(found) // len(found))
 
 
@@ -274,7 +267,14 @@ def _ascending(offsets: Any, most: int, name: str) -> NDArray[np.int64]:
     return found
 
 
-def _text(value: Any, name: str) -> str:
+def text_of(value: Any, name: str) -> str:
+    """Return a value as text.
+
+    Raises
+    ------
+    IngestionError
+        If it is no UTF-8.
+    """
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -285,3 +285,8 @@ def _text(value: Any, name: str) -> str:
 
 def _document(text: str, name: str) -> Any:
     return decode_custom(load(text.encode("utf-8", "surrogatepass"), f"a value of {name}"))
+
+
+def _file(data: bytes, kind: str | None) -> Sample:
+    """Return a file as a sample; `kind` tells the kind of files that begin with no mark, such as TGA."""
+    return Sample(buffer=data, compression=None if sniff(data) else kind)
