@@ -20,9 +20,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from lakebed.errors import LockedException
+from lakebed.errors.stores import storage_error
 from lakebed.runtime import clock, process_hooks
 from lakebed.storage.base import place_of, traits_of
-from lakebed.storage.disk import LockedFile, boot_id, exclusive, lock_file, storage_error
+from lakebed.storage.files.disk import LockedFile, boot_id, exclusive, lock_file
 
 try:
     from _blake2 import blake2b  # `hashlib` loads OpenSSL, which nothing else of a local write needs

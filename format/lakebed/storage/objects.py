@@ -21,18 +21,18 @@ from lakebed.errors import (
 )
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, pieces
-from lakebed.storage.batches import put_in_parallel
 from lakebed.storage.concurrently import concurrently
-from lakebed.storage.conditional_put import ConditionalPuts, conditional_puts, put_weakly, warn_of
-from lakebed.storage.error_mapping import NoPartError, SilentError
-from lakebed.storage.requests import Requests
+from lakebed.storage.stores.batches import put_in_parallel
+from lakebed.storage.stores.conditional_put import ConditionalPuts, conditional_puts, put_weakly, warn_of
+from lakebed.storage.stores.error_mapping import NoPartError, SilentError
+from lakebed.storage.stores.requests import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lakebed.storage.base import BucketStorage, Data, Storage
     from lakebed.storage.credentials import Creds, Given
-    from lakebed.storage.traffic import Traffic
+    from lakebed.storage.stores.traffic import Traffic
 
 _log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from lakebed.errors import KeyNotFound
+from lakebed.errors.stores import storage_error
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import check_key, innermost, traits_of
-from lakebed.storage.disk import storage_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

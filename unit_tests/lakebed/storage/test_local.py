@@ -33,8 +33,8 @@ from lakebed.errors import (
     UnsafePathError,
 )
 from lakebed.native import disk as native
-from lakebed.storage import new_files, page_buffers
-from lakebed.storage.disk import exclusive, write_all, write_file
+from lakebed.storage.files import new_files, page_buffers
+from lakebed.storage.files.disk import exclusive, write_all, write_file
 from lakebed.storage.local import LocalStorage
 
 LEFTOVER = ".lb-1f-2.tmp"

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import xxhash
 
 from lakebed.runtime.jitter import JITTER
-from lakebed.storage.disk import LockedFile, boot_id, lock_file
+from lakebed.storage.files.disk import LockedFile, boot_id, lock_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,8 +22,8 @@ from lakebed.errors import (
 )
 from lakebed.runtime import clock
 from lakebed.storage.auth.resolve import resolve
-from lakebed.storage.buckets import bucket_client
 from lakebed.storage.objects import ObjectStorage
+from lakebed.storage.stores.clients import bucket_client
 from lakebed.testing import VirtualClock
 from unit_tests.lakebed.storage.auth import certificates
 from unit_tests.lakebed.storage.auth.cloud import ACCESS_KEY, HIDDEN, Cloud, cloud

@@ -15,12 +15,12 @@ from lakebed.errors import (
 )
 from lakebed.runtime import clock, process_hooks
 from lakebed.runtime.jitter import JITTER
-from lakebed.storage.buckets import BucketClient, bucket_client, client_retry_seconds
 from lakebed.storage.credentials import kept
 from lakebed.storage.deadline import remaining, told, within
-from lakebed.storage.error_mapping import FailedRequest
-from lakebed.storage.obstore_client import client
-from lakebed.storage.traffic import Traffic
+from lakebed.storage.stores.clients import BucketClient, bucket_client, client_retry_seconds
+from lakebed.storage.stores.error_mapping import FailedRequest
+from lakebed.storage.stores.obstore_client import client
+from lakebed.storage.stores.traffic import Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from lakebed import config
 from lakebed.runtime import clock
 from lakebed.storage.base import innermost
-from lakebed.storage.concurrency import Concurrency
+from lakebed.storage.stores.concurrency import Concurrency
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ import threading
 import weakref
 
 import lakebed
-from lakebed.storage.buckets import BucketClient
 from lakebed.storage.objects import ObjectStorage
+from lakebed.storage.stores.clients import BucketClient
 
 KEYS = {
     "aws_access_key_id": "AKIAEXAMPLE",

@@ -9,8 +9,14 @@ import pytest
 
 from lakebed.errors import PreconditionFailed, StoragePermissionError, WeakStoreWarning
 from lakebed.storage.base import Data
-from lakebed.storage.conditional_put import ENFORCED, ConditionalPuts, conditional_puts, put_weakly, warn_of
 from lakebed.storage.memory import MemoryStorage
+from lakebed.storage.stores.conditional_put import (
+    ENFORCED,
+    ConditionalPuts,
+    conditional_puts,
+    put_weakly,
+    warn_of,
+)
 
 
 class Store:

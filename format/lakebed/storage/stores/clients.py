@@ -12,8 +12,8 @@ from lakebed import config
 from lakebed.errors import InvalidInputError, UnsupportedUrlError
 from lakebed.runtime import process_hooks
 from lakebed.storage.auth.resolve import resolve
-from lakebed.storage.concurrency import GROWTH
-from lakebed.storage.obstore_client import client
+from lakebed.storage.stores.concurrency import GROWTH
+from lakebed.storage.stores.obstore_client import client
 
 if TYPE_CHECKING:
     from lakebed.storage.auth.client import Access

@@ -9,9 +9,9 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from lakebed.errors.stores import storage_error
 from lakebed.storage.base import is_bulk, traits_of
-from lakebed.storage.disk import storage_error
-from lakebed.storage.folders import TEMPORARY
+from lakebed.storage.files.folders import TEMPORARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

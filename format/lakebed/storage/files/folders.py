@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 from lakebed import config
 from lakebed.errors import InvalidInputError, StorageError, StoragePermissionError, UnsafePathError
+from lakebed.errors.stores import storage_error
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import check_key
-from lakebed.storage.disk import flush_folders, storage_error
+from lakebed.storage.files.disk import flush_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

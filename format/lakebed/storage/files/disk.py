@@ -17,15 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from lakebed import config
-from lakebed.errors import (
-    LakebedError,
-    LockedException,
-    StorageError,
-    StorageFullError,
-    StoragePermissionError,
-    StorageReadOnlyError,
-    UnsafePathError,
-)
+from lakebed.errors import LockedException, StorageError
+from lakebed.errors.stores import OUT_OF_FILES, storage_error
 from lakebed.native import disk as native
 from lakebed.storage.base import Stat
 
@@ -40,9 +33,6 @@ _THREADS = min(4, os.cpu_count() or 1)
 _SERIAL = 3  # fewer files than this are not worth a thread
 # Some network file systems cannot sync a folder and need not.
 _NO_SYNC = frozenset((errno.EINVAL, errno.ENOTSUP, errno.EBADF))
-OUT_OF_FILES = frozenset((errno.EMFILE, errno.ENFILE))
-# The two behind the first are what ext4 and XFS say of their own tables; Linux alone has the last.
-_FAILING = frozenset((errno.EIO, errno.EBADMSG, getattr(errno, "EUCLEAN", errno.EIO)))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
 """Nanoseconds that file systems round their times to; the coarsest keeps every other second."""
@@ -56,34 +46,6 @@ _FICLONE = 0x40049409
 _COPY_BYTES = 1 << 22
 # What file systems say that do not share blocks, or not between these two files.
 _CAN_NOT = frozenset((errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM))
-
-
-def storage_error(error: OSError, doing: str, path: str) -> LakebedError:
-    """Error of the tree for an error of the operating system; ours pass through."""
-    if isinstance(error, LakebedError):
-        return error
-    number = error.errno
-    reason = f"cannot {doing} {path}: {error.strerror or error}"
-    if number in (errno.ENOSPC, errno.EDQUOT):
-        return StorageFullError(f"{reason}; free some space and try again", errno=number)
-    if number in (errno.EACCES, errno.EPERM):
-        return StoragePermissionError(f"{reason}; ask for access, or use another place", errno=number)
-    if number == errno.EROFS:
-        return StorageReadOnlyError(f"{reason}; open for reading, or mount it writable", errno=number)
-    if number == errno.ELOOP:
-        return UnsafePathError(f"{reason}; replace the symbolic link by the file it points to", errno=number)
-    if number in OUT_OF_FILES:
-        return StorageError(f"{reason}; close files or raise the limit (ulimit -n)", errno=number)
-    if number == errno.ENAMETOOLONG:
-        return StorageError(f"{reason}; use shorter names", errno=number)
-    if number == errno.ENOLCK:
-        return StorageError(
-            f"{reason}; this file system has no locks: mount it with them (NFS: lockd), or write to a local disk",
-            errno=number,
-        )
-    if number in _FAILING:
-        return StorageError(f"{reason}; the disk or its connection fails: check it (dmesg)", errno=number)
-    return StorageError(f"{reason}; check the disk", errno=number)
 
 
 def stat_of(found: os.stat_result) -> Stat:
@@ -160,7 +122,7 @@ def _write_in_steps(
         where a target lies a few bytes beyond its source, modulo 4096, as a NumPy array does behind the header of a
         chunk; the kernel copies fastest from such a buffer, and the copy into it does not mind places.
     """
-    from lakebed.storage.page_buffers import buffers
+    from lakebed.storage.files.page_buffers import buffers
 
     with buffers.lent() if is_slow else contextlib.nullcontext() as buffer:
         for number, step in enumerate(_steps(views)):

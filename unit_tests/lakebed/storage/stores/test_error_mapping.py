@@ -1,6 +1,6 @@
 """What a store or its client says becomes one line without a secret."""
 
-from lakebed.storage.error_mapping import FailedRequest
+from lakebed.storage.stores.error_mapping import FailedRequest
 
 
 def test_nothing_is_quoted_of_credentials_that_the_client_can_not_read() -> None:

@@ -19,8 +19,8 @@ import lakebed
 from lakebed import config
 from lakebed.errors import StorageFullError
 from lakebed.native.disk import resident
-from lakebed.storage import direct, page_buffers
-from lakebed.storage.direct import BLOCK, read_uncached, write_uncached
+from lakebed.storage.files import direct, page_buffers
+from lakebed.storage.files.direct import BLOCK, read_uncached, write_uncached
 from lakebed.storage.local import LocalStorage
 from unit_tests.effort import examples
 

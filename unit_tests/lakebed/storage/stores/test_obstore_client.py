@@ -35,7 +35,7 @@ def read(obstore):
 BEFORE
 pid = os.fork()
 if pid == 0:
-    from lakebed.storage.obstore_client import client
+    from lakebed.storage.stores.obstore_client import client
 
     found = read(client())
     if os.fork() == 0:
@@ -51,7 +51,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
     "before",
     [
         "assert read(obstore) == b'ok'",  # the program's own use of it
-        "from lakebed.storage.obstore_client import client; assert read(client()) == b'ok'",
+        "from lakebed.storage.stores.obstore_client import client; assert read(client()) == b'ok'",
         "pass",
     ],
 )

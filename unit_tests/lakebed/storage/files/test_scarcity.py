@@ -21,7 +21,7 @@ import lakebed
 from lakebed.errors import StorageError, StoragePermissionError
 from lakebed.maintenance.verify import verify
 from lakebed.session import finalizer
-from lakebed.storage.disk import exclusive, lock_file
+from lakebed.storage.files.disk import exclusive, lock_file
 from lakebed.storage.local import LocalStorage
 
 
@@ -197,7 +197,7 @@ def test_an_etag_never_comes_back(unit: int, tmp_path: Path, monkeypatch: pytest
     storage = LocalStorage(tmp_path)
     real, now = os.utime, time.time_ns()
     monkeypatch.setattr(os, "utime", lambda fd, ns: real(fd, ns=tuple(t // unit * unit for t in ns)))
-    monkeypatch.setattr("lakebed.storage.disk.time.time_ns", lambda: now)
+    monkeypatch.setattr("lakebed.storage.files.disk.time.time_ns", lambda: now)
     seen, etag = set(), None
     for step in range(60):
         now -= step * 250_000_000
@@ -235,7 +235,7 @@ def test_a_file_system_without_locks_is_said(tmp_path: Path, monkeypatch: pytest
     def flock(fd: int, how: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr("lakebed.storage.disk.fcntl.flock", flock)
+    monkeypatch.setattr("lakebed.storage.files.disk.fcntl.flock", flock)
     collect()  # what other tests left would be closed meanwhile
     before = open_files()
     with pytest.raises(StorageError, match="no locks") as caught:

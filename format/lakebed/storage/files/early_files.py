@@ -13,8 +13,8 @@ import os
 from functools import cache
 
 from lakebed.errors import TruncatedReadError
+from lakebed.errors.stores import storage_error
 from lakebed.native import disk as native
-from lakebed.storage.disk import storage_error
 
 MOST = 64
 """Files of a process that wait for their names: the program needs descriptors, too, and has some 1,000."""

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from lakebed.storage.files.orphan_files import prune, remove, remove_temporary, temporary_files
 from lakebed.storage.local import LocalStorage
-from lakebed.storage.orphan_files import prune, remove, remove_temporary, temporary_files
 from unit_tests.lakebed.datasets import new_memory
 
 

@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakebed import config
+from lakebed.errors.stores import OUT_OF_FILES, storage_error
 from lakebed.native import disk as native
 from lakebed.storage.base import check_key, pieces
-from lakebed.storage.disk import FILES_AT_ONCE, OUT_OF_FILES, storage_error
+from lakebed.storage.files.disk import FILES_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakebed.storage.base import Data
-    from lakebed.storage.disk import OpenFiles
-    from lakebed.storage.folders import Folders
+    from lakebed.storage.files.disk import OpenFiles
+    from lakebed.storage.files.folders import Folders
 
     File = tuple[str, Sequence[memoryview]]
     """Path and content of a file to be."""

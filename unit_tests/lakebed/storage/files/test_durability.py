@@ -15,8 +15,8 @@ from lakebed import config
 from lakebed.documents.manifest import block_sums, has_sums
 from lakebed.errors import PathNotEmptyException, StorageError, StorageFullError
 from lakebed.native import disk as native
-from lakebed.storage import new_files
 from lakebed.storage.base import Buffer, Summed
+from lakebed.storage.files import new_files
 from lakebed.storage.local import LocalStorage
 
 
@@ -32,7 +32,7 @@ class Disk:
         self.forced: list[str] = []
         self.fails: Any = lambda path: False
         self._fsync_all, self._fsync = native.fsync_all, os.fsync
-        monkeypatch.setattr("lakebed.storage.disk.native", self)
+        monkeypatch.setattr("lakebed.storage.files.disk.native", self)
         monkeypatch.setattr(os, "fsync", self.fsync)
         monkeypatch.setattr(native, "sync_disk", lambda _: 0)
 

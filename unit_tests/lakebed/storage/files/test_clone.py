@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakebed.errors import StorageError, StorageFullError
-from lakebed.storage import disk
+from lakebed.storage.files import disk
 from lakebed.storage.local import LocalStorage
 
 

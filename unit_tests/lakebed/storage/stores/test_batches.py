@@ -10,7 +10,7 @@ import pytest
 from lakebed import config
 from lakebed.errors import StorageError
 from lakebed.storage.base import Data
-from lakebed.storage.batches import put_in_parallel
+from lakebed.storage.stores.batches import put_in_parallel
 
 
 class Puts:

@@ -12,8 +12,8 @@ import os
 from typing import TYPE_CHECKING
 
 from lakebed.native import disk as native
-from lakebed.storage.disk import write_all
-from lakebed.storage.page_buffers import buffers
+from lakebed.storage.files.disk import write_all
+from lakebed.storage.files.page_buffers import buffers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
