@@ -207,10 +207,7 @@ class _Known:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {}
-        process_hooks.after_fork(self._unlock)
-
-    def _unlock(self) -> None:
-        self._lock = threading.Lock()
+        process_hooks.new_lock_after_fork(self, "_lock")
 
     def of(self, dataset: str) -> frozenset[str]:
         place = _place(dataset)

@@ -329,10 +329,7 @@ class _Memory:
         self._lock = threading.Lock()
         self._recent: array[int] = array("q")
         self._known = self._older = np.zeros(0, np.int64)
-        process_hooks.after_fork(self._unlock)
-
-    def _unlock(self) -> None:
-        self._lock = threading.Lock()
+        process_hooks.new_lock_after_fork(self, "_lock")
 
     def add(self, texts: Iterable[str]) -> None:
         with self._lock:

@@ -88,8 +88,7 @@ class _Holders:
 
 
 _holders = _Holders()
-# A lock that another thread holds at the moment of a fork would stay locked in the child for ever.
-process_hooks.after_fork(lambda: setattr(_holders, "_mutex", threading.Lock()))
+process_hooks.new_lock_after_fork(_holders, "_mutex")
 
 
 class _MemoryLease:

@@ -12,7 +12,7 @@ from typing import Any
 from lakebed.errors import ExportError
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written
 from lakebed.exporters.core.target import Target
-from lakebed.runtime.plugins import entry_points
+from lakebed.runtime.installed import entry_points
 
 ENTRY_POINTS = "lakebed.exporters"
 

@@ -17,8 +17,8 @@ from typing import Any
 from lakebed.errors import IngestionError
 from lakebed.importers.core.plan import Copied, Plan
 from lakebed.importers.core.source import Source
+from lakebed.runtime.installed import entry_points
 from lakebed.runtime.options import Option, options_of
-from lakebed.runtime.plugins import entry_points
 
 ENTRY_POINTS = "lakebed.importers"
 

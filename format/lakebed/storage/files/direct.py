@@ -1,7 +1,7 @@
-"""Files written and read past the cache of the operating system (`O_DIRECT`, open(2)).
+"""Writes and reads of files that bypass the cache of the operating system (`O_DIRECT`, open(2)).
 
-For bytes that are not read soon, as those of a dataset that is rewritten, and for those that are read once: the
-cache keeps what readers need, and the processor does not fill pages that only wait for the disk.
+For bytes that are not read soon, such as those of a rewritten dataset, and for those that are read once: the cache
+keeps the data that readers need, and the processor does not fill pages that only wait for the disk.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from lakebed.native import disk as native
-from lakebed.storage.files.disk import write_all
+from lakebed.storage.files.disk import steps, write_all
 from lakebed.storage.files.page_buffers import buffers
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from lakebed.storage.base import See
 
 BLOCK = 4096
-"""Bytes that places, lengths and addresses are multiples of; no disk asks for more."""
+"""Unit of places, lengths and addresses in bytes; no disk needs a larger one."""
 _WORTH = 1 << 18  # bytes of a file below which the cache is as good
-_KEPT = 0.5  # part of a file in the cache from which on it is as good to read it from there
+_KEPT = 0.5  # part of a file in the cache from which on reading through the cache is as good
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
 
 
 def write_uncached(fd: int, views: Sequence[memoryview], _: See | None = None) -> None:
-    """Write byte views, none of them empty, back to back into an empty file, past the cache where its file system can.
+    """Write byte views, none of them empty, into an empty file, bypassing the cache if the file system supports it.
 
-    Nothing is shown, see `Shown`.
+    The bytes are not shown, see `Summed`.
 
     Raises
     ------
@@ -58,9 +58,9 @@ def write_uncached(fd: int, views: Sequence[memoryview], _: See | None = None) -
 
 
 def read_uncached(fd: int, into: memoryview) -> int:
-    """Read the start of a file into a byte view, if the cache does not have it; return how many bytes were read.
+    """Read the start of a file into a byte view if the cache does not hold it; return the number of bytes.
 
-    What is not read goes through the cache as well as anywhere; the file stands where what is missing begins.
+    The caller reads the rest through the cache; the file is positioned at its beginning.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def read_uncached(fd: int, into: memoryview) -> int:
 
 
 def _read_blocks(fd: int, into: memoryview, buffer: memoryview) -> int:
-    """Read by way of an aligned buffer as far as the file goes; return how far that was."""
+    """Read through an aligned buffer to the end of the file at most; return the number of bytes."""
     done, size = 0, into.nbytes
     while done < size and not done % BLOCK:
         try:
@@ -96,37 +96,26 @@ def _read_blocks(fd: int, into: memoryview, buffer: memoryview) -> int:
 
 
 def _write_blocks(fd: int, views: Sequence[memoryview], buffer: memoryview, size: int) -> None:
-    """Write by way of an aligned buffer; the last block is filled up, and cut off again."""
-    used = at = 0
-    for view in views:
-        taken = 0
-        while taken < view.nbytes:
-            step = min(view.nbytes - taken, len(buffer) - used)
-            buffer[used : used + step] = view[taken : taken + step]
-            taken += step
-            used += step
-            if used == len(buffer):
-                _write_at(fd, buffer, at)
-                at += used
-                used = 0
-    if used:
-        _write_at(fd, buffer[: -(-used // BLOCK) * BLOCK], at)
+    """Write through an aligned buffer; the last block is padded, and the padding cut off again."""
+    for number, step in enumerate(steps(views, len(buffer))):
+        filled = native.fill(buffer, step)
+        _write_at(fd, buffer[: -(-filled // BLOCK) * BLOCK], number * len(buffer))
     os.ftruncate(fd, size)
 
 
 def _write_at(fd: int, data: memoryview, at: int) -> None:
-    """Write at a place, however many calls that takes."""
+    """Write at a place, by as many calls as necessary."""
     while data:
         done = os.pwrite(fd, data, at)
         if not done:
             raise OSError(errno.EIO, "nothing was written")
         if done % BLOCK:
-            _turn(fd, on=False)  # what is left begins in the middle of a block
+            _turn(fd, on=False)  # the rest begins in the middle of a block
         at, data = at + done, data[done:]
 
 
 def _turn(fd: int, *, on: bool) -> bool:
-    """Let writes to a file go past the cache or not; tell whether its file system does that."""
+    """Turn the bypass of the cache on or off; tell whether the file system supports it."""
     if not _DIRECT:
         return False
     flags = fcntl.fcntl(fd, fcntl.F_GETFL)

@@ -1,4 +1,4 @@
-"""Forced writes and file locks of the operating system, with its errors put into our words."""
+"""Writes, forced writes and file locks of the operating system."""
 
 # Paths are strings throughout this package.
 # ruff: noqa: PTH116, PTH120
@@ -9,10 +9,9 @@ import errno
 import fcntl
 import io
 import os
-import threading
 import time
 from array import array
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -20,42 +19,43 @@ from lakebed import config
 from lakebed.errors import LockedException, StorageError
 from lakebed.errors.stores import OUT_OF_FILES, storage_error
 from lakebed.native import disk as native
+from lakebed.runtime import clock
 from lakebed.storage.base import Stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
-    from lakebed.storage.base import See
+    from lakebed.storage.base import Buffer, See
 
-FILES_AT_ONCE = 256  # files kept open between write and fsync; the usual limit is 1024
-# Forced writes of several files share one commit of the journal; more threads than processors only spin on its lock.
+FILES_AT_ONCE = 256  # files that stay open between write and fsync; the usual limit is 1024
+# Forced writes of several files share one commit of the journal; more threads than processors spin on its lock.
 _THREADS = min(4, os.cpu_count() or 1)
 _SERIAL = 3  # fewer files than this are not worth a thread
 # Some network file systems cannot sync a folder and need not.
 _NO_SYNC = frozenset((errno.EINVAL, errno.ENOTSUP, errno.EBADF))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
-"""Nanoseconds that file systems round their times to; the coarsest keeps every other second."""
-_WORTH = 1 << 20  # bytes of a file from which on it is worth a call to reserve its blocks
+"""Nanoseconds to which file systems round times; the coarsest keeps every other second."""
+_WORTH = 1 << 20  # bytes of a file that justify a call to reserve its blocks
 STEP = 1 << 20
-"""Bytes of a large file that are written by one call."""
+"""Bytes of a large file that one call writes and shows."""
 _PIECES = 512  # at most IOV_MAX (1024)
 _PUBLISH_WAIT = 60.0
 _PAUSE = 0.01
 _FICLONE = 0x40049409
 _COPY_BYTES = 1 << 22
-# What file systems say that do not share blocks, or not between these two files.
+# Errors of file systems that do not share blocks, or not between these two files.
 _CAN_NOT = frozenset((errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM))
 
 
 def stat_of(found: os.stat_result) -> Stat:
-    """Size and identity of a file."""
+    """Return size and identity of a file."""
     etag = f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
     return Stat(found.st_size, etag, found.st_mtime_ns)
 
 
 def later_than(present: Stat | None) -> int:
-    """Time for what replaces a file, later than its own: file numbers are reused, and clocks go backwards."""
+    """Return a time later than that of the replaced file: file numbers are reused, and clocks go backwards."""
     now = time.time_ns()
     if present is None:
         return now
@@ -64,7 +64,7 @@ def later_than(present: Stat | None) -> int:
 
 
 def write_all(fd: int, views: Sequence[memoryview]) -> None:
-    """Write byte views back to back, however many calls that takes."""
+    """Write byte views back to back, by as many calls as necessary."""
     for first in range(0, len(views), _PIECES):
         group = list(views[first : first + _PIECES])
         while group:
@@ -77,13 +77,21 @@ def write_all(fd: int, views: Sequence[memoryview]) -> None:
                 group[0] = group[0][done:]
 
 
+def write_at(fd: int, data: Buffer, at: int) -> None:
+    """Write bytes at a place, by as many calls as necessary."""
+    view = memoryview(data)
+    while view:
+        done = os.pwrite(fd, view, at)
+        at, view = at + done, view[done:]
+
+
 def write_file(fd: int, views: Sequence[memoryview], see: See | None = None) -> None:
-    """Write byte views back to back into an empty file, of which the file system hears the length before.
+    """Write byte views back to back into an empty file whose length the file system is told first.
 
     Parameters
     ----------
     see
-        As in `Shown`: sees the bytes of large files.
+        As in `Summed`; it is shown the bytes of large files.
 
     Raises
     ------
@@ -95,50 +103,30 @@ def write_file(fd: int, views: Sequence[memoryview], see: See | None = None) -> 
         problem = native.reserve(fd, size)
         if problem:
             raise OSError(problem, os.strerror(problem))
-        is_slow = see is not None or 2 * native.slow_bytes(list(views)) > size
-        _write_in_steps(fd, views, see, is_slow=is_slow)
-        return
+        if see is not None:
+            _write_seen(fd, views, see)
+            return
     write_all(fd, views)
 
 
-def _write_in_steps(
-    fd: int,
-    views: Sequence[memoryview],
-    see: See | None = None,
-    *,
-    is_slow: bool,
-) -> None:
-    """Write byte views back to back into an empty file, in steps that end at multiples of their length.
-
-    For each step the system takes runs of memory of up to its length. For those of 2 MiB, which are rare once a machine
-    has run for a while, Linux moves other pages away.
-
-    Parameters
-    ----------
-    see
-        Sees each step in the buffer.
-    is_slow
-        Whether they go by way of a buffer in which each byte lies as in a page of the file. Processors copy slowly to
-        where a target lies a few bytes beyond its source, modulo 4096, as a NumPy array does behind the header of a
-        chunk; the kernel copies fastest from such a buffer, and the copy into it does not mind places.
-    """
+def _write_seen(fd: int, views: Sequence[memoryview], see: See) -> None:
+    """Write byte views step by step from a buffer, and show each step while the processor has it in its cache."""
     from lakebed.storage.files.page_buffers import buffers
 
-    with buffers.lent() if is_slow else contextlib.nullcontext() as buffer:
-        for number, step in enumerate(_steps(views)):
-            if buffer is None:
-                write_all(fd, step)
-                continue
+    with buffers.lent() as buffer:
+        if buffer is None:
+            write_all(fd, views)
+            return
+        for number, step in enumerate(steps(views, STEP)):
             filled = buffer[: native.fill(buffer, step)]
-            if see is not None:
-                see(number * STEP, filled)
+            see(number * STEP, filled)
             write_all(fd, [filled])
 
 
-def _steps(views: Sequence[memoryview]) -> Iterator[list[memoryview]]:
-    """Cut byte views at multiples of a step, counted from the first byte of all."""
+def steps(views: Sequence[memoryview], size: int) -> Iterator[list[memoryview]]:
+    """Cut byte views at multiples of a size, counted from the first byte."""
     step: list[memoryview] = []
-    room = STEP
+    room = size
     for view in views:
         at = 0
         while at < view.nbytes:
@@ -148,18 +136,18 @@ def _steps(views: Sequence[memoryview]) -> Iterator[list[memoryview]]:
             room -= part.nbytes
             if not room:
                 yield step
-                step, room = [], STEP
+                step, room = [], size
     if step:
         yield step
 
 
 def clone(source: int, target: int, size: int) -> None:
-    """Let an empty open file hold the bytes of another: shared blocks, else a copy by the kernel, else one by us.
+    """Give an empty open file the content of another: by shared blocks, a copy of the kernel, or a copy of ours.
 
     Raises
     ------
     OSError
-        If the operating system fails for another reason than that it cannot do it so.
+        If the operating system fails.
     """
     try:
         fcntl.ioctl(target, _FICLONE, source)
@@ -179,21 +167,19 @@ def clone(source: int, target: int, size: int) -> None:
         part = os.pread(source, min(size - at, _COPY_BYTES), at)
         if not part:
             raise OSError(errno.EIO, "the file ended while it was copied")
-        view = memoryview(part)
-        while view:
-            done = os.pwrite(target, view, at)
-            at, view = at + done, view[done:]
+        write_at(target, part, at)
+        at += len(part)
 
 
 def flush_files(opened: list[int], harmless: Container[int] = (), *, are_forced: bool = False) -> None:
-    """Force open files to disk and close them; the list is emptied, also when one of them fails.
+    """Force open files to disk and close them; the list is emptied even if one of them fails.
 
-    `config.FSYNC` off leaves out the forcing, and so does `are_forced`: they are on the disk already.
+    Files are only closed if `config.FSYNC` is off, or with `are_forced`, if they are on the disk already.
 
     Raises
     ------
     OSError
-        If the operating system fails with a number that is not in `harmless`.
+        If the operating system fails with a number outside of `harmless`.
     """
     files = opened[:]
     opened.clear()
@@ -208,42 +194,30 @@ def flush_files(opened: list[int], harmless: Container[int] = (), *, are_forced:
         for fd in share:
             try:
                 os.close(fd)
-            except OSError as error:  # where network file systems tell that the disk is full
+            except OSError as error:  # where network file systems report that the disk is full
                 errors.append(error)
 
     if len(files) < _SERIAL or not forces:
         flush(files)
     else:
-        # Threads of this call only: nothing is left behind for a fork to trip over.
-        shares = [files[i::_THREADS] for i in range(min(_THREADS, len(files)))]
-        threads: list[threading.Thread] = []
-        for share in shares[1:]:
-            thread = threading.Thread(target=flush, args=(share,), daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:
-                # At the exit of the interpreter, where the last rows may be published, no thread starts any more.
-                flush(share)
-            else:
-                threads.append(thread)
-        flush(shares[0])
-        for thread in threads:
-            thread.join()
+        from lakebed.storage.concurrently import concurrently
+
+        concurrently([partial(flush, files[i::_THREADS]) for i in range(min(_THREADS, len(files)))])
     for error in errors:
         if error.errno not in harmless:
             raise error
 
 
 class OpenFiles:
-    """Files that are open until they are forced to disk together: as many at a time as the process may have.
+    """Files that stay open until they are forced to disk together, as many as the process may have open.
 
     Parameters
     ----------
     harmless
-        Error numbers of fsync(2) that mean nothing.
+        Error numbers of fsync(2) that do not matter.
     at_once
-        Forces the whole disk on which they are, if that may pay, and tells whether it did. Only for files that were
-        opened before they were written to: of such a call's errors those count that came up since.
+        Forces the whole disk of the files if that may pay, and tells whether it did. Only for files that were opened
+        before they were written: such a call reports errors since then.
     """
 
     def __init__(
@@ -263,7 +237,7 @@ class OpenFiles:
         self._opened.extend(descriptors)
 
     def open(self, opener: Callable[[], int]) -> int:
-        """Call what opens a file, and keep its descriptor; where there are too many, those before it go to disk first.
+        """Open a file and keep its descriptor; if too many files are open, earlier ones are forced to disk first.
 
         Raises
         ------
@@ -292,7 +266,7 @@ class OpenFiles:
         Returns
         -------
         bool
-            Whether everything else that was on that disk before was forced, too: other files, and all folders.
+            Whether all other files and folders of that disk were forced, too.
         """
         is_whole = self._at_once is not None and self._at_once(array("i", self._opened))
         flush_files(self._opened, self._harmless, are_forced=is_whole)
@@ -308,7 +282,7 @@ class OpenFiles:
 
 
 def flush_folders(folders: Iterable[str]) -> None:
-    """Force the entries of folders to disk; a folder that is gone needs none.
+    """Force the entries of folders to disk; skip folders that do not exist.
 
     Raises
     ------
@@ -329,7 +303,7 @@ def flush_folders(folders: Iterable[str]) -> None:
 
 
 def flush_above(folder: str) -> None:
-    """Force the folders above one to disk, as far as this user may: another process may have just made them."""
+    """Force the folders above one to disk, as far as permitted: another process may have just made them."""
     while (above := os.path.dirname(folder)) != folder:
         folder = above
         with contextlib.suppress(StorageError):
@@ -337,12 +311,12 @@ def flush_above(folder: str) -> None:
 
 
 class LockedFile:
-    """A file that is locked for this process alone: until it is let go of, or nothing refers to it any more."""
+    """A file that is locked for this process alone, until it is closed or garbage."""
 
     __slots__ = ("_file",)
 
     def __init__(self, path: str) -> None:
-        # The interpreter closes it when it is lost; a finalizer of ours could swallow a Ctrl-C.
+        # The interpreter closes it when it is garbage; a finalizer of ours could swallow a Ctrl-C.
         self._file = io.FileIO(path, "r+", opener=_create)
 
     @property
@@ -356,19 +330,19 @@ class LockedFile:
         Raises
         ------
         BlockingIOError
-            If another process has it.
+            If another process holds it.
         """
         fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def unlock(self) -> None:
-        """Give the lock back, also where a child that another thread forked meanwhile has the file open too."""
+        """Release the lock, even if a child that another thread forked meanwhile has the file open, too."""
         if not self._file.closed:
             with contextlib.suppress(OSError):
                 fcntl.flock(self.fd, fcntl.LOCK_UN)
         self.close()
 
     def close(self) -> None:
-        """Close the file; the lock stays as long as another process, this one's parent, has it open."""
+        """Close the file; the lock stays as long as the parent process has it open."""
         self._file.close()
 
 
@@ -379,7 +353,7 @@ def _create(path: str, _: int) -> int:
 def lock_file(path: str) -> LockedFile | None:
     """Open and lock a file for this process alone; None if another process holds it.
 
-    The lock ends when the file is closed or the process ends, in whatever way.
+    The lock ends when the file is closed or the process ends in any way.
 
     Raises
     ------
@@ -393,7 +367,7 @@ def lock_file(path: str) -> LockedFile | None:
             raise storage_error(error, "lock", path) from error
         try:
             file.lock()
-            # If the dataset was deleted since the open, so was this file: a lock on it excludes no other process.
+            # If the dataset was deleted since then, so was this file, and its lock excludes no other process.
             if os.path.samestat(os.fstat(file.fd), os.stat(path)):
                 return file
         except BlockingIOError:
@@ -409,7 +383,7 @@ def lock_file(path: str) -> LockedFile | None:
 
 @contextlib.contextmanager
 def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
-    """Hold a lock file for a short step, waiting for others that do the same.
+    """Hold a lock file for a short step, and wait for other processes that do so.
 
     Raises
     ------
@@ -426,29 +400,20 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
                     f"{path} has been locked for {wait:.0f} s by another process that is publishing;"
                     " end that process if it hangs, then try again"
                 )
-            from lakebed.runtime.jitter import JITTER
-
-            # With jitter, so that no process always comes too late; one that has waited for long looks more often.
-            time.sleep(JITTER.random() * _PAUSE / (1 + 4 * waited))
+            # With jitter, so that no process always comes too late; those that wait long look more often.
+            time.sleep(clock.chance().random() * _PAUSE / (1 + 4 * waited))
         yield
     finally:
         if file is not None:
             file.unlock()
 
 
-_boot: list[bytes] = []
-
-
+@cache
 def boot_id() -> bytes:
-    """Return 16 bytes that processes share which run under the same kernel since it started, in containers as well.
-
-    All zero where the system does not tell.
-    """
-    if not _boot:
-        try:
-            text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-            found = bytes.fromhex(text.strip().replace("-", ""))
-        except (OSError, ValueError):
-            found = b""
-        _boot.append(found if len(found) == 16 else bytes(16))
-    return _boot[0]
+    """Return 16 bytes that name the run of this kernel, the same in all containers; zeros if unknown."""
+    try:
+        text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        found = bytes.fromhex(text.strip().replace("-", ""))
+    except (OSError, ValueError):
+        found = b""
+    return found if len(found) == 16 else bytes(16)

@@ -1,6 +1,6 @@
-"""Files that are written before they have a name: an object's content, until it is known under which key it goes.
+"""Files without a name (`O_TMPFILE`, Linux), which hold the content of an object until its key is known.
 
-They lie on the disk of their folder (`O_TMPFILE`, Linux), and are gone with the process, or when nobody refers to them.
+They lie on the disk of their folder and disappear with the process, or when nothing refers to them.
 """
 
 # Paths are strings: pathlib costs more than the calls of the operating system themselves.
@@ -17,24 +17,24 @@ from lakebed.errors.stores import storage_error
 from lakebed.native import disk as native
 
 MOST = 64
-"""Files of a process that wait for their names: the program needs descriptors, too, and has some 1,000."""
+"""Most nameless files of a process, which needs its usual 1,000 descriptors for other purposes, too."""
 
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
-# What is said of a file that cannot get a name here: it had one, it lies on another disk, or links are not allowed.
+# Errors of a file that cannot get a name: it had one, lies on another disk, or links are not allowed.
 NO_LINK = frozenset(
     (errno.EEXIST, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 )
 
 
 class EarlyFile:
-    """A file without a name, of the process that made it: a child that is forked only reads from it.
+    """A file without a name of the process that created it; forked children only read it.
 
     Parameters
     ----------
     fd
-        Descriptor of the empty file, which is closed with this object: without a name it is gone then.
+        Descriptor of the empty file, which is closed, and the file removed, with this object.
     folder
-        Where it will be, for errors.
+        Its future folder, for errors.
     """
 
     __slots__ = ("_fd", "_folder", "_is_named", "_owned", "_pid")
@@ -46,7 +46,7 @@ class EarlyFile:
 
     @property
     def is_mine(self) -> bool:
-        """Whether this process may write to it."""
+        """Whether this process may write to the file."""
         return self._pid == os.getpid()
 
     def write(self, at: int, view: memoryview) -> None:
@@ -58,18 +58,15 @@ class EarlyFile:
             If the operating system fails.
         """
         try:
-            done = os.pwrite(self._fd, view, at)
-            while 0 < done < view.nbytes:
+            while view and (done := os.pwrite(self._fd, view, at)):
                 at, view = at + done, view[done:]
-                done = os.pwrite(self._fd, view, at)
         except OSError as error:
             raise storage_error(error, "write", self._folder) from error
-        if not done:
-            nothing = OSError(errno.EIO, "nothing was written")
-            raise storage_error(nothing, "write", self._folder)
+        if view:
+            raise storage_error(OSError(errno.EIO, "nothing was written"), "write", self._folder)
 
     def read(self, at: int, length: int) -> bytearray:
-        """Read exactly so many bytes from a place.
+        """Read exactly `length` bytes from a place.
 
         Raises
         ------
@@ -91,7 +88,7 @@ class EarlyFile:
         return found
 
     def map(self, length: int) -> memoryview:
-        """Return its first bytes, to be read where they lie in the cache of the operating system.
+        """Map the first bytes of the file, which are read from the cache of the operating system.
 
         Raises
         ------
@@ -105,22 +102,22 @@ class EarlyFile:
             raise storage_error(failed, "map", self._folder) from error
 
     def link(self, path: str) -> int:
-        """Give it a name, its only one ever, and return a descriptor of its own for the caller.
+        """Give the file its only name, and return another descriptor for the caller.
 
         Raises
         ------
         FileExistsError
-            If there is a file of that name.
+            If a file of that name exists.
         FileNotFoundError
             If the folder is missing.
         OSError
-            With a number of `NO_LINK` if it cannot be named there; with others if the operating system fails.
+            With a number of `NO_LINK` if the file cannot get that name; with others if the operating system fails.
         """
         if self._is_named or not self.is_mine:
             raise OSError(errno.EXDEV, "the file has had a name, or is that of another process")
         fd = os.dup(self._fd)
         try:
-            # The folder given only makes Python take linkat(2), which follows the link of /proc.
+            # The folder makes Python use linkat(2), which follows the link of /proc.
             os.link(f"/proc/self/fd/{fd}", path, src_dir_fd=fd, follow_symlinks=True)
         except FileNotFoundError as error:
             os.close(fd)
@@ -135,13 +132,13 @@ class EarlyFile:
 
 
 def early_file(folder: str, size: int) -> EarlyFile | None:
-    """Make a file without a name in a folder, for about so many bytes; None where that cannot be done."""
+    """Create a file without a name for about `size` bytes in a folder; None if the system does not support it."""
     if native.Descriptor.held() >= MOST or not _has_early_files():
         return None
     try:
         fd = os.open(folder, _FLAGS, 0o666)
     except OSError:
-        return None  # the ordinary way works, or meets the same error and tells it
+        return None  # the ordinary way works, or reports the same error
     if native.reserve(fd, size):
         os.close(fd)
         return None
@@ -150,5 +147,5 @@ def early_file(folder: str, size: int) -> EarlyFile | None:
 
 @cache
 def _has_early_files() -> bool:
-    """Whether this system knows such files, and how to name them."""
+    """Tell whether this system supports such files and can name them."""
     return hasattr(os, "O_TMPFILE") and os.path.lexists("/proc/self/fd")

@@ -288,9 +288,4 @@ def _touch(folder: str) -> None:
         raise storage_error(error, "write", path) from error
 
 
-def _new_lock() -> None:
-    """Let a forked child have a lock that no thread of its parent holds."""
-    Folders._lock = threading.Lock()  # noqa: SLF001
-
-
-process_hooks.after_fork(_new_lock)
+process_hooks.new_lock_after_fork(Folders, "_lock")

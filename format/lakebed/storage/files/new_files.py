@@ -1,7 +1,7 @@
-"""Many small files at once: made by compiled code in folders that are new themselves, and forced to disk by one call.
+"""Batches of small files: compiled code creates them in new folders, and one call forces them to disk.
 
-A publish is a hundred files of some hundred bytes in as many new folders. Made one by one, most of the time goes into
-the steps of the interpreter; forced one by one, each is a request to the disk that waits for the one before.
+A publish writes a hundred files of some hundred bytes into as many new folders. One by one, most of the time goes into
+steps of the interpreter, and each forced write waits for the one before.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ if TYPE_CHECKING:
     from lakebed.storage.files.folders import Folders
 
     File = tuple[str, Sequence[memoryview]]
-    """Path and content of a file to be."""
+    """Path and content of a file to create."""
 
     Item = tuple[str, Data, Sequence[memoryview]]
-    """Key and content of an object, and the content once more, as flat views of bytes."""
+    """Key and content of an object, and the content as flat views of bytes."""
 
 FEW = 8
-"""So few files are not worth it."""
+"""Fewest files for which this is faster."""
 
 LARGE = 1 << 18
-"""Content of a file that is written before the next object is asked for: the processor still has it in its cache."""
+"""Bytes of a file that is written before the next object is taken, while the processor has it in its cache."""
 
 GROUP_BYTES = 1 << 21
-"""Content of smaller files that is held together."""
+"""Bytes of smaller files that are held together."""
 
-# What else waits for the disk is written, too, by the call that forces everything: so many bytes of it take as long as
-# to force one file.
+# The call that forces everything also writes other data that waits for the disk: this many bytes take as long as one
+# forced file.
 _WORTH = 1 << 18
 
 
 def groups(items: Iterable[tuple[str, Data]], *, at_once: bool) -> Iterator[list[Item]]:
-    """Cut objects into groups to be written together: as many small ones as may be open, and of so many bytes.
+    """Cut objects into groups to be written together, bounded in number and bytes.
 
     Parameters
     ----------
     at_once
-        Off, each is a group of its own.
+        If off, each object is a group of its own.
     """
     group: list[Item] = []
     held = 0
@@ -77,18 +77,18 @@ def groups(items: Iterable[tuple[str, Data]], *, at_once: bool) -> Iterator[list
 
 
 class NewFiles:
-    """Makes files in folders that are new, or inside of new ones: nobody can refer to them yet.
+    """Creates files in new folders or below them, where nobody can refer to them yet.
 
     Parameters
     ----------
     folders
-        Those of the storage.
+        Folders of the storage.
     fresh
-        Folders that the batch has made; gets those that this makes.
+        Folders that the batch has created; those created here are added.
     made
-        Gets the path of each file, twice: its place is the one where it is to be.
+        Takes the path of each file, twice: as temporary and as final path.
     opened
-        Gets the files, to be forced to disk; None: they need not be.
+        Takes the files that are to be forced to disk; None if they need not be.
     """
 
     def __init__(
@@ -98,16 +98,16 @@ class NewFiles:
         self._fresh = fresh
         self._made = made
         self._opened = opened
-        # Key folder -> path with a trailing slash, of those in which nothing else can be yet.
+        # Key folder -> path with a trailing slash, for folders in which nothing else can exist yet.
         self._new: dict[str, str] = {}
 
     def others(self, group: Sequence[Item], path_of: Callable[[str], str]) -> Iterator[File]:
-        """Make the files of a group that can be made so; give the others, by path, each to be written before the next.
+        """Create the files of a group that compiled code can create; yield the others for the caller to write.
 
         Raises
         ------
         StorageError
-            If the operating system fails for a reason that another way would not mend.
+            If the operating system fails for a reason that affects the ordinary way, too.
         """
         waiting: list[File] = []
         are_many, names = len(group) >= FEW, set[str]()
@@ -135,7 +135,7 @@ class NewFiles:
         yield from self._made_or_not(waiting)
 
     def _inside_of_new(self, folder: str) -> str | None:
-        """Path of a key folder, with a slash at its end, below one in which nothing else can be yet; None if it is not.
+        """Return the path, with a trailing slash, of a key folder below a new one; None for other folders.
 
         No link can lead out of it.
         """
@@ -148,7 +148,7 @@ class NewFiles:
         return None
 
     def _is_in_new_folder(self, path: str) -> bool:
-        """Whether a file lies in a folder that the batch has made, or below one, which is noted."""
+        """Tell whether a file lies in or below a folder that the batch has created, and note that folder."""
         folder = path[: path.rindex("/")]
         root = self._folders.root
         while folder not in self._fresh:
@@ -167,7 +167,7 @@ class NewFiles:
                 at += 1
 
     def _make(self, files: Sequence[File]) -> int:
-        """Make files, and the folders that they lack, until one cannot be made so; return how many were."""
+        """Create files and their folders until one cannot be created so; return the number of files."""
         if not self._make_folders([path for path, _ in files]):
             return 0
         done = 0
@@ -193,7 +193,7 @@ class NewFiles:
         return done
 
     def _make_folders(self, paths: Iterable[str]) -> bool:
-        """Make the folders of files; False if one is there already, or cannot be made."""
+        """Create the folders of files; False if one exists already or cannot be created."""
         missing: dict[str, None] = {}
         for path in paths:
             folder = path[: path.rindex("/")]
@@ -212,19 +212,18 @@ class NewFiles:
 
 
 def force_disk(opened: array[int]) -> bool:
-    """Force everything that waits for the disk on which some open files are, if that is cheaper than file by file.
+    """Force all data that waits for the disk of some open files, if that is cheaper than file by file.
 
     Returns
     -------
     bool
-        Whether it was done: then these files are on the disk, and every file and folder that was there before. If not,
-        each has still to be forced.
+        True if these files, and every earlier file and folder, are on the disk; False if each is still to be forced.
 
     Raises
     ------
     OSError
-        If it failed, or any file on that disk could not be written meanwhile. The system tells it once: forcing these
-        files one by one afterwards proves nothing.
+        If it failed, or any file on that disk could not be written meanwhile. The system reports that once: forcing
+        these files one by one afterwards proves nothing.
     """
     if len(opened) < FEW or not config.FSYNC or not _tells_errors():
         return False
@@ -239,7 +238,7 @@ def force_disk(opened: array[int]) -> bool:
 
 @cache
 def _tells_errors() -> bool:
-    """Whether this is Linux 5.17 or later, whose syncfs(2) tells of all that failed, also of what journals say."""
+    """Tell whether this is Linux 5.17 or later, whose syncfs(2) reports all failures, including those of journals."""
     if sys.platform != "linux":
         return False
     numbers = os.uname().release.split("-")[0].split(".")[:2]
@@ -247,9 +246,9 @@ def _tells_errors() -> bool:
 
 
 def _waiting_bytes() -> int | None:
-    """Return how many bytes wait to be written to any disk of the machine; None where the system does not tell.
+    """Return the bytes that wait to be written to any disk of the machine; None if unknown.
 
-    Not from `/proc/meminfo`, in the place of which a container may see one that counts its own pages only.
+    `/proc/meminfo` is of no use: in a container it may count the container's pages only.
     """
     try:
         words = Path("/proc/vmstat").read_bytes().split()

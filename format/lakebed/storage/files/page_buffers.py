@@ -1,4 +1,4 @@
-"""Buffers that begin with a page, between memory and a file."""
+"""Page-aligned buffers between memory and a file."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BUFFER = 1 << 22
-_MOST = 4  # buffers; a thread that does not get one at once does without
+_MOST = 4  # buffers; a thread that finds none free does without
 
 
 class _Buffers:
-    """Aligned buffers, made when they are needed and used again.
+    """Aligned buffers, made on first use and used again.
 
-    Their memory is shared with forked children: the disk may be filling one while a thread forks, and of memory that is
-    copied then it is not certain who gets what the disk brings (open(2), notes on O_DIRECT). Children begin with none.
+    Their memory is shared with forked children: the disk may be filling one while a thread forks, and with memory that
+    is copied on write either process could get the data (open(2), notes on O_DIRECT). Children begin without buffers.
     """
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Begin with none, as a child does."""
+        """Drop all buffers, as in a child."""
         self._slots = threading.Semaphore(_MOST)
         self._free: list[mmap.mmap] = []
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[memoryview | None]:
-        """Lend one; None if all are in use."""
+        """Lend a buffer; None if all are in use."""
         slots, free = self._slots, self._free
         if not slots.acquire(blocking=False):
             yield None

@@ -1,4 +1,4 @@
-"""Many puts at the same time: as many as the line and the memory bear."""
+"""Several puts at the same time, bounded in number and in bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Room:
-    """So many bytes may be under way; an object larger than that goes alone."""
+    """Bound on the bytes under way; a larger object goes alone."""
 
     def __init__(self) -> None:
         self._taken = 0
@@ -29,20 +29,16 @@ class _Room:
     def enter(self, key: str, size: int) -> None:
         """Wait for room, and for an earlier put of the same key."""
         with self._change:
-            self._change.wait_for(
-                lambda: (
-                    self.is_broken
-                    or (
-                        key not in self._keys
-                        and (not self._taken or self._taken + size <= config.UPLOAD_BYTES)
-                    )
-                )
-            )
+            self._change.wait_for(lambda: self.is_broken or self._fits(key, size))
             self._taken += size
             self._keys.add(key)
 
+    def _fits(self, key: str, size: int) -> bool:
+        has_room = not self._taken or self._taken + size <= config.UPLOAD_BYTES
+        return has_room and key not in self._keys
+
     def leave(self, key: str, size: int, *, is_broken: bool) -> None:
-        """Make room; no thread waits any more once something is broken."""
+        """Make room; after a failure no thread waits any more."""
         with self._change:
             self._taken -= size
             self._keys.discard(key)
@@ -51,12 +47,12 @@ class _Room:
 
 
 def put_in_parallel(put: Callable[[str, Data], object], items: Iterable[tuple[str, Data]]) -> None:
-    """Put objects, in no particular order; after an error nothing further is begun.
+    """Put objects in no particular order; after an error no further put begins.
 
     Parameters
     ----------
     items
-        Taken one at a time, when it is their turn.
+        Taken one at a time, each when its put begins.
     """
     waiting = iter(items)
     ahead = _some(waiting)
@@ -85,7 +81,7 @@ def _sized(items: Iterable[tuple[str, Data]]) -> Iterator[tuple[str, Data, int]]
 
 
 def _some(items: Iterator[tuple[str, Data]]) -> list[tuple[str, Data, int]]:
-    """Take what can be under way at once: it takes no more threads than that."""
+    """Take the items that can be under way at the same time, which bound the number of threads."""
     found: list[tuple[str, Data, int]] = []
     taken = 0
     for entry in islice(_sized(items), config.REQUESTS):

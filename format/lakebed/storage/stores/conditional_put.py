@@ -1,18 +1,20 @@
-"""Whether a store keeps its word about conditional puts, and what to do where it does not.
+"""Conditional puts: whether a store enforces them, and a substitute for stores that do not.
 
-A put that is to succeed only if no other writer has changed the object is what publishing stands on. Some stores take
-such a put and ignore its condition. That is found out once per endpoint, bucket and process, by one small object that
-is put under conditions which must, and must not, hold. Where they are ignored, `put_weakly` looks before and after it
-writes: enough for writers that hold the lease, not for two that collide within one round trip.
+Publishing relies on puts that succeed only if no other writer has changed the object. Some stores accept such a put and
+ignore its condition. A probe finds that out once per endpoint, bucket and process: it puts a small object under
+conditions that hold and conditions that do not. If they are ignored, `put_weakly` reads before and after it writes:
+enough for writers that hold the lease, not for two that collide within one round trip.
 """
 
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import uuid
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -36,16 +38,16 @@ _ENFORCING = (".amazonaws.com", ".amazonaws.com.cn")
 
 @dataclass(frozen=True, slots=True)
 class ConditionalPuts:
-    """What a store enforces.
+    """Conditions that a store enforces.
 
     Parameters
     ----------
     creates
-        A put that must not replace anything.
+        A put fails if an object exists.
     replaces
-        A put that must replace one particular object.
+        A put fails if another object than the expected one exists.
     is_quoted
-        Whether etags are to be sent in quotes, as the standard has it.
+        The store expects etags in quotes, as in the standard.
     """
 
     creates: bool = True
@@ -54,7 +56,7 @@ class ConditionalPuts:
 
     @property
     def hold(self) -> bool:
-        """Whether publishing can stand on them."""
+        """Whether publishing can rely on them."""
         return self.creates and self.replaces
 
 
@@ -63,28 +65,28 @@ ENFORCED = ConditionalPuts()
 _known: dict[tuple[str, str], ConditionalPuts] = {}
 _warned: set[str] = set()
 _mutex = threading.Lock()
-_weak_puts = threading.RLock()
+_weak_puts = threading.Lock()
 
 
 def conditional_puts(
     scheme: str, endpoint: str, bucket: str, put: Callable[[str, bytes, str | None, bool], str],
     write: Callable[[str, bytes], str], delete: Callable[[str], object],
 ) -> ConditionalPuts:  # fmt: skip
-    """Return what a store enforces; ask it, the first time.
+    """Return the conditions that a store enforces; the first call asks it.
 
     Parameters
     ----------
     scheme, endpoint, bucket
-        Which store; an empty endpoint is the cloud's own.
+        The store; an empty endpoint is the cloud's own.
     put
-        Puts under a condition: key, content, etag or None, whether the etag is quoted. Returns the new etag.
+        Puts on a condition: key, content, etag or None, whether the etag is quoted. Returns the new etag.
     write, delete
-        Puts without any, and removes.
+        Put without a condition, and remove.
 
     Raises
     ------
     StorageError
-        If nothing can be written there.
+        If the store accepts no writes.
     """
     host = urlsplit(endpoint).hostname or ""
     if scheme != "s3" or not host or host.endswith(_ENFORCING):
@@ -98,7 +100,7 @@ def conditional_puts(
 
 
 def warn_of(endpoint: str, url: str) -> None:
-    """Say once per endpoint that writers are guarded less well there."""
+    """Warn once per endpoint that the store protects writers less well."""
     with _mutex:
         if endpoint in _warned:
             return
@@ -126,16 +128,16 @@ def _probe(
         if _attempt(lambda: put(key, b"wrong", "0" * 32, True)) is not None:
             return ConditionalPuts(creates, replaces=False)
         for is_quoted in (True, False):
-            if _attempt(lambda is_quoted=is_quoted: put(key, b"third", etag, is_quoted)) is not None:  # type: ignore[misc]
+            if _attempt(partial(put, key, b"third", etag, is_quoted)) is not None:
                 return ConditionalPuts(creates, is_quoted=is_quoted)
         return ConditionalPuts(creates, replaces=False)
     finally:
-        with contextlib.suppress(StorageError):  # what stays is a few bytes
+        with contextlib.suppress(StorageError):  # a few bytes may stay
             delete(key)
 
 
 def _attempt(put: Callable[[], str]) -> str | None:
-    """Return the etag of a put that was taken; stores refuse conditions that they do not know in various ways."""
+    """Return the etag of a put, None if the store refused it; stores refuse unknown conditions in various ways."""
     try:
         return put()
     except (StorageUnavailableError, PermissionError, BucketNotFoundError):
@@ -145,12 +147,12 @@ def _attempt(put: Callable[[], str]) -> str | None:
 
 
 def put_weakly(storage: Storage, key: str, data: Data, etag: str | None) -> str:
-    """Do what a conditional put would, as well as reading before and after can.
+    """Imitate a conditional put by reading before and after the write.
 
     Raises
     ------
     PreconditionFailed
-        If the object is another, or another writer wrote it at the same time.
+        If another object is present, or another writer wrote it at the same time.
     """
     with _weak_puts:
         present = storage.stat(key)
@@ -167,9 +169,5 @@ def put_weakly(storage: Storage, key: str, data: Data, etag: str | None) -> str:
     return written
 
 
-def _after_fork() -> None:
-    global _mutex, _weak_puts
-    _mutex, _weak_puts = threading.Lock(), threading.RLock()
-
-
-process_hooks.after_fork(_after_fork)
+process_hooks.new_lock_after_fork(sys.modules[__name__], "_mutex")
+process_hooks.new_lock_after_fork(sys.modules[__name__], "_weak_puts")

@@ -1,12 +1,13 @@
-"""What a store answered, as an error of this package: one line, what happened and what to do, and nothing secret.
+"""Answers of stores as errors of this package: one line with the failure and the remedy, without secrets.
 
-The client below tells everything in a text: status, the server's XML, addresses that may carry signatures. Of that
-text only the status, the server's error code and the first line of its message get through.
+The client reports a failure as a text with the status, the server's XML, and addresses that may hold signatures. Only
+the status, the server's error code and the first line of its message are passed on.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -59,33 +60,33 @@ _CONFLICT, _PRECONDITION, _NO_SUCH_RANGE, _TOO_MANY = 409, 412, 416, 429
 _FAILED, _NOT_IMPLEMENTED, _NO_SPACE = 500, 501, 507
 _OVERLOADED = 500, 503, 504
 
-# What the client says when a connection fails, or an answer ends before its end.
+# Texts of the client for a connection that fails, or an answer that breaks off.
 _BROKEN_BODY = ("error decoding response body", "request or response body error")
 _BROKEN = (*_BROKEN_BODY, "error sending request", "operation timed out", "connection closed", "HTTP error")
 
 
-# What it says of credentials that it could not make sense of, followed by a part of them.
+# Text for credentials that it cannot read, followed by a part of them.
 _NO_SENSE = "credential provider"
 
-# What it says of an answer that is not the part that was asked for.
+# Texts for an answer that is not the part that was asked for.
 _NO_PARTS = ("non-partial", "RangeNotSupported", "suffix range", "Wanted range starting at")
 
 
 class NoPartError(TruncatedReadError):
-    """There is no such part of the object, or the server gives no parts at all."""
+    """The object has no such part, or the server returns no parts."""
 
 
 class SilentError(StoragePermissionError):
-    """A refusal without a reason, as every one to a HEAD request is."""
+    """A refusal without a reason, such as the answer to a HEAD request."""
 
 
 class FailedRequest:
-    """The text of one failure, taken apart.
+    """Parsed text of a failure.
 
     Parameters
     ----------
     error
-        What the client raised.
+        Exception of the client.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -98,24 +99,24 @@ class FailedRequest:
 
     @property
     def is_broken(self) -> bool:
-        """Whether there was no answer, or only a part of it."""
+        """Whether the answer is missing or incomplete."""
         return not self.status and any(text in self._text for text in _BROKEN)
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything came back from the store."""
+        """Whether the store sent anything."""
         return bool(self.status) or any(text in self._text for text in _BROKEN_BODY)
 
     @property
     def is_no_part(self) -> bool:
-        """Whether a part was asked for and the store has no such part, or gives no parts at all."""
+        """Whether the store lacks the requested part, or returns no parts."""
         return self.status == _NO_SUCH_RANGE or (
             not self.status and any(text in self._text for text in _NO_PARTS)
         )
 
     @property
     def reason(self) -> str:
-        """What the store says, in one line."""
+        """Reason of the store in one line."""
         if self.status:
             said = " ".join(part for part in (str(self.status), self.code) if part)
             return f"the store answered {said}" + (f" ({_clean(self.message)})" if self.message else "")
@@ -125,26 +126,26 @@ class FailedRequest:
             return "the store did not answer in time"
         found = _OS_ERROR.search(self._text)
         if found:
-            return _system_says(int(found[1]))
+            return os.strerror(int(found[1]))
         if self.is_broken:
             return "the connection failed"
         if _NO_SENSE in self._text:
-            return "the client can not read the credentials"
+            return "the client cannot read the credentials"
         return _clean(self._text.partition("\n")[0])
 
     @property
     def is_timeout(self) -> bool:
-        """Whether the patience of the client ended."""
+        """Whether the client gave up waiting."""
         return "TimedOut" in self._text or "kind: Timeout" in self._text or "timed out" in self._text
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the store was too busy, or did not answer in time: it is asked for too much."""
+        """Whether the store was too busy or did not answer in time, so that it should be asked for less."""
         return self.is_timeout or self.code in _BUSY or self.status in (_TOO_MANY, *_OVERLOADED)
 
     @property
     def errno(self) -> int | None:
-        """Number of the system's error, if there is one."""
+        """Number of the operating system's error, if known."""
         found = _OS_ERROR.search(self._text)
         if found:
             return int(found[1])
@@ -156,11 +157,11 @@ class FailedRequest:
         Parameters
         ----------
         doing
-            What was tried: "read", "write", ...
+            The action: "read", "write", ...
         key, where
             Key of the object, and address of the storage without secrets.
         client
-            The module whose errors these are.
+            The module that defines the client's errors.
         """
         kinds = client.exceptions
         at = f"{key!r} in {where}" if key else where
@@ -207,12 +208,6 @@ class FailedRequest:
 
 
 def _clean(text: str) -> str:
-    """Return a text that holds no address, which could carry a signature, in one short line."""
+    """Return a text in one short line, without addresses, which may hold signatures."""
     line = " ".join(_HTTP.sub("(address)", hidden(text)).split())
     return line if len(line) <= _MOST_TEXT else f"{line[:_MOST_TEXT]}..."
-
-
-def _system_says(number: int) -> str:
-    import os
-
-    return os.strerror(number)

@@ -1,12 +1,12 @@
-"""The obstore module that works in this process: its threads do not survive a fork, so a forked child loads its own.
+"""The obstore module that works in this process: a forked child loads its own copy.
 
-obstore runs its requests on threads that it starts once per loaded library. In a forked child these threads are gone
-and every request would wait forever. A second copy of the library, loaded under another file name, has threads of its
-own; loading it takes some 20 ms, once per child that speaks to a store.
+obstore runs requests on threads that it starts once per loaded library. In a forked child these threads do not exist,
+and every request would wait forever. A second copy of the library, loaded under another file name, has its own threads;
+loading it takes about 20 ms, once per child that uses a store.
 
-What remains: glibc (seen in 2.36) does not free the loader's lock in a forked child. If another thread was loading a
-library or walking through the loaded ones at the moment of the fork, loading one in the child waits forever. Processes
-that are spawned are not concerned.
+A limit remains: glibc (seen in 2.36) does not free the loader's lock in a forked child. If another thread was loading a
+library or walking through the loaded ones at the moment of the fork, loading one in the child waits forever. Spawned
+processes are not concerned.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LIBRARY = "obstore._obstore"
 _lock = threading.Lock()
 _store: ModuleType | None = None
 _is_of_parent = False
-# The libraries of this process's ancestors: their objects may live on, and must not lose the ground below them.
+# Libraries of parent processes: objects of theirs may still exist.
 _ancestors: list[ModuleType] = []
 
 
@@ -40,7 +40,7 @@ def client() -> ModuleType:
     Raises
     ------
     ImportError
-        If it is not installed, or cannot be loaded again after a fork.
+        If it is not installed or cannot be loaded again after a fork.
     """
     global _is_of_parent, _store  # noqa: PLW0603 - one library per process
     if _store is not None:
@@ -48,7 +48,7 @@ def client() -> ModuleType:
     process_hooks.start()
     with _lock:
         if _store is None:
-            # No hook tells of a fork before the first dataset was opened: a program may have used obstore itself.
+            # No hook reports a fork before the first dataset was opened, and a program may have used obstore itself.
             if _is_of_parent or (process_hooks.was_forked() and _LIBRARY in sys.modules):
                 _replace_library()
                 _is_of_parent = False
@@ -60,7 +60,7 @@ def client() -> ModuleType:
 
 
 def _replace_library() -> None:
-    """Load another copy of the compiled library, so that what is imported next uses it."""
+    """Load another copy of the compiled library, which later imports use."""
     old = sys.modules[_LIBRARY]
     source = old.__spec__.origin if old.__spec__ is not None else None
     if source is None:
@@ -80,9 +80,9 @@ def _replace_library() -> None:
 
 @contextlib.contextmanager
 def _copied(source: Path) -> Iterator[str]:
-    """Give a copy of a file under a path that no process in this family has used: in memory if that can be."""
+    """Copy a file to a path that no related process has used, in memory if possible."""
     if hasattr(os, "memfd_create"):
-        # A temporary folder may be mounted so that no code can be loaded from it.
+        # A temporary folder may be mounted without permission to load code.
         with open(os.memfd_create("obstore"), "wb") as file:  # noqa: PTH123
             file.write(source.read_bytes())
             file.flush()

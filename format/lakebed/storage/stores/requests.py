@@ -1,8 +1,9 @@
-"""One request to a bucket: on the clients of this process, with credentials that are renewed when they are rejected."""
+"""Requests to a bucket, by the clients of this process, with credentials that are renewed when they are rejected."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +15,6 @@ from lakebed.errors import (
     StorageUnavailableError,
 )
 from lakebed.runtime import clock, process_hooks
-from lakebed.runtime.jitter import JITTER
 from lakebed.storage.credentials import kept
 from lakebed.storage.deadline import remaining, told, within
 from lakebed.storage.stores.clients import BucketClient, bucket_client, client_retry_seconds
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Seconds between two tries of a read, at first and at last.
+# Seconds between two tries of a read, at the beginning and at most.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 _mutex = threading.Lock()
-# Servers from which anything ever came back.
+# Servers that have ever answered.
 _answering: set[str] = set()
-# Clients that gave way to others while threads may be in the middle of a request.
+# Replaced clients, which threads may still be using.
 _in_use: list[BucketClient] = []
 
 
@@ -76,18 +76,18 @@ class Requests:
 
     @property
     def _shared_as(self) -> tuple[str, ...]:
-        """Under what all who hold the same credentials share the clients of this bucket, and their connections."""
+        """Key under which all holders of the same credentials share the clients of this bucket."""
         return ("clients", self._scheme, self._bucket, self._tail)
 
     def _forget(self, found: BucketClient) -> None:
-        """Make other clients for the next request."""
+        """Make new clients for the next request."""
         with _mutex:
             self._client = None if self._client is found else self._client
             if self.creds is not None and self.creds.made.get(self._shared_as) is found:
                 del self.creds.made[self._shared_as]
 
     def use(self, creds: Creds) -> None:
-        """Do the next requests with other credentials."""
+        """Make the next requests with other credentials."""
         with _mutex:
             self.creds = kept(creds)
             if self._client is not None:
@@ -96,25 +96,23 @@ class Requests:
 
     @property
     def traffic(self) -> Traffic:
-        """The requests of this process that read."""
+        """Requests of this process that read."""
         found = self._traffic
         if found is None or found[0] != os.getpid():
             found = self._traffic = os.getpid(), Traffic()
         return found[1]
 
     def read(self, doing: str, key: str, ask: Callable[[Any, Any], T]) -> T:
-        """Do one request that reads, when it may be under way; see `ask`.
+        """Make a request that reads, as soon as it may be under way; see `ask`.
 
-        What may pass is repeated here, after pauses that grow: for as long as `ask` does if the server has ever
-        answered, and else for as long as the client would; never beyond the deadline of whoever waits.
+        Failures that may pass are repeated after growing pauses: as long as in `ask` if the server has ever answered,
+        else as long as the client would; never beyond the caller's deadline.
         """
         return within(lambda: self._read(doing, key, ask), doing, lambda: self._where(key))
 
     def _where(self, key: str) -> str:
-        found = self._client
-        server = (
-            f" at {found.endpoint}" if found is not None and found.endpoint not in ("", self._shown) else ""
-        )
+        endpoint = "" if self._client is None else self._client.endpoint
+        server = "" if endpoint in ("", self._shown) else f" at {endpoint}"
         return f"{key!r} in {self._shown}{server}" if key else f"{self._shown}{server}"
 
     def _read(self, doing: str, key: str, ask: Callable[[Any, Any], T]) -> T:
@@ -133,16 +131,15 @@ class Requests:
 
         while True:
             try:
-                return self._ask(doing, key, counted, reads=True)
+                return self._ask(doing, key, counted, "reads")
             except StorageUnavailableError as error:
-                is_known = self._server(self.client()) in _answering
-                patience = config.RETRY_SECONDS if is_known else client_retry_seconds()
+                server = self._server(self.client())
+                patience = config.RETRY_SECONDS if server in _answering else client_retry_seconds()
                 if self.client().access.failure() is not None or clock.monotonic() - began >= patience:
                     raise
-                pause = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**number) * JITTER.uniform(1.0, 2.0)
+                pause = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**number) * clock.chance().uniform(1.0, 2.0)
                 if (left := remaining()) is not None and left <= pause:
                     clock.sleep(left)
-                    server = self._server(self.client())
                     raise StorageUnavailableError(
                         f"{error}; {server} was asked again and again within {told()}"
                     ) from error
@@ -151,62 +148,41 @@ class Requests:
             number += 1
 
     def ask(
-        self,
-        doing: str,
-        key: str,
-        ask: Callable[[Any, Any], T],
-        *,
-        slow: bool = False,
-        once: bool = False,
-        reads: bool = False,
+        self, doing: str, key: str, ask: Callable[[Any, Any], T], *, slow: bool = False, once: bool = False
     ) -> T:
-        """Do one request; failures become errors of this package.
+        """Make a request; failures become errors of this package.
 
-        Credentials that are rejected are renewed, once.
+        Rejected credentials are renewed, once.
 
         Parameters
         ----------
         doing, key
-            What is tried with which object, for messages.
+            Action and object, for messages.
         ask
-            Gets the client's module and the store.
+            Takes the client's module and the store.
         slow
-            The request carries much.
+            The request carries much data.
         once
-            It is not repeated if its answer is lost or breaks off. Of what can be repeated the client itself repeats
-            only what it did not begin to answer, or what has an etag, and not for long.
-        reads
-            The request reads, and the caller repeats it.
+            The request is not repeated if its answer is lost or breaks off. The client itself repeats only requests
+            that were not answered at all, or have an etag, and not for long.
         """
-        return within(
-            lambda: self._ask(doing, key, ask, slow=slow, once=once, reads=reads),
-            doing,
-            lambda: self._where(key),
-        )
+        client = "slow" if slow else "quick"
+        return within(lambda: self._ask(doing, key, ask, client, once=once), doing, lambda: self._where(key))
 
-    def _ask(
-        self,
-        doing: str,
-        key: str,
-        ask: Callable[[Any, Any], T],
-        *,
-        slow: bool = False,
-        once: bool = False,
-        reads: bool = False,
-    ) -> T:
+    def _ask(self, doing: str, key: str, ask: Callable[[Any, Any], T], kind: str, *, once: bool = False) -> T:
+        """Make a request with the client of a kind; those of the kind "reads" are repeated by the caller."""
         deadline = clock.monotonic() + config.RETRY_SECONDS
         is_renewed = False
         while True:
             found, obs = self.client(), client()
             try:
-                result = ask(obs, found.reads if reads else found.slow if slow else found.quick)
+                result = ask(obs, getattr(found, kind))
             except LakebedError:
                 raise
             except (obs.exceptions.BaseError, OSError) as error:
                 answer = FailedRequest(error)
-                failure = found.access.failure()
-                ends = failure is not None
-                failure = failure or answer.explained(doing, key, self._shown, obs)
+                denied = found.access.failure()
+                failure = denied or answer.explained(doing, key, self._shown, obs)
             else:
                 _answering.add(self._server(found))
                 return result
@@ -215,28 +191,24 @@ class Requests:
             is_suspect = isinstance(failure, CredentialsRejectedError) or (
                 isinstance(failure, StoragePermissionError) and found.access.may_have_ended
             )
+            # A server that has never answered probably does not exist, or has another name.
+            may_pass = (
+                denied is None
+                and kind != "reads"
+                and isinstance(failure, StorageUnavailableError)
+                and (bool(answer.status) or not once)
+                and self._server(found) in _answering
+            )
             if is_suspect and not is_renewed and found.access.renew():
                 is_renewed = True
                 self._forget(found)
-            elif (
-                not (ends or reads)
-                and self._may_pass(failure, answer, found, once)
-                and clock.monotonic() < deadline
-                and remaining() != 0
-            ):
-                clock.sleep(JITTER.uniform(0.05, 0.5))
+            elif may_pass and clock.monotonic() < deadline and remaining() != 0:
+                clock.sleep(clock.chance().uniform(0.05, 0.5))
             else:
                 raise failure
 
     def _server(self, found: BucketClient) -> str:
         return found.endpoint or f"{self._scheme}://{self._bucket}"
-
-    def _may_pass(
-        self, failure: LakebedError, answer: FailedRequest, found: BucketClient, once: bool
-    ) -> bool:
-        """Whether to ask again. Who has never answered is probably not there, or goes by another name."""
-        is_safe = bool(answer.status) or not once
-        return isinstance(failure, StorageUnavailableError) and is_safe and self._server(found) in _answering
 
 
 def _nbytes(result: Any) -> int:
@@ -248,9 +220,4 @@ def _nbytes(result: Any) -> int:
     return len(result) if isinstance(result, memoryview) else len(getattr(result, "data", b""))
 
 
-def _after_fork() -> None:
-    global _mutex  # noqa: PLW0603 - another thread of the parent may hold it
-    _mutex = threading.Lock()
-
-
-process_hooks.after_fork(_after_fork)
+process_hooks.new_lock_after_fork(sys.modules[__name__], "_mutex")

@@ -8,4 +8,4 @@ def test_nothing_is_quoted_of_credentials_that_the_client_can_not_read() -> None
         "The operation lacked valid authentication credentials for path External Azure credential provider: "
         "TypeError: failed to extract enum PyAzureCredential ('AccessKey hunter2"
     )
-    assert FailedRequest(error).reason == "the client can not read the credentials"
+    assert FailedRequest(error).reason == "the client cannot read the credentials"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lakebed.storage.stores.concurrency import Concurrency
+from lakebed.storage.stores.traffic import Concurrency
 
 Answer = Callable[[int], float]
 """From how many requests are under way to the seconds until one that begins is answered; negative if it is refused."""

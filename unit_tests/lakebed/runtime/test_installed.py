@@ -1,4 +1,4 @@
-"""Entry points of installed packages: found once, and again when something is installed."""
+"""Entry points of installed packages, and NumPy 1 with a pyarrow that needs NumPy 2."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.runtime import plugins
+from lakebed.runtime import installed
 
 
 def _install(site: Path, name: str) -> None:
@@ -20,7 +20,7 @@ def test_what_is_installed_meanwhile_is_there_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def names() -> list[str]:
-        return [entry.name for entry in plugins.entry_points("lakebed.trial")]
+        return [entry.name for entry in installed.entry_points("lakebed.trial")]
 
     assert names() == []
     _install(tmp_path / "first", "one")
@@ -33,10 +33,24 @@ def test_what_is_installed_meanwhile_is_there_at_once(
 
 
 def test_packages_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = plugins.entry_points("lakebed.trial")
+    before = installed.entry_points("lakebed.trial")
 
     def search(group: str) -> None:
         raise AssertionError(group)
 
-    monkeypatch.setattr(plugins, "_found", search)
-    assert plugins.entry_points("lakebed.trial") is before
+    monkeypatch.setattr(installed, "_found", search)
+    assert installed.entry_points("lakebed.trial") is before
+
+
+@pytest.mark.parametrize(
+    ("pyarrow", "fits"), [("19.0.1", True), ("25.0.1", True), ("26.0.1", False), ("30.1", False)]
+)
+def test_pairs_of_numpy_and_pyarrow(pyarrow: str, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installed, "version", lambda name: {"pyarrow": pyarrow}[name])
+    if fits:
+        installed.check_pyarrow("1.26.4")
+        return
+    with pytest.raises(
+        ImportError, match=f"pyarrow {pyarrow} needs NumPy 2, and this is NumPy 1.26.4: pip install"
+    ):
+        installed.check_pyarrow("1.26.4")
