@@ -35,7 +35,7 @@ TELL_NEW_CLASSES = os.environ.get("LAKEBED_TELL_NEW_CLASSES", "1") != "0"
 
 # Whether large files of local datasets go through the cache of the operating system, as what is used again should. A
 # process that moves much data once, as a sync does, leaves the cache to others: its own bytes then cost less processor
-# time (`storage/direct.py`), and the first one to read them waits for the disk.
+# time (`storage/files/direct.py`), and the first one to read them waits for the disk.
 OS_CACHE = True
 
 # Object stores. Requests that are under way at the same time: of those that read fewer where a store refuses, and up to
