@@ -147,7 +147,7 @@ def load(
         check_integrity=bool(check_integrity),
     )
     if handle.session.structure().meta.tensors == ("VDS_INDEX",):
-        from lakebed.dataset.view_entry import followed
+        from lakebed.dataset.chapters.views import followed
 
         return followed(Dataset(handle), place)
     return Dataset(handle)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from lakebed.api import check_options, load, opened, place_of
 from lakebed.dataset.dataset import Dataset
 from lakebed.history.timestamps import posix_seconds
-from lakebed.session.open_sessions import flush_open
 from lakebed.session.places import Path, whole
+from lakebed.session.process.open_sessions import flush_open
 from lakebed.storage.base import Storage
 from lakebed.storage.credentials import Creds, kept
 from lakebed.storage.url import open_storage

@@ -89,7 +89,7 @@ def prepare(
     namespace: str | None = None,
     device: str | None = None,
     creds: Creds | None = None,
-) -> Prepared:
+) -> Prepared[Dataset]:
     """Read and check a query that names its datasets, whose values are given later: ``lakebed.query.prepare``.
 
     Parameters

@@ -8,7 +8,7 @@ import webbrowser
 import click
 
 from lakebed.cli.output import say, with_errors
-from lakebed.dataset.viewing import Viewer
+from lakebed.dataset.display.viewing import Viewer
 
 
 @click.command()

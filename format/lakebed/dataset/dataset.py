@@ -6,22 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from lakebed.dataset._base import Columns
-from lakebed.dataset._columns import ColumnMethods
-from lakebed.dataset._compat import CompatMethods
-from lakebed.dataset._copy import CopyMethods
-from lakebed.dataset._creds import CredsMethods
-from lakebed.dataset._loaders import LoaderMethods
-from lakebed.dataset._merge import MergeMethods
-from lakebed.dataset._row_values import RowValueMethods
-from lakebed.dataset._rows import RowMethods
-from lakebed.dataset._schema import SchemaMethods
-from lakebed.dataset._selection import QueryMethods, SelectionMethods
-from lakebed.dataset._show import ShowMethods
-from lakebed.dataset._splits import SplitMethods, ViewMethods
-from lakebed.dataset._tables import TableMethods
-from lakebed.dataset._transforms import TransformMethods
-from lakebed.dataset._versions import VersionMethods
+from lakebed.dataset.base import Columns
+from lakebed.dataset.chapters.columns import ColumnMethods, RowValueMethods
+from lakebed.dataset.chapters.compat import CompatMethods
+from lakebed.dataset.chapters.copy import CopyMethods
+from lakebed.dataset.chapters.creds import CredsMethods
+from lakebed.dataset.chapters.loaders import LoaderMethods
+from lakebed.dataset.chapters.rows import RowMethods
+from lakebed.dataset.chapters.schema import SchemaMethods
+from lakebed.dataset.chapters.selection import QueryMethods, SelectionMethods
+from lakebed.dataset.chapters.show import ShowMethods
+from lakebed.dataset.chapters.splits import SplitMethods
+from lakebed.dataset.chapters.tables import TableMethods
+from lakebed.dataset.chapters.transforms import TransformMethods
+from lakebed.dataset.chapters.versions import MergeMethods, VersionMethods
+from lakebed.dataset.chapters.views import ViewMethods
 from lakebed.dataset.tensor import Tensor
 from lakebed.errors import (
     GroupInfoNotSupportedError,
@@ -38,7 +37,7 @@ from lakebed.writing.names import normalize
 if TYPE_CHECKING:
     from lakebed.dataset.info import Edit, Info
     from lakebed.reading.index import Index
-    from lakebed.session.pickling import Address
+    from lakebed.session.process.pickling import Address
     from lakebed.storage.base import Storage
     from lakebed.verbs.dataset import DatasetVerbs
 else:
@@ -327,7 +326,7 @@ class Dataset(
         ValueError
             For selections above 10,000 rows unless ``force``: their shapes are found by reading.
         """
-        from lakebed.dataset import printing
+        from lakebed.dataset.display import printing
 
         if not force and self.is_view and self.max_len >= 10_000:
             raise ValueError(
@@ -365,7 +364,7 @@ class Dataset(
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from lakebed.session.pickling import Address
+        from lakebed.session.process.pickling import Address
 
         handle = self._handle
         place = Address.of(handle.session), handle.path

@@ -7,8 +7,8 @@ import warnings
 from lakebed.documents.version_tree import OURS
 from lakebed.errors import DisplacedWarning, LockedWarning
 from lakebed.session.handle import Handle
-from lakebed.session.open_sessions import flush_open
 from lakebed.session.places import Path, check_path
+from lakebed.session.process.open_sessions import flush_open
 from lakebed.session.session import Session
 from lakebed.storage.url import open_storage, parse
 from lakebed.versions.locks.marker import live_owner

@@ -1,10 +1,10 @@
-"""Queries that are read and checked once, and answered for values as often as they are given."""
+"""Prepared queries: parsed and checked once, then answered for any number of values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lakebed.dataset.queries import Queried, facade
 from lakebed.errors import QueryError
@@ -15,11 +15,13 @@ from lakebed.query.language.parameters import Given, values_of
 from lakebed.query.language.parser import parse
 
 if TYPE_CHECKING:
-    from lakebed.dataset.dataset import Dataset
     from lakebed.query.result import Result
 
+D = TypeVar("D")
+"""Class of the dataset that a query of rows returns."""
 
-class Prepared:
+
+class Prepared(Generic[D]):
     """A query whose values are given when it is run; made by ``ds.prepare`` and ``lakebed.query.prepare``.
 
     It is read once, and checked: names that do not exist and types that do not go together raise when it is made. Each
@@ -52,7 +54,7 @@ class Prepared:
         """The names of its values, in the order in which they first stand in it; none where it has ``?``."""
         return tuple(name for name, _ in self._query.named)
 
-    def run(self, /, *parameters: Any, **named: Any) -> Dataset | Result:
+    def run(self, /, *parameters: Any, **named: Any) -> D | Result:
         """Answer it.
 
         Parameters
@@ -73,7 +75,7 @@ class Prepared:
         """
         return self._answered(self._given(parameters, named), self._queried())
 
-    def run_many(self, parameters: Iterable[Given]) -> list[Dataset | Result]:
+    def run_many(self, parameters: Iterable[Given]) -> list[D | Result]:
         """Answer it for several sets of values, all of them from the same rows.
 
         Parameters
@@ -95,7 +97,7 @@ class Prepared:
             with _told_of(number):
                 values_of(self.query_text, self._query, values)
         queried = self._queried()
-        found: list[Dataset | Result] = []
+        found: list[D | Result] = []
         for number, values in enumerate(sets):
             with _told_of(number):
                 found.append(self._answered(values, queried))
@@ -133,11 +135,11 @@ class Prepared:
             raise QueryError("values are given in order or by their names, not both", kind="arity")
         return named or parameters
 
-    def _answered(self, parameters: Given, queried: Queried) -> Dataset | Result:
+    def _answered(self, parameters: Given, queried: Queried) -> D | Result:
         found = run.run_parsed(
             self.query_text, self._query, queried.sources(), parameters, self._limits, self._ways
         )
-        answer: Dataset | Result = facade(found, self.query_text, queried)
+        answer: D | Result = facade(found, self.query_text, queried)
         return answer
 
     def __repr__(self) -> str:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakebed.dataset._compare import CompareMethods
-from lakebed.dataset._info import InfoMethods
-from lakebed.dataset._operators import OperatorMethods
-from lakebed.dataset._read import ReadMethods
-from lakebed.dataset._shape import ShapeMethods
-from lakebed.dataset._show import TensorShowMethods
-from lakebed.dataset._tables import TensorTableMethods
+from lakebed.dataset.chapters.show import TensorShowMethods
+from lakebed.dataset.chapters.tables import TensorTableMethods
+from lakebed.dataset.tensor_chapters.info import InfoMethods
+from lakebed.dataset.tensor_chapters.operators import CompareMethods, OperatorMethods
+from lakebed.dataset.tensor_chapters.read import ReadMethods
+from lakebed.dataset.tensor_chapters.shape import ShapeMethods
 from lakebed.htypes.base import Storing
 from lakebed.reading.index import Index
 from lakebed.session.handle import Handle
@@ -23,7 +22,7 @@ from lakebed.verbs.condition import Condition
 from lakebed.verbs.one import OneValue
 
 if TYPE_CHECKING:
-    from lakebed.session.pickling import Address
+    from lakebed.session.process.pickling import Address
     from lakebed.verbs.values import ColumnVerbs
 else:
 
@@ -101,7 +100,7 @@ class Tensor(
         return type(self)(self._handle, self._name, self._index, pad=self._pad, key=self._key)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from lakebed.session.pickling import Address
+        from lakebed.session.process.pickling import Address
 
         place = Address.of(self._handle.session), self._handle.path
         return _reopened, (Tensor, place, self._name, self._index, self._pad, isinstance(self, RowSample))
@@ -130,7 +129,7 @@ class Tensor(
         value
             Samples, or one sample where one is selected.
         """
-        from lakebed.session.assign import assign_all
+        from lakebed.session.changes.assign import assign_all
 
         if not (isinstance(value, Tensor) and self._is_same(value)):  # what an in-place operator hands back
             assign_all(self._session, [(self._name, self._index, value)])
@@ -150,8 +149,8 @@ class Tensor(
         """
         self._check_whole("append")
         if self._key is None or not self._session.try_append(self._key, sample):
-            from lakebed.session.inputs import encode_sample, of_one_length
-            from lakebed.session.new_classes import NewClasses
+            from lakebed.session.changes.inputs import encode_sample, of_one_length
+            from lakebed.session.changes.new_classes import NewClasses
 
             with self._session.mutex, NewClasses(self._session) as new, self._session.writing() as draft:
                 state = self._state
@@ -178,8 +177,8 @@ class Tensor(
         SampleAppendError
             If a sample does not fit; nothing is added then.
         """
-        from lakebed.session.inputs import encode_samples, encode_singly, of_one_length
-        from lakebed.session.new_classes import NewClasses
+        from lakebed.session.changes.inputs import encode_samples, encode_singly, of_one_length
+        from lakebed.session.changes.new_classes import NewClasses
 
         self._check_whole("extend")
         with self._session.mutex, NewClasses(self._session) as new, self._session.writing() as draft:
@@ -209,7 +208,7 @@ class Tensor(
         ValueError
             If a row is named twice.
         """
-        from lakebed.session.removal import checked_rows
+        from lakebed.session.changes.append import checked_rows
 
         self._check_whole("pop")
         with self._session.mutex, self._session.writing() as draft:
@@ -266,7 +265,7 @@ class Tensor(
 
     def summary(self) -> None:
         """Print htype, shape, dtype and compression."""
-        from lakebed.dataset.printing import summary_table
+        from lakebed.dataset.display.printing import summary_table
 
         print(Tensor.__str__(self))
         print(summary_table({self._name: self}, named=False))

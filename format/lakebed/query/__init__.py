@@ -74,9 +74,9 @@ class QueryPackage(ModuleType):
         namespace: str | None = None,
         device: str | None = None,
         creds: Creds | None = None,
-    ) -> Prepared:
+    ) -> Prepared[Dataset]:
         """Read and check a query whose values are given later; see ``lakebed.api_queries.prepare``."""
-        found: Prepared = import_module("lakebed.api_queries").prepare(
+        found: Prepared[Dataset] = import_module("lakebed.api_queries").prepare(
             query_string,
             timeout=timeout,
             max_memory=max_memory,

@@ -19,8 +19,7 @@ from lakebed.errors import (
     VersionControlError,
 )
 from lakebed.runtime import clock
-from lakebed.session.new_branch import create_branch
-from lakebed.session.open_sessions import flush_open
+from lakebed.session.process.open_sessions import flush_open
 from lakebed.session.session import Session
 from lakebed.storage.base import Storage
 from lakebed.storage.concurrently import together
@@ -122,7 +121,7 @@ def checkout(
             commit(session, f"auto commit before checkout to {address}", allow_empty=False)
         session.unlock()  # the lock is that of a branch
         if target is None:
-            create_branch(session, address)
+            session.create_branch(address)
         else:
             session.enter(target, tree=tree)
         if session.is_held and session.is_head and not session.read_only:

@@ -27,10 +27,10 @@ from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tile_index import TileIndex
 from lakebed.errors import InvalidOperationError, StorageError, TensorDoesNotExistError
 from lakebed.reading.fetch import ChunkSource
-from lakebed.session.append import columns_of, extend_draft
+from lakebed.session.changes.append import columns_of, extend_draft
 from lakebed.session.credentials import LinkCredentials
 from lakebed.session.incoming import SMALL, Incoming, merged_names
-from lakebed.session.pickling import Place
+from lakebed.session.process.pickling import Place
 from lakebed.session.session import Session
 from lakebed.session.table import Table
 from lakebed.storage.base import Storage, traits_of

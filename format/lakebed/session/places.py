@@ -18,7 +18,7 @@ from lakebed.errors import (
     PathNotEmptyException,
 )
 from lakebed.session.handle import Handle
-from lakebed.session.open_sessions import drop_deleted, flush_open
+from lakebed.session.process.open_sessions import drop_deleted, flush_open
 from lakebed.session.session import Session
 from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.url import Location, open_storage, parse

@@ -19,8 +19,8 @@ from lakebed.errors import (
 )
 from lakebed.reading.samples import SampleReader
 from lakebed.runtime import clock
-from lakebed.session import open_sessions
 from lakebed.session.credentials import LinkCredentials
+from lakebed.session.process import open_sessions
 from lakebed.session.writer import Writer
 from lakebed.storage.base import Storage, traits_of
 from lakebed.versions.state import Snapshot
@@ -288,7 +288,7 @@ class Session(Writer):
         self.resolve_unknown_commit()
         if self._unpublished.draft is not None:
             return
-        from lakebed.session import publisher
+        from lakebed.session.process import publisher
         from lakebed.versions.derive import own_chunks
         from lakebed.writing.draft.draft import Draft
 

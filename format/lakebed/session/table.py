@@ -16,7 +16,7 @@ from lakebed.writing.names import companion, companion_key
 
 if TYPE_CHECKING:
     from lakebed.reading.scan import ColumnScan
-    from lakebed.session.pickling import Address
+    from lakebed.session.process.pickling import Address
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,7 +193,7 @@ class Table:
     # -- on the way to other processes -------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from lakebed.session.pickling import Address
+        from lakebed.session.process.pickling import Address
 
         return _reopened, (Address.of(self.session), dict(self.names), self.index)
 
