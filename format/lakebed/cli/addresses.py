@@ -44,7 +44,7 @@ class Part:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is selected."""
+        """True if nothing is selected."""
         return self.split is None and self.rows is None
 
     def of(self, ds: lakebed.Dataset) -> lakebed.Dataset:
@@ -53,7 +53,7 @@ class Part:
         Raises
         ------
         click.UsageError
-            If there is no such split.
+            If the split does not exist.
         """
         if self.split is not None:
             splits = ds.splits

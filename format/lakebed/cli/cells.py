@@ -75,7 +75,7 @@ def _is_small(sample: lakebed.Tensor) -> bool:
 
 
 def _is_large(sample: lakebed.Tensor) -> bool:
-    """Whether a sample is an array of too many numbers to show."""
+    """Return whether a sample is an array of too many numbers to show."""
     if sample.htype in ("text", "json", "list", "tag", "polygon"):
         return False
     return int(np.prod([axis or 0 for axis in sample.shape])) > _FEW

@@ -1,4 +1,4 @@
-"""What every facade of a dataset and every facade of a tensor holds; the chapters of their API stand on it."""
+"""Base classes of datasets and tensors, on which all chapters of their API stand."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class DatasetBase:
     group
         Full name of the group; empty at the root.
     index
-        Which rows are selected; None is all.
+        Selected rows; None is all.
     columns
-        Names of the tensors, within the group; None is all. A dictionary shows tensors by other names: {name: tensor}.
+        Names of the tensors within the group; None is all. A dictionary shows tensors by other names: {name: tensor}.
     pad
-        Let rows behind the last one of a tensor read as empty samples.
+        Read rows behind the last one of a tensor as empty samples.
     lasting
-        Rows that are added afterwards do not outdate it.
+        Keep the selection valid when rows are added.
 
     Attributes
     ----------
     _query_text, _filter_text
-        The query, or the expression or function, that chose the rows: saved views keep it.
+        Query, or expression or function, that selected the rows, for saved views.
     """
 
     _handle: Handle
@@ -61,7 +61,7 @@ class DatasetBase:
         pad: bool = False,
         lasting: bool = False,
     ) -> None:
-        # At once, past `__setattr__`, which looks at each name: loops make one of these for every row.
+        # Past `__setattr__`, which checks each name: loops create an object for every row.
         self.__dict__.update(
             _handle=handle,
             _group=group,
@@ -78,7 +78,7 @@ class DatasetBase:
             return session
         then = self._handle.left_at(self._epoch)
         if then is not None:
-            # A selection of an old commit stays there; one of a head, which goes on, cannot.
+            # A selection of a commit stays valid after a checkout; the head that it was made of would change.
             self._handle, self._epoch = then, then.session.epoch
             return then.session
         if not self._index.is_trivial or self._handle.was_left_in(self._epoch):
@@ -106,17 +106,17 @@ class DatasetBase:
         return [n for n in self._columns if schema.key_of(self._full(n)) is not None]
 
     def _shown(self, schema: Snapshot) -> list[str]:
-        """Return the names in the order in which 3.9.52 lists them: that of the table of names in the metadata."""
+        """Return the names in the order of the metadata, in which 3.9.52 lists them."""
         order = {name: i for i, name in enumerate(schema.meta.tensor_names)}
         return sorted(self._names_in(schema), key=lambda name: order.get(self._full(name), 0))
 
     def _full(self, name: str) -> str:
-        """Return the full name of a tensor that is shown by a name.
+        """Return the full name of a tensor by the name that is shown.
 
         Raises
         ------
         TensorDoesNotExistError
-            If tensors are shown by other names, and none by this one.
+            If tensors are shown by other names, and this is none of them.
         """
         if isinstance(self._columns, dict):
             if name not in self._columns:
@@ -134,12 +134,12 @@ class DatasetBase:
         return self._table_of([normalize(name) for name in tensors])
 
     def _table_of(self, tensors: Iterable[str]) -> Table:
-        """Return the selected rows of tensors under the names as they are given.
+        """Return the selected rows of tensors under the given names.
 
         Raises
         ------
         TensorDoesNotExistError
-            If there is no such tensor, or a group has the name.
+            If the tensor does not exist, or the name is that of a group.
         """
         from lakebed.session.table import Table
 
@@ -163,11 +163,11 @@ class TensorBase:
     name
         Full name, groups included.
     index
-        What is selected; None is everything.
+        Selection; None is everything.
     pad
-        Let rows behind the last one read as empty samples.
+        Read rows behind the last one as empty samples.
     key
-        Name of the folder that holds the samples, where the caller knows it.
+        Name of the folder that holds the samples, if the caller knows it.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class TensorBase:
     def _state(self) -> TensorState:
         schema = self._handle.session.schema()
         found = schema.find(self._name)
-        if found is None:  # another tensor may have taken the name, or this one a new name
+        if found is None:  # the tensor may have been renamed
             if self._key not in schema.tensors:
                 raise InvalidOperationError(
                     f"tensor {self._name!r} is not in the version that is checked out now"
@@ -210,7 +210,7 @@ class TensorBase:
         return Selection(self._reader, self._index, self._companion, pad=self._pad)
 
     def _companion(self, kind: str) -> SampleReader | None:
-        """Return a reader of a hidden companion, or None if there is none."""
+        """Return a reader of a hidden companion; None if the tensor has none of this kind."""
         session = self._handle.session
         key = companion_key(session.schema().meta, self._name, kind)
         return None if key is None else session.reader(key, companion(self._name, kind))

@@ -68,7 +68,7 @@ class Handle:
             self._left[epoch] = commit
 
     def was_left_in(self, epoch: int | None) -> bool:
-        """Whether a checkout happened in this epoch or a later one."""
+        """Return whether a checkout happened in this epoch or a later one."""
         return epoch is not None and epoch <= self._last_left
 
     def left_at(self, epoch: int | None) -> Handle | None:

@@ -19,22 +19,22 @@ class StoredSamples(ABC):
     @property
     @abstractmethod
     def is_single(self) -> bool:
-        """Whether this is one sample, without the sample axis."""
+        """True if this is one sample, without the sample axis."""
 
     @property
     @abstractmethod
     def is_link(self) -> bool:
-        """Whether samples are links to files elsewhere."""
+        """True if samples are links to files elsewhere."""
 
     @property
     @abstractmethod
     def goes_inside(self) -> bool:
-        """Whether parts of samples are selected, or items of sequences."""
+        """True if parts of samples are selected, or items of sequences."""
 
     @property
     @abstractmethod
     def holds_nothing(self) -> bool:
-        """Whether nothing but empty samples was ever stored, so that there is no dtype to read them with."""
+        """True if nothing but empty samples was ever stored, so that there is no dtype to read them with."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -57,7 +57,7 @@ class StoredSamples(ABC):
 
     @abstractmethod
     def fits_stored(self, meta: TensorMeta) -> bool:
-        """Whether the stored bytes of the samples are what another tensor would store for them."""
+        """Return whether the stored bytes of the samples are what another tensor would store for them."""
 
     @abstractmethod
     def stored(self, target: TensorState) -> Iterator[Column]:

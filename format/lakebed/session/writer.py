@@ -221,7 +221,7 @@ class Writer(Checkout):
 
     @property
     def is_held(self) -> bool:
-        """Whether a ``with`` block keeps the writer's lock."""
+        """True if a ``with`` block keeps the writer's lock."""
         return self._holds > 0
 
     def create_branch(self, name: str) -> None:

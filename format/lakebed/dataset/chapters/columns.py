@@ -1,4 +1,4 @@
-"""A dataset's facade: many rows at a time, as columns."""
+"""Many rows at a time: batches, Arrow columns, changes of columns, and rows as dictionaries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ColumnMethods(DatasetBase):
-    """Reads and changes many rows of a dataset, without a Python object for each."""
+    """Reading and changing of many rows without a Python object for each."""
 
     def batches(
         self, batch_size: int, tensors: Sequence[str] | None = None, *, datetimes: bool = False
@@ -31,20 +31,20 @@ class ColumnMethods(DatasetBase):
         tensors
             Names of the tensors to read; None reads all.
         datetimes
-            Dates and times are datetime64 or timedelta64, with NaT for nulls, in place of the integers that are stored.
+            Return dates and times as datetime64 or timedelta64, with NaT for nulls, instead of the stored integers.
 
         Returns
         -------
         Iterable of {name: column}. A column is an ndarray of shape (rows, ...) for samples of one shape, a
-        MaskedArray of shape (rows, 1) for numbers of which some are null, a sequence of str for text, else a list.
-        Arrays may be views of one chunk and are the caller's; drop a batch before taking the next to reuse its memory.
+        MaskedArray of shape (rows, 1) for numbers with nulls, a sequence of str for text, else a list. Arrays belong to
+        the caller; drop a batch before taking the next, and its memory is reused.
         """
         from lakebed.session.columns import Batches
 
         return Batches(self._table(tensors), batch_size, datetimes=datetimes)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the rows as an Arrow stream: pyarrow, pandas, polars and DuckDB read a dataset; labels have names."""
+        """Export the rows as an Arrow stream for pyarrow, pandas, polars and DuckDB; labels have their names."""
         from lakebed.session.columns import arrow_stream
 
         return arrow_stream(self._table(), labels=True).__arrow_c_stream__(requested_schema)
@@ -55,21 +55,21 @@ class ColumnMethods(DatasetBase):
         Parameters
         ----------
         start, stop
-            The first row and the one after the last, counted in the whole dataset.
+            First row and the one after the last, in the whole dataset.
         tensors
             Names of the tensors to read; None reads all.
 
         Returns
         -------
-        {name: pyarrow.Array}: numbers (with the logical type that the tensor's info names), strings for text and JSON
-        text for json, lists for arrays; null rows are nulls. Numbers and text inside one chunk share its memory.
+        {name: pyarrow.Array}: numbers, with the logical type in the info of the tensor; strings for text, JSON text for
+        json, lists for arrays; nulls for null rows. Numbers and text inside one chunk share its memory.
 
         Raises
         ------
         IndexError
-            If there are no such rows.
+            If the rows do not exist.
         TensorDoesNotExistError
-            If there is no such tensor.
+            If the tensor does not exist.
         """
         from lakebed.session.columns import read_columns
 
@@ -79,7 +79,7 @@ class ColumnMethods(DatasetBase):
     def take_rows(
         self, rows: NDArray[np.integer] | Sequence[int], tensors: Sequence[str] | None = None
     ) -> dict[str, Any]:
-        """Read rows as Arrow arrays, in the order given; each chunk that they lie in is read once.
+        """Read rows as Arrow arrays in the given order; each chunk is read once.
 
         Parameters
         ----------
@@ -90,16 +90,16 @@ class ColumnMethods(DatasetBase):
 
         Returns
         -------
-        {name: pyarrow.Array}, as :meth:`read_columns` gives them.
+        {name: pyarrow.Array}, as :meth:`read_columns` returns them.
 
         Raises
         ------
         IndexError
-            If there is no such row.
+            If the row does not exist.
         InvalidInputError
-            If they are no row numbers.
+            If the values are no row numbers.
         TensorDoesNotExistError
-            If there is no such tensor.
+            If the tensor does not exist.
         """
         from lakebed.session.columns import take_rows
 
@@ -115,26 +115,25 @@ class ColumnMethods(DatasetBase):
     def update_rows(self, rows: NDArray[np.integer] | Sequence[int], columns: Mapping[str, Any]) -> None:
         """Replace many rows, given as columns: {tensor: ndarray, list or Arrow array}, all or nothing.
 
-        Every chunk that the rows lie in is rewritten once, the others stay; what is as it was is not rewritten. Memory
-        holds the columns, encoded, and a few chunks.
+        Each chunk with changed rows is rewritten once. Memory holds the encoded columns and a few chunks.
 
         Parameters
         ----------
         rows
             Row numbers, ascending, each once.
         columns
-            As many samples as rows for each tensor that changes; nulls as ``extend`` takes them.
+            As many samples as rows for each tensor to change; nulls as for ``extend``.
 
         Raises
         ------
         IndexError
-            If there is no such row.
+            If the row does not exist.
         InvalidInputError
             If the rows do not ascend, or a column has another length.
         TensorDoesNotExistError
-            If there is no such tensor.
+            If the tensor does not exist.
         SampleUpdateError
-            If a sample does not fit; the cause says why.
+            If a sample does not fit; the cause gives the reason.
         """
         from lakebed.session.changes.assign import update_rows
 
@@ -145,25 +144,25 @@ class ColumnMethods(DatasetBase):
         self._session.epoch += 1
 
     def change_type(self, tensor: str, htype: str | None = None, dtype: Any = None) -> None:
-        """Give a tensor a wider type; the rows, their nulls and ids, and the order of the tensors stay.
+        """Widen the type of a tensor; the rows, their nulls and ids, and the order of the tensors stay.
 
-        Integers become floats (those that lose no digits), numbers wider numbers; numbers, booleans, dates and times
-        become text; everything becomes JSON. All samples are written anew, chunk by chunk; earlier commits keep theirs.
+        Numbers become wider numbers; integers become floats if no digit is lost; numbers, booleans, dates and times
+        become text; everything becomes JSON. All samples are rewritten chunk by chunk; earlier commits keep theirs.
 
         Parameters
         ----------
         tensor
-            Its name.
+            Name of the tensor.
         htype, dtype
-            What it is to hold; left out, they stay, or are the htype's own.
+            New type; if left out, the present htype, and the dtype of the tensor or of the new htype.
 
         Raises
         ------
         TensorDoesNotExistError
-            If there is no such tensor.
+            If the tensor does not exist.
         InvalidOperationError
             If the type is not wider, an integer would lose digits as a float, or the tensor holds links, files,
-            sequences or tiles; then nothing is changed.
+            sequences or tiles; nothing is changed then.
         """
         from lakebed.session.changes.retype import change_type
 
@@ -172,17 +171,17 @@ class ColumnMethods(DatasetBase):
         self._session.epoch += 1
 
     def pop_rows(self, rows: NDArray[np.integer] | Sequence[int]) -> None:
-        """Remove many rows from all tensors that have them; each chunk that they lie in is rewritten once.
+        """Remove many rows from all tensors that have them; each chunk is rewritten once.
 
         Parameters
         ----------
         rows
-            Row numbers, ascending, each once, as they are before the call.
+            Row numbers before the call, ascending, each once.
 
         Raises
         ------
         IndexError
-            If no tensor has such a row.
+            If no tensor has a row.
         InvalidInputError
             If the rows do not ascend.
         """
@@ -197,19 +196,19 @@ class RowValueMethods(DatasetBase):
 
     @strict
     def to_dict(self, *, labels: Literal["names", "numbers"] = "names") -> dict[str, Any]:
-        """Read one row, ``ds[i].to_dict()`` and ``dict(ds[i])``; or the columns of all rows, as lists.
+        """Read one row, ``ds[i].to_dict()`` and ``dict(ds[i])``; or the columns of several rows, as lists.
 
-        Numbers, text and JSON are values of Python, dates and times those of ``datetime``, class labels their names;
-        all others arrays; nulls None.
+        Numbers, text and JSON become values of Python, dates and times those of ``datetime``, class labels their names,
+        nulls None, and everything else arrays.
 
         Parameters
         ----------
         labels
-            ``numbers``: class labels as they are stored.
+            ``numbers`` returns class labels as they are stored.
 
         Returns
         -------
-        {tensor: value}; of several rows {tensor: [value, ...]}.
+        {tensor: value}; for several rows {tensor: [value, ...]}.
         """
         rows = self._rows_of(labels=labels)
         if self._index.is_single:
@@ -223,7 +222,7 @@ class RowValueMethods(DatasetBase):
     def _rows_of(
         self, tensors: Sequence[str] | None = None, *, labels: Literal["names", "numbers"] = "names"
     ) -> Iterator[dict[str, Any]]:
-        """Iterate over the rows as dictionaries, as :meth:`to_dict` gives them; chunks are read once.
+        """Iterate over the rows as dictionaries, as :meth:`to_dict` returns them; each chunk is read once.
 
         Parameters
         ----------
@@ -241,10 +240,10 @@ class RowValueMethods(DatasetBase):
         return row_values(self._table(tensors), labels=labels == "names")
 
     def _data_of(self) -> dict[str, Any]:
-        """Read what ``data()`` of each tensor gives: {tensor: {"value": ...}}.
+        """Read the selected rows of each tensor by its ``data()``.
 
         Returns
         -------
-        A dictionary by tensor, of the selected row or rows.
+        {tensor: {"value": ...}}.
         """
         return {name: self[name].data() for name in self._names()}  # type: ignore[index]

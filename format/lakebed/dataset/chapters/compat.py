@@ -1,4 +1,4 @@
-"""A dataset's facade: what 3.x datasets say of the vendor's account and services, which nothing here needs."""
+"""Names of the 3.x API that belong to the account and services of its vendor, and the viewer that replaces one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.errors import RenameError
 
 
 class CompatMethods(DatasetBase):
-    """Attributes and calls of the 3.x API that mean something only to its vendor's service."""
+    """Attributes and calls of the 3.x API that need no service here."""
 
     client = None
     token: str | None = None
@@ -21,17 +21,17 @@ class CompatMethods(DatasetBase):
 
     @property
     def is_optimized(self) -> bool:
-        """Whether this is a saved view whose samples were copied."""
+        """True if this is a saved view with copied samples."""
         view = self._handle.view
         return view is not None and not view.entry.is_virtual
 
     @property
     def username(self) -> str:
-        """Name that commits are signed with."""
+        """Author of new commits."""
         return config.author()
 
     def set_token(self, new_token: str) -> None:
-        """Accept a token of the vendor's service, which nothing here asks for.
+        """Accept a token of the vendor's service; it has no effect.
 
         Parameters
         ----------
@@ -45,16 +45,16 @@ class CompatMethods(DatasetBase):
         Parameters
         ----------
         new_name
-            The name that it would get.
+            The new name.
         columns
-            What pandas renames, of which the error tells.
+            Argument of pandas; the error names the method for columns.
 
         Raises
         ------
         InvalidOperationError
-            If this is a selection of a dataset's rows.
+            If this is a selection of rows.
         RenameError
-            Else.
+            In all other cases.
         """
         self._check_changeable("rename")
         if isinstance(new_name, Mapping) or columns:
@@ -68,19 +68,19 @@ class CompatMethods(DatasetBase):
         )
 
     def visualize(self, width: int | str | None = None, height: int | str | None = None) -> Any:
-        """Open the viewer, on this machine, at this dataset or the rows that are selected; ``lakebed view`` does, too.
+        """Open the viewer on this machine, with this dataset or the selected rows, as ``lakebed view`` does.
 
-        It is a process of its own, which ends with this one and is used again by the next call. What was not published
-        is published first; a dataset in memory is copied to a temporary folder.
+        The viewer is a separate process, which ends with this one; later calls use it again. Unpublished changes are
+        published first; a dataset in memory is copied to a temporary folder.
 
         Parameters
         ----------
         width, height
-            Of the frame in a notebook: pixels, or a text such as ``"90%"``.
+            Size of the frame in a notebook: pixels, or a text such as ``"90%"``.
 
         Returns
         -------
-        In a notebook the frame, which shows itself; else the address, which was opened in the browser.
+        In a notebook the frame; else the address, which was opened in the browser.
 
         Raises
         ------
@@ -92,6 +92,6 @@ class CompatMethods(DatasetBase):
         from lakebed.dataset.display.viewing import visualize
 
         index, whole = self._index, type(self)(self._handle)
-        # Of the longest tensor, as the page has it.
+        # The page counts the rows of the longest tensor.
         rows = None if index.is_trivial else index.rows(whole.max_len)  # type: ignore[attr-defined]
         return visualize(self._handle, {}, rows, width, height)

@@ -1,4 +1,4 @@
-"""A dataset's facade: like, copy, deepcopy, materialize, pack, delete."""
+"""Copies of a dataset, packing, links replaced by their data, and deletion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CopyMethods(DatasetBase):
-    """Datasets made from this one, and its end."""
+    """Datasets made from this one, and its deletion."""
 
     def like(self, dest: Path, tensors: Sequence[str] | None = None, overwrite: bool = False) -> Self:
         """Create a dataset with the settings of this one and no samples; see ``lakebed.like``."""
@@ -49,19 +49,13 @@ class CopyMethods(DatasetBase):
     ) -> Self:
         """Copy what is selected now, without history; see ``lakebed.copy``.
 
-        Of a view that shows a part of each sample the parts are copied: they are encoded anew.
+        If a view shows a part of each sample, the parts are copied, and encoded anew.
 
         Parameters
         ----------
         creds
-            Credentials of the object store that is written; None asks the environment for them.
-        token
-            Accepted for compatibility.
-        num_workers
-            Accepted for compatibility.
-        scheduler
-            Accepted for compatibility.
-        public
+            Credentials of the destination's object store; None uses those of the environment.
+        token, num_workers, scheduler, public
             Accepted for compatibility.
         """
         from lakebed.copying.copy import copy_table
@@ -77,16 +71,16 @@ class CopyMethods(DatasetBase):
         return type(self)(copy_table(table, dest, overwrite=overwrite, progressbar=progressbar))
 
     def _copied_parts(self, table: Table, dest: Path, *, overwrite: bool) -> Self:
-        """Copy the parts of samples that a view shows: they are stored anew, and links by what they lead to.
+        """Copy the parts of samples that a view shows: they are encoded anew, and links are replaced by their data.
 
         Raises
         ------
         DatasetHandlerError
-            If there is a dataset at ``dest``, and ``overwrite`` is false.
+            If a dataset exists at ``dest``, and ``overwrite`` is false.
         InvalidOperationError
             If the parts have other axes than the samples.
         SampleAppendError
-            If what a link leads to cannot be had; what was copied before it stays.
+            If a link cannot be followed; the rows copied before stay.
         """
         from lakebed.copying.copy import refuse_same_place
         from lakebed.session.places import make
@@ -97,8 +91,8 @@ class CopyMethods(DatasetBase):
             isinstance(item, list | np.ndarray) and np.ndim(item) == 1 for item in kept
         ):
             raise InvalidOperationError(
-                "the parts of the samples have fewer or other axes than these, and a tensor keeps its axes: take "
-                "slices, ds[rows, 0:1]; or a column of a query: ds.query('SELECT image[0] AS line').materialize(...)"
+                "the parts have other axes than the samples, and a tensor keeps its axes: take slices, "
+                "ds[rows, 0:1]; or a column of a query: ds.query('SELECT image[0] AS line').materialize(...)"
             )
         refuse_same_place(self._session, dest)
         whole: Any = type(self)(self._handle, self._group)
@@ -115,13 +109,13 @@ class CopyMethods(DatasetBase):
                 else:
                     made.extend(shown)
         except SampleAppendError as error:
-            error.add_note(f"what was copied before stays at {made.path}: begin anew with overwrite=True")
+            error.add_note(f"the rows copied before stay at {made.path}: begin anew with overwrite=True")
             raise
         copied: Self = made
         return copied
 
     def _copied_table(self, tensors: Sequence[str] | None) -> Table:
-        """Return what is selected of the tensors and groups of these names; None is all."""
+        """Return the selected rows of these tensors and groups; None is all."""
         from lakebed.copying.copy import chosen
         from lakebed.session.table import Table
 
@@ -141,44 +135,39 @@ class CopyMethods(DatasetBase):
         progressbar: bool = True,
         creds: Creds | None = None,
     ) -> list[BrokenLink]:
-        """Fetch what links lead to, into a copy or in place; see ``lakebed.materialize``.
+        """Replace links by the data that they lead to, in a copy or in place; see ``lakebed.materialize``.
 
         Parameters
         ----------
         creds
-            Credentials of the object store of ``dest``; None asks the environment for them.
+            Credentials of the object store of ``dest``; None uses those of the environment.
         """
         from lakebed.copying.materialize import copy_resolved, resolve_in_place
 
-        if dest is not None:
-            dest = parse(dest, creds=kept(creds))
-        elif creds is not None:
+        if dest is None and creds is not None:
             raise InvalidOperationError("creds are those of the destination: name one")
-        table = self._copied_table(tensors)
-        if dest is not None and self._index.inside:
-            if ignore_errors:
+        how = {"ignore_errors": ignore_errors, "progressbar": progressbar}
+        if dest is None:
+            table = self._copied_table(tensors)
+            self._check_changeable("materialize")
+            if not self._index.is_trivial:
                 raise InvalidOperationError(
-                    "ignore_errors goes with whole samples: materialize the rows, and select their parts in the copy"
+                    "a view has no place of its own: name a destination, or call this on the dataset"
                 )
-            self._copied_parts(table, dest, overwrite=overwrite)._session.close()  # noqa: SLF001 - of this class
-            return []
-        if dest is not None:
-            handle, broken = copy_resolved(
-                table,
-                dest,
-                overwrite=overwrite,
-                ignore_errors=ignore_errors,
-                progressbar=progressbar,
-            )
+            links = [table.names[name] for name, state in table.states().items() if state.meta.is_link]
+            return resolve_in_place(self._session, links, **how)
+        dest = parse(dest, creds=kept(creds))
+        table = self._copied_table(tensors)
+        if not self._index.inside:
+            handle, broken = copy_resolved(table, dest, overwrite=overwrite, **how)
             handle.session.close()
             return broken
-        self._check_changeable("materialize")
-        if not self._index.is_trivial:
+        if ignore_errors:
             raise InvalidOperationError(
-                "a view has no place of its own: name a destination, or call this on the dataset"
+                "ignore_errors goes with whole samples: materialize the rows, and select their parts in the copy"
             )
-        links = [table.names[name] for name, state in table.states().items() if state.meta.is_link]
-        return resolve_in_place(self._session, links, ignore_errors=ignore_errors, progressbar=progressbar)
+        self._copied_parts(table, dest, overwrite=overwrite)._session.close()  # noqa: SLF001 - of this class
+        return []
 
     def deepcopy(
         self,

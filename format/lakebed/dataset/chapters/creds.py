@@ -1,4 +1,4 @@
-"""A dataset's facade: names of credentials in the dataset, secrets outside of it."""
+"""Named credentials: a dataset stores the names, secrets stay outside of it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class CredsMethods(DatasetBase):
-    """Names of credentials that links go by, and what is behind them in this process."""
+    """Names of credentials for links, and their values in this process."""
 
     @property
     def link_creds(self) -> LinkCredentials:
-        """Names of credentials in the dataset, and which of them are populated here."""
+        """Names of credentials in the dataset, and those populated here."""
         return self._handle.session.credentials
 
     def _changeable_creds(self) -> LinkCredentials:
@@ -33,25 +33,25 @@ class CredsMethods(DatasetBase):
         return session.credentials
 
     def add_creds_key(self, creds_key: str, managed: bool = False) -> None:
-        """Declare a name for credentials, which links then go by: ``lakebed.link(url, creds_key=...)``.
+        """Declare a name of credentials, which links can use: ``lakebed.link(url, creds_key=...)``.
 
-        The dataset stores the name and nothing else. It is there for all versions, and at once: other processes that
-        add names at the same time do not get in the way.
+        The dataset stores only the name, at once and for all versions. Several processes may add names at the same
+        time.
 
         Parameters
         ----------
         creds_key
             The name.
         managed
-            A provider knows the credentials: ``lakebed creds set NAME`` stores them, see the page on credentials.
-            Programs that read the dataset need no ``populate_creds`` then.
+            A provider has the credentials: ``lakebed creds set NAME`` stores them, see the page on credentials.
+            Programs that read the dataset then need no ``populate_creds``.
 
         Raises
         ------
         ValueError
-            If there is such a name already, or it is no text.
+            If the name exists already, or is no text.
         ManagedCredentialsNotFoundError
-            If it is to be managed, and no provider knows it.
+            If it is managed, and no provider knows it.
         ReadOnlyModeError
             If the dataset was opened read-only.
         """
@@ -60,7 +60,7 @@ class CredsMethods(DatasetBase):
     def populate_creds(
         self, creds_key: str, creds: Creds | None = None, from_environment: bool = False
     ) -> None:
-        """Say what is behind a name, for this dataset in this process: secrets are neither stored nor pickled.
+        """Set the credentials of a name for this dataset in this process; secrets are neither stored nor pickled.
 
         Parameters
         ----------
@@ -70,14 +70,14 @@ class CredsMethods(DatasetBase):
             Credentials by the keys of Deep Lake 3.x (``aws_access_key_id``, ...), or ``{"headers": {...}}`` for web
             servers.
         from_environment
-            Look where the cloud's own tools look: environment, profile, role of the machine.
+            Use the sources of the cloud's own tools: environment, profile, role of the machine.
 
         Raises
         ------
         MissingCredsError
             If the dataset has no such name.
         ValueError
-            If both or neither of the two are given.
+            If both or neither of ``creds`` and ``from_environment`` are given.
         """
         creds = kept(creds)
         self._handle.session.credentials.populate(creds_key, creds, from_environment=from_environment)
@@ -85,25 +85,25 @@ class CredsMethods(DatasetBase):
     def update_creds_key(
         self, creds_key: str, new_creds_key: str | None = None, managed: bool | None = None
     ) -> None:
-        """Rename a name, for all links that go by it, or say whether it is managed.
+        """Rename a name for all links that use it, or change whether it is managed.
 
         Parameters
         ----------
         creds_key
             Name of the credentials.
         new_creds_key
-            Its new name; None leaves it.
+            New name; None keeps it.
         managed
-            Whether a provider keeps what is behind the name; None leaves it.
+            A provider has the credentials; None keeps the setting.
 
         Raises
         ------
         KeyError
-            If there is no such name.
+            If the name does not exist.
         ValueError
-            If nothing is to be changed.
+            If no change is given.
         ManagedCredentialsNotFoundError
-            If it is to be managed, and no provider knows it.
+            If it becomes managed, and no provider knows it.
         ReadOnlyModeError
             If the dataset was opened read-only.
         """
@@ -114,7 +114,7 @@ class CredsMethods(DatasetBase):
         return set(self._handle.session.credentials.creds_keys)
 
     def get_managed_creds_keys(self) -> list[str]:
-        """Return the names that a provider is said to know, in the order in which they became managed."""
+        """Return the managed names in the order in which they became managed."""
         return [name for name in self._handle.session.credentials.names().managed if isinstance(name, str)]
 
     def connect(
@@ -125,23 +125,23 @@ class CredsMethods(DatasetBase):
         ds_name: str | None = None,
         token: str | None = None,
     ) -> None:
-        """Use credentials that go by a name for the dataset's own storage from now on.
+        """Use named credentials for the dataset's own storage from now on.
 
         In Deep Lake 3.x this told the vendor's service which of its credentials open the dataset. Here a provider knows
-        the name, in this process and in those that the dataset is pickled to; nothing is stored.
+        the name, in this process and in those to which the dataset is pickled; nothing is stored.
 
         Parameters
         ----------
         creds_key
             Name that a provider knows.
         dest_path, org_id, ds_name, token
-            Where the vendor's service would list the dataset. There is none: an address in it is refused, the others
-            mean nothing, of which a warning tells.
+            Arguments for the vendor's service, which is not needed here: a path raises an error, the others cause a
+            warning.
 
         Raises
         ------
         ValueError
-            If no name is given, an address in a service is, or the dataset lies where no credentials are needed.
+            If no name is given, ``dest_path`` is given, or the dataset needs no credentials.
         ManagedCredentialsNotFoundError
             If no provider knows the name.
         """

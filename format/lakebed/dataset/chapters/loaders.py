@@ -1,4 +1,4 @@
-"""A dataset's facade: loaders for training."""
+"""Loaders for training, and random splits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LoaderMethods(DatasetBase):
-    """Batches for PyTorch, TensorFlow, JAX and NumPy; splits."""
+    """Batches for PyTorch, TensorFlow, JAX and NumPy; random splits."""
 
     def pytorch(
         self,
@@ -48,61 +48,61 @@ class LoaderMethods(DatasetBase):
     ) -> torch.utils.data.DataLoader:
         """Return a DataLoader of PyTorch, whose batches are made on threads of this process.
 
-        Batches are dictionaries of tensors that yield their values when they are unpacked:
-        ``for images, labels, index in loader``. Unsigned integers of two bytes or more become signed ones, numbers have
-        the shape (batch, 1), text and json are lists. Each pass is the next epoch. The order follows from
-        ``lakebed.random.seed``; without one it is another in each run, or follows from ``torch.manual_seed``.
+        Batches are dictionaries of tensors; unpacking one yields its values: ``for images, labels, index in loader``.
+        Unsigned integers of two bytes or more become signed ones, numbers have the shape (batch, 1), text and json are
+        lists. Each pass is the next epoch. The order follows from ``lakebed.random.seed``; without that seed from
+        ``torch.manual_seed``, or it differs in each run.
 
         Parameters
         ----------
         transform
-            Function of a sample, a dictionary of arrays; or a dictionary of functions by tensor, which leaves out
-            tensors that it does not name, and leaves those as they are that it maps to None.
+            Function of a sample, which is a dictionary of arrays; or a dictionary of functions by tensor: it leaves out
+            other tensors, and None keeps a tensor unchanged.
         tensors
-            Which tensors; None is all.
+            Names of tensors; None is all.
         num_workers
-            Threads, where it is above 1; otherwise one for each core but one. There are no worker processes.
+            Number of threads if above 1; otherwise one for each core but one. No worker processes are used.
         batch_size
             Samples of a batch; None for single samples.
         drop_last
             Leave out a last batch that is smaller than others.
         collate_fn
-            Makes a batch of a list of samples.
+            Function that makes a batch of a list of samples.
         pin_memory
-            Copy batches to pinned memory, if there is a CUDA device.
+            Copy batches to pinned memory, if a CUDA device exists.
         shuffle
-            Mix the samples.
+            Shuffle the samples.
         buffer_size
-            Megabytes of stored samples, from all parts of the dataset, that are mixed with each other.
+            Megabytes of stored samples, from all parts of the dataset, that are shuffled with each other.
         use_local_cache
             Accepted for compatibility.
         progressbar
-            Show a bar.
+            Show a progress bar.
         return_index
-            Add the numbers of the rows as ``index``.
+            Add the row numbers as ``index``.
         pad_tensors
-            Take as many rows as the longest tensor has; those that others lack are empty samples.
+            Take as many rows as the longest tensor has; samples that others lack are empty.
         transform_kwargs
-            More arguments of the transform.
+            Further arguments of the transform.
         decode_method
-            By tensor: ``numpy``, ``tobytes`` for what is stored, ``pil`` for images of Pillow, ``data`` for what
-            ``Tensor.data`` returns.
+            By tensor: ``numpy``, ``tobytes`` for stored bytes, ``pil`` for images of Pillow, ``data`` for the result
+            of ``Tensor.data``.
         cache_size
             Accepted for compatibility.
         processes
-            Processes that call the transform, for one that holds Python's lock for long.
+            Number of processes that call the transform, for transforms that hold Python's lock for long.
         ragged
-            What becomes of samples that differ in shape, for all tensors or by name: a ``list`` of tensors, one tensor
+            Form of samples that differ in shape, for all tensors or by name: a ``list`` of tensors, one tensor padded
             with zeros (``pad``), or a ``nested`` tensor.
         distributed
-            Take the share of this process of its process group, which is that of ``torch.distributed`` or
-            ``jax.distributed``, or the workers of ``TF_CONFIG`` where TensorFlow is imported: together the processes
-            take every batch once, all of them equally many. None does so, too, and says it once in the log; False gives
-            all rows to each process.
+            Take the share of this process in its process group, which is that of ``torch.distributed`` or
+            ``jax.distributed``, or the workers of ``TF_CONFIG`` if TensorFlow is imported: together the processes take
+            every batch once, each the same number. None does so, too, and logs it once; False gives all rows to each
+            process.
         rank, world
-            Number of this process and of all, in place of those of the process group.
+            Number of this process and number of all, instead of those of the process group.
         **kwargs
-            ``num_threads``, as `num_workers`; and arguments of 3.x that change nothing here: ``persistent_workers``,
+            ``num_threads``, as `num_workers`; and arguments of 3.x without effect: ``persistent_workers``,
             ``prefetch_factor``, ``timeout``, ``multiprocessing_context``, ``verbose``.
 
         Returns
@@ -117,9 +117,9 @@ class LoaderMethods(DatasetBase):
         EmptyTensorError
             If a tensor holds no samples.
         TensorDoesNotExistError
-            If there is no such tensor.
+            If the tensor does not exist.
         TypeError
-            If there is no such argument.
+            If an argument is unknown.
         """
         from lakebed.loaders.adapters import adapter
         from lakebed.loaders.arguments import check_known
@@ -154,8 +154,8 @@ class LoaderMethods(DatasetBase):
     def __getitems__(self, rows: Sequence[int]) -> list[dict[str, Any]]:
         """Read rows for ``torch.utils.data.DataLoader(ds)``: numbers, text, and arrays, which its collate stacks.
 
-        Class labels are numbers, missing values None. It is said once in the log that :meth:`pytorch` is faster, and
-        which samples PyTorch cannot stack.
+        Class labels are numbers, missing values None. The log says once that :meth:`pytorch` is faster, and which
+        samples PyTorch cannot stack.
         """
         from lakebed.loaders.fetched import fetched
 
@@ -178,35 +178,32 @@ class LoaderMethods(DatasetBase):
         decode_method: Mapping[str, str] | None = None,
         buffer_size: int = 512,
     ) -> torch.utils.data.Dataset:
-        """Return a dataset of PyTorch, for a DataLoader of one's own, Lightning, accelerate or a Trainer.
+        """Return a dataset of PyTorch, for your own DataLoader, Lightning, accelerate or a Trainer.
 
-        Samples are dictionaries of arrays, text and Python values. Where the DataLoader has worker processes, each
-        reads a share, whether they are forked or spawned; batches from threads come faster from :meth:`pytorch`.
+        Samples are dictionaries of arrays, text and Python values. If the DataLoader has worker processes, forked or
+        spawned, each reads a share; :meth:`pytorch` makes batches on threads and is faster.
 
         Parameters
         ----------
-        transform
-            As of :meth:`pytorch`.
+        transform, decode_method
+            As for :meth:`pytorch`.
         tensors
-            Which tensors; None is all.
+            Names of tensors; None is all.
         shuffle
-            Mix the samples; each pass in another order.
+            Shuffle the samples, in another order for each pass.
         seed
-            What the order follows from; None for that of ``lakebed.random.seed``, or chance (see ``lakebed.Loader``).
+            Seed of the order; None takes that of ``lakebed.random.seed``, or a random one (see ``lakebed.Loader``).
         map_style
-            Return samples by number instead, for samplers of PyTorch, which then decide the order.
+            Return samples by number, for samplers of PyTorch, which then decide the order.
         distributed
-            Take the share of this process of its process group. Trainers that share samples out themselves, as
-            accelerate does, need all rows in each process, which is what False gives; None does so, too, and says it
-            once in the log.
+            Take the share of this process in its process group. Trainers that share samples out themselves, such as
+            accelerate, need all rows in each process: pass False. None does so, too, and logs it once.
         rank, world
-            Number of this process and of all, in place of those of the process group.
+            Number of this process and number of all, instead of those of the process group.
         return_index
-            Add the number of the row as ``index``.
-        decode_method
-            As of :meth:`pytorch`.
+            Add the row number as ``index``.
         buffer_size
-            Megabytes of stored samples that are mixed with each other.
+            Megabytes of stored samples that are shuffled with each other.
 
         Returns
         -------
@@ -217,7 +214,7 @@ class LoaderMethods(DatasetBase):
         ModuleNotInstalledException
             If PyTorch is not installed.
         InvalidInputError
-            If samples by number are to be parted.
+            If ``map_style`` is combined with a share of the rows.
         """
         from lakebed.loaders.adapters import adapter
         from lakebed.loaders.ranks import Ranks
@@ -255,11 +252,11 @@ class LoaderMethods(DatasetBase):
         tensors
             Which tensors; None is all.
         tobytes
-            Give what is stored instead of values: True for all tensors, or the names of some.
+            Return stored bytes instead of values: True for all tensors, or the names of some.
         fetch_chunks
             Accepted for compatibility.
         distributed, rank, world
-            As of :meth:`pytorch`.
+            As for :meth:`pytorch`.
 
         Returns
         -------
@@ -289,7 +286,7 @@ class LoaderMethods(DatasetBase):
         return adapter("tensorflow").samples(source)
 
     def dataloader(self, ignore_errors: bool = False, verbose: bool = False) -> DataLoader:
-        """Return a loader whose settings are chained: ``ds.dataloader().batch(32).shuffle().pytorch()``.
+        """Return a loader whose settings can be chained: ``ds.dataloader().batch(32).shuffle().pytorch()``.
 
         Parameters
         ----------
@@ -300,7 +297,7 @@ class LoaderMethods(DatasetBase):
 
         Returns
         -------
-        A new one with each call of ``batch``, ``shuffle``, ``transform``, ``sample_by`` and ``offset``.
+        A loader; ``batch``, ``shuffle``, ``transform``, ``sample_by`` and ``offset`` return new ones.
         """
         from lakebed.loaders.fluent import DataLoader
 
@@ -309,17 +306,15 @@ class LoaderMethods(DatasetBase):
         return DataLoader(self, self._source, is_tolerant=ignore_errors)  # type: ignore[arg-type]
 
     def random_split(self, lengths: Sequence[float], seed: int | None = None) -> list[Self]:
-        """Return views that share the rows out at random.
-
-        The same seed gives the same views.
+        """Split the rows at random into views; the same seed gives the same views.
 
         Parameters
         ----------
         lengths
-            Rows of each view; or fractions that add up to 1, of which the first get the rows that are left over.
+            Rows of each view; or fractions that add up to 1: remaining rows go to the first views.
         seed
-            What the choice follows from; None for that of ``lakebed.random.seed``. Without one it is the same in all
-            processes of a process group, and else chance, by the generator of PyTorch where that is imported.
+            Seed of the split; None takes that of ``lakebed.random.seed``. Without a seed the split is the same in all
+            processes of a process group, and random otherwise, by the generator of PyTorch if that is imported.
 
         Returns
         -------
@@ -328,8 +323,8 @@ class LoaderMethods(DatasetBase):
         Raises
         ------
         InvalidInputError
-            If lengths do not add up to the rows of this dataset, or one is negative; or if a tensor is empty beside
-            others, which it would hide.
+            If the lengths do not add up to the rows of this dataset, or one is negative; or if one tensor is empty and
+            others are not.
         """
         from lakebed.loaders.draws import fresh_seed, split
         from lakebed.loaders.ranks import process_group
@@ -349,13 +344,13 @@ class LoaderMethods(DatasetBase):
         decode_method: Mapping[str, str] | None,
         **settings: Any,
     ) -> Source:
-        """Return what loaders are made of; `settings` are those of ``loaders.arguments.source_of``."""
+        """Return the source of a loader; `settings` are those of ``loaders.arguments.source_of``."""
         from lakebed.loaders.arguments import source_of
 
         if isinstance(transform, Mapping):
             tensors = [name for name in transform if name != "index"]
         elif tensors is not None and "index" in tensors and "index" not in self:  # type: ignore[operator]
-            # As in 3.x: no tensor, but the number of the row.
+            # As in 3.x, the name stands for the row number.
             tensors, settings["return_index"] = [name for name in tensors if name != "index"], True
         table = self._table(self._shown(self._session.schema()) if tensors is None else tensors)
         return source_of(table, self._unselected, transform, transform_kwargs, decode_method, **settings)

@@ -1,4 +1,4 @@
-"""A dataset's facade: rows added, replaced and removed, and published."""
+"""Rows added, replaced, removed and published."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakebed.errors import InvalidInputError, InvalidOperationError
 
 
 class RowMethods(DatasetBase):
-    """Changes of rows, in all tensors at once or in none."""
+    """Changes of rows in all tensors at once, or in none."""
 
     def append(
         self, sample: Mapping[str, Any] | SchemaMethods, skip_ok: bool = False, append_empty: bool = False
@@ -25,14 +25,14 @@ class RowMethods(DatasetBase):
         sample
             {tensor: sample}, or one row of a dataset.
         skip_ok
-            Tensors that the row does not name stay as they are.
+            Leave tensors unchanged that the row does not name.
         append_empty
-            Tensors that the row does not name get an empty sample.
+            Append an empty sample to tensors that the row does not name.
 
         Raises
         ------
         SampleAppendingError, KeyError, TensorDoesNotExistError, ValueError, SampleAppendError
-            If the row is no dictionary, leaves out or invents tensors, or a sample does not fit.
+            If the row is no dictionary, lacks tensors or has unknown ones, or a sample does not fit.
         """
         whole = self._columns is None and self._index.is_trivial
         if whole and isinstance(sample, dict) and self._session.try_append_row(self._group, sample):
@@ -53,25 +53,25 @@ class RowMethods(DatasetBase):
         ignore_errors: bool = False,
         progressbar: bool = False,
     ) -> None:
-        """Add many rows given as columns or as a table, all or nothing.
+        """Add many rows, given as columns or as a table, all or nothing.
 
         Parameters
         ----------
         samples
-            Column by tensor name: arrays, lists, Arrow data or tensors, all of one length. Or a table whose columns
-            have the names of tensors: a data frame of pandas or polars, a table, batch or reader of Arrow, a relation
-            of DuckDB, a dataset. Or rows: dictionaries with the same keys.
+            Columns by tensor name: arrays, lists, Arrow data or tensors of one length. Or a table whose columns have
+            the names of tensors: a data frame of pandas or polars, a table, batch or reader of Arrow, a relation of
+            DuckDB, a dataset. Or rows: dictionaries with the same keys.
         skip_ok, append_empty
             As for :meth:`append`.
         ignore_errors
             Leave out rows that do not fit instead of failing.
         progressbar
-            Show how far it is.
+            Show a progress bar.
 
         Raises
         ------
         SampleExtendingError, KeyError, TensorDoesNotExistError, ValueError, SampleExtendError
-            If the columns leave out or invent tensors, differ in length, or a sample does not fit.
+            If the columns lack tensors or have unknown ones, differ in length, or a sample does not fit.
         """
         from lakebed.session.changes.append import extend_rows
 
@@ -89,19 +89,19 @@ class RowMethods(DatasetBase):
         self._session.epoch += 1
 
     def update(self, sample: Mapping[str, Any]) -> None:
-        """Replace the samples of the selected row in the tensors that are named: all of them, or none.
+        """Replace the samples of the selected rows in some tensors, all or nothing.
 
         Parameters
         ----------
         sample
-            Value by tensor name: one for a single row, else as many as rows are selected.
+            Value by tensor name for a single row; for several rows as many values as rows.
 
         Raises
         ------
         TensorDoesNotExistError
-            If there is no such tensor.
+            If the tensor does not exist.
         SampleUpdateError
-            If a sample does not fit; the cause says why.
+            If a sample does not fit; the cause gives the reason.
         """
         if not isinstance(sample, Mapping):
             raise TypeError(
@@ -113,7 +113,7 @@ class RowMethods(DatasetBase):
         assign_all(self._session, [(names[name], self._index, value) for name, value in sample.items()])
 
     def pop(self, index: int | Sequence[int] | slice | DatasetBase | None = None) -> None:
-        """Remove rows from all tensors that have them: one, several, or (None) the last of the longest tensor.
+        """Remove rows from all tensors that have them: one, several, or (None) the last row of the longest tensor.
 
         Parameters
         ----------
@@ -123,11 +123,11 @@ class RowMethods(DatasetBase):
         Raises
         ------
         IndexError
-            If no tensor has such a row, or a row number is negative.
+            If no tensor has the row, or a row number is negative.
         ValueError
             If a row is named twice.
         InvalidInputError
-            If it is a view of another dataset.
+            If the view belongs to another dataset.
         """
         from lakebed.session.changes.append import pop_rows
 
@@ -148,19 +148,19 @@ class RowMethods(DatasetBase):
         scheduler: str = "threaded",
         progressbar: bool = True,
     ) -> None:
-        """Put the samples of chunks that became small together again.
+        """Join chunks that became small.
 
         Parameters
         ----------
         tensors
-            Names of tensors; None takes all.
+            Names of tensors; None is all.
         num_workers, scheduler, progressbar
             Accepted for compatibility.
 
         Raises
         ------
         TensorDoesNotExistError
-            If there is no such tensor.
+            If the tensor does not exist.
         """
         self._check_changeable("rechunk")
         table = self._table([tensors] if isinstance(tensors, str) else tensors)
@@ -175,7 +175,7 @@ class RowMethods(DatasetBase):
         self._session.flush()
 
     def discard(self) -> None:
-        """Forget all changes that are not published: rows, values, tensors and info are as the last `flush` left them.
+        """Drop all unpublished changes: rows, values, tensors and info are as after the last `flush`.
 
         A ``with`` block keeps the writer's lock.
         """
@@ -183,12 +183,12 @@ class RowMethods(DatasetBase):
         self._session.epoch += 1
 
     def maybe_flush(self) -> None:
-        """Publish all changes unless a ``with`` block is open, which does so at its end."""
+        """Publish all changes, unless inside a ``with`` block, which does so at its end."""
         if not self._session.is_held:
             self._session.flush()
 
     def clear_cache(self) -> None:
-        """Publish all changes and drop the chunks that are kept in memory."""
+        """Publish all changes and empty the cache of chunks in memory."""
         self._session.flush()
         self._session.source.clear()
 
@@ -198,7 +198,7 @@ class RowMethods(DatasetBase):
 
     @property
     def read_only(self) -> bool:
-        """Whether changes are refused."""
+        """True if changes are refused."""
         return self._session.read_only
 
     @read_only.setter

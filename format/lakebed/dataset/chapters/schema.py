@@ -1,4 +1,4 @@
-"""A dataset's facade: tensors and groups, made, renamed and removed."""
+"""Tensors and groups of a dataset: created, renamed and removed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class SchemaMethods(DatasetBase):
-    """What a dataset, a group or a selection of columns consists of."""
+    """Tensors and groups of a dataset, a group or a selection of columns."""
 
-    # -- what there is -----------------------------------------------------------------------------------------
+    # -- names -------------------------------------------------------------------------------------------------
 
     @property
     def meta(self) -> PublicMeta:
@@ -33,7 +33,7 @@ class SchemaMethods(DatasetBase):
         return {name: self._tensor(self._full(name)) for name in self._names()}
 
     def _tensor(self, full_name: str, key: str | None = None) -> Tensor:
-        if not self._index.chain:  # what loops over rows ask for, a call less
+        if not self._index.chain:  # saves loops over rows a call
             return Tensor(self._handle, full_name, self._index, pad=self._pad, key=key)
         return selected(self._handle, full_name, self._index, pad=self._pad, key=key, of_row=True)
 
@@ -63,7 +63,7 @@ class SchemaMethods(DatasetBase):
         return self._group
 
     def _named(self, name: str, *, as_column: bool = False) -> Tensor | Self:
-        """Return the tensor or group of a name; or the tensor that a column of that name became."""
+        """Return the tensor or group of a name; ``as_column`` also finds the tensor that such a column became."""
         if isinstance(self._columns, dict):
             return self._tensor(self._full(name))
         full = normalize(name, self._group)
@@ -78,7 +78,7 @@ class SchemaMethods(DatasetBase):
         raise TensorDoesNotExistError.among(name, self._names())
 
     def _has(self, name: str) -> bool:
-        """Whether a tensor or a group has this name."""
+        """Return whether a tensor or a group has this name."""
         full, meta = normalize(name, self._group), self._session.structure()
         return meta.key_of(full) is not None or full in meta.meta.groups
 
@@ -94,7 +94,7 @@ class SchemaMethods(DatasetBase):
 
     @property
     def allow_delete(self) -> bool:
-        """Whether the dataset may be deleted or overwritten; stored with it."""
+        """True if the dataset may be deleted or overwritten; it is stored with it."""
         return self._session.structure().meta.allow_delete
 
     @allow_delete.setter
@@ -102,7 +102,7 @@ class SchemaMethods(DatasetBase):
         with self._session.mutex, self._session.writing() as draft:
             draft.schema.set_allow_delete(bool(value))
 
-    # -- making ------------------------------------------------------------------------------------------------
+    # -- creating ----------------------------------------------------------------------------------------------
 
     def create_tensor(
         self,
@@ -129,27 +129,27 @@ class SchemaMethods(DatasetBase):
         name
             Name of the tensor, with ``/`` behind the names of groups.
         htype
-            What the samples mean: ``image``, ``text``, ``class_label``, ``sequence[bbox]``, ``link[video]``, ...; left
-            out, the first sample decides.
+            Meaning of the samples: ``image``, ``text``, ``class_label``, ``sequence[bbox]``, ``link[video]``, ...; if
+            left out, the first sample decides.
         dtype
-            NumPy dtype of the samples; left out, the htype's default or the first sample decides.
+            NumPy dtype of the samples; if left out, the default of the htype or the first sample decides.
         sample_compression, chunk_compression
-            Compression of each sample, or of the samples of a chunk together; one of the two.
+            Compression of each sample, or of all samples of a chunk together; give at most one of the two.
         hidden
-            Leave it out of ``ds.tensors`` and what goes by it.
+            Leave it out of ``ds.tensors``.
         create_sample_info_tensor, create_shape_tensor, create_id_tensor
-            Whether hidden companions record facts about files, the shape, and a lasting id of each sample (merge needs
-            ids).
+            Create hidden companions that record facts about files, the shape, and a permanent id of each sample (merge
+            needs ids).
         verify
-            Look at linked files when links are appended.
+            Open linked files when links are appended.
         exist_ok
-            Return a tensor of this name that is there already.
+            Return an existing tensor of this name.
         verbose
             Accepted for compatibility.
         downsampling
-            (factor, layers) of smaller copies that are kept beside images and masks.
+            (factor, layers) of the smaller copies that are stored beside images and masks.
         tiling_threshold
-            Size in bytes above which a sample is cut into tiles; -1 for never.
+            Size in bytes above which a sample is cut into tiles; -1 never cuts.
         kwargs
             Settings of the htype (``class_names``, ``coords``, ...) and ``max_chunk_size``.
 
@@ -162,15 +162,15 @@ class SchemaMethods(DatasetBase):
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
             If the name is taken or impossible.
         MetaError, UnsupportedCompressionError
-            If the settings do not go together.
+            If the settings contradict each other.
         ValueError
-            If the tensor exists, ``exist_ok`` is true, and it is of another htype, dtype or compression.
+            If the tensor exists, ``exist_ok`` is true, and its htype, dtype or compression is different.
         """
         from lakebed.session import schema as structure
         from lakebed.writing.schema import plan_tensor
 
         self._check_changeable("create_tensor")
-        full = normalize(name, self._group) if name.strip("/") else ""
+        full = self._new_name(name)
         if tiling_threshold is not None:
             kwargs["tiling_threshold"] = tiling_threshold
         plan = plan_tensor(
@@ -194,16 +194,16 @@ class SchemaMethods(DatasetBase):
         return Tensor(self._handle, full)
 
     def create_tensor_like(self, name: str, source: Tensor, unlink: bool = False) -> Tensor:
-        """Create a tensor with the settings of another, of this or another dataset, and without samples.
+        """Create a tensor without samples, with the settings of a tensor of this or another dataset.
 
         Parameters
         ----------
         name
             Name of the tensor.
         source
-            The tensor whose settings and info it gets.
+            Tensor that gives settings and info.
         unlink
-            Let the new tensor hold data where the other holds links to it.
+            Store data in the new tensor if the other one stores links to it.
 
         Returns
         -------
@@ -219,9 +219,12 @@ class SchemaMethods(DatasetBase):
         self._check_changeable("create_tensor_like")
         if not isinstance(source, Tensor):
             raise InvalidInputError(f"source must be a tensor, not {type(source).__name__}")
-        full = normalize(name, self._group) if name.strip("/") else ""
+        full = self._new_name(name)
         structure.add_planned(self._session, full, source.blank(full, unlink=unlink))
         return Tensor(self._handle, full)
+
+    def _new_name(self, name: str) -> str:
+        return normalize(name, self._group) if name.strip("/") else ""
 
     def create_group(self, name: str, exist_ok: bool = False) -> Self:
         """Create a group; nested names are allowed.
@@ -229,9 +232,9 @@ class SchemaMethods(DatasetBase):
         Parameters
         ----------
         name
-            Name of the group, with ``/`` between the names of groups in groups.
+            Name of the group, with ``/`` between the names of nested groups.
         exist_ok
-            Return the group if it is there.
+            Return the group if it exists.
 
         Returns
         -------
@@ -245,7 +248,7 @@ class SchemaMethods(DatasetBase):
         from lakebed.writing.schema import check_new_group
 
         self._check_changeable("create_group")
-        full = normalize(name, self._group) if name.strip("/") else ""
+        full = self._new_name(name)
         with self._session.mutex, self._session.writing() as draft:
             schema = self._session.schema()
             if not (exist_ok and full in schema.meta.groups):
@@ -272,21 +275,18 @@ class SchemaMethods(DatasetBase):
         Raises
         ------
         TensorDoesNotExistError
-            If there is no such tensor.
+            If the tensor does not exist.
         RenameError
-            If the new name lies in another group.
+            If the new name is in another group.
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
             If the new name is taken or impossible.
         """
         from lakebed.session import schema as structure
 
         self._check_changeable("rename_tensor")
-        full, new = self._both(name, new_name)
-        structure.rename_tensor(self._session, full, new)
+        new = self._new_name(new_name)
+        structure.rename_tensor(self._session, normalize(name, self._group), new)
         return Tensor(self._handle, new)
-
-    def _both(self, name: str, new_name: str) -> tuple[str, str]:
-        return normalize(name, self._group), normalize(new_name, self._group) if new_name.strip("/") else ""
 
     def rename_group(self, name: str, new_name: str) -> None:
         """Give a group another name in the same place.
@@ -301,17 +301,16 @@ class SchemaMethods(DatasetBase):
         Raises
         ------
         TensorGroupDoesNotExistError
-            If there is no such group.
+            If the group does not exist.
         RenameError
-            If the new name lies elsewhere.
+            If the new name is in another group.
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorGroupNameError
             If the new name is taken or impossible.
         """
         from lakebed.session import schema as structure
 
         self._check_changeable("rename_group")
-        full, new = self._both(name, new_name)
-        structure.rename_group(self._session, full, new)
+        structure.rename_group(self._session, normalize(name, self._group), self._new_name(new_name))
 
     def delete_tensor(self, name: str, large_ok: bool = False) -> None:
         """Remove a tensor with its hidden companions; earlier commits keep it.
@@ -326,7 +325,7 @@ class SchemaMethods(DatasetBase):
         Raises
         ------
         TensorDoesNotExistError
-            If there is no such tensor.
+            If the tensor does not exist.
         TensorTooLargeToDelete
             If it is above 1 GB and ``large_ok`` is false.
         """
@@ -348,7 +347,7 @@ class SchemaMethods(DatasetBase):
         Raises
         ------
         TensorGroupDoesNotExistError
-            If there is no such group.
+            If the group does not exist.
         TensorTooLargeToDelete
             If it is above 1 GB and ``large_ok`` is false.
         """
@@ -358,13 +357,13 @@ class SchemaMethods(DatasetBase):
         structure.delete_group(self._session, normalize(name, self._group), large_ok=large_ok)
 
     def size_approx(self) -> int:
-        """Bytes of the chunks of all tensors, hidden companions included, from metadata alone.
+        """Return the bytes of the chunks of all tensors, hidden companions included, or of the selected tensors.
 
-        Of a group or a selection of tensors only those count.
+        Only metadata is read.
 
         Returns
         -------
-        Bytes.
+        Number of bytes.
         """
         from lakebed.session import schema as structure
 

@@ -1,4 +1,4 @@
-"""A dataset's facade: how many rows there are, which of them are selected, and views of those that a query chooses."""
+"""Rows of a dataset: lengths, selections, queries, filters and samples of rows, and the indexes of queries."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
 
 class SelectionMethods(DatasetBase):
-    """Lengths, and views of rows."""
+    """Lengths, and views of selected rows."""
 
     @property
     def index(self) -> Index:
-        """Which rows are selected."""
+        """The selected rows."""
         return self._index
 
     @property
     def is_view(self) -> bool:
-        """Whether rows are selected, or this is the copy that a saved view was optimized to."""
+        """True if rows are selected, or this is the copied form of a saved view."""
         view = self._handle.view
         return not self._index.is_trivial or (view is not None and not view.entry.is_virtual)
 
     def _lengths(self) -> list[int]:
         rows = self._index.padded_rows if self._pad else self._index.rows
-        schema = self._session.schema()  # as it is at one moment
+        schema = self._session.schema()  # the lengths of one moment
         lengths = [schema.tensor(self._full(name)).length for name in self._names_in(schema)]
         if self._index.is_single:
             return [1] * len(lengths)
@@ -48,7 +48,7 @@ class SelectionMethods(DatasetBase):
         return [counts[length] for length in lengths]
 
     def _has_row(self, row: int) -> bool:
-        """Whether a tensor shown here has a row, counted from the first; the first tensors are asked first."""
+        """Return whether a tensor shown here has a row; the first tensors are asked first."""
         schema, prefix = self._session.schema(), f"{self._group}/" if self._group else ""
         names, hidden = schema.meta.tensor_names, schema.meta.hidden_tensors
         for name, key in names.items():
@@ -89,12 +89,12 @@ class SelectionMethods(DatasetBase):
 
     @property
     def num_samples(self) -> int:
-        """Rows of the whole dataset, whatever is selected: the length of the shortest tensor."""
+        """Number of rows of the whole dataset, whatever is selected: the length of the shortest tensor."""
         return self._whole().min_len
 
     @property
     def sample_indices(self) -> Sequence[int]:
-        """Row numbers that this selection keeps, against the whole dataset."""
+        """Numbers of the selected rows in the whole dataset."""
         rows = self._index.rows(self._whole().max_len if self._pad else self.num_samples)
         view = self._handle.view
         if view is not None and not view.entry.is_virtual:
@@ -103,7 +103,7 @@ class SelectionMethods(DatasetBase):
 
     @property
     def max_view(self) -> Self:
-        """View as long as the longest tensor; samples that the others lack read as empty ones."""
+        """View as long as the longest tensor; samples that other tensors lack read as empty ones."""
         return type(self)(self._handle, self._group, self._index, self._columns, pad=True)
 
     @property
@@ -118,7 +118,7 @@ class SelectionMethods(DatasetBase):
 
 
 class QueryMethods(DatasetBase):
-    """Views of the rows that a query, an expression or a function chooses."""
+    """Views of the rows that a query, an expression or a function selects."""
 
     def query(
         self,
@@ -136,63 +136,60 @@ class QueryMethods(DatasetBase):
         creds: Creds | None = None,
         named: Mapping[str, Any] | Callable[[str], Any] | None = None,
     ) -> Self | Result:
-        """Answer a query in the tensor query language, of these rows unless it says FROM.
+        """Answer a query in the tensor query language, about these rows unless it has FROM.
 
         Parameters
         ----------
         query_string
-            ``"SELECT * WHERE label == 'cat' ORDER BY score DESC LIMIT 10"``; or a condition, as of :meth:`filter`.
+            ``"SELECT * WHERE label == 'cat' ORDER BY score DESC LIMIT 10"``; or a condition, as for :meth:`filter`.
         runtime, return_data
-            Of 3.x, where queries ran elsewhere; accepted as None and False.
+            Accepted for compatibility, as None and False: 3.x ran queries elsewhere.
         parameters
-            Values for the ``?`` in the query, in order: numbers, texts, dates, arrays, lists, None; a dictionary for
-            those that it names, ``$name``.
+            Values for the ``?`` in the query, in order: numbers, texts, dates, arrays, lists, None; or a dictionary for
+            its ``$name``.
         timeout
-            Seconds after which it gives up; None for never.
+            Longest time in seconds; None sets no limit.
         max_memory
-            Bytes of sort keys, groups and pairs that it may hold.
+            Most bytes of sort keys, groups and pairs in memory.
         max_rows
-            Rows that the result may have.
+            Most rows of the result.
         exact
-            Use no index: look at all rows.
+            Read all rows instead of using an index.
         namespace, device
-            Where vectors are computed: in ``numpy``, ``torch`` or ``jax``, on ``cpu``, ``cuda`` or ``cuda:1``; None is
-            NumPy, or PyTorch where a device is named.
+            Library and device for computations on vectors: ``numpy``, ``torch`` or ``jax``, on ``cpu``, ``cuda`` or
+            ``cuda:1``; None is NumPy, or PyTorch if a device is named.
         creds
             Credentials of the buckets that FROM names.
         named
             Datasets and results that FROM may name: {name: dataset}; or a function that returns the dataset of an
-            address, for all of them: then no others are opened.
+            address, which then is the only way to open one.
 
         Returns
         -------
-        A view of this dataset where rows and tensors are chosen; a ``Result``, which reads alike, where columns are
-        computed.
+        A view of this dataset if the query selects rows and tensors; a ``Result``, which is read in the same way, if it
+        computes columns.
 
         Raises
         ------
         QueryError
-            If it does not fit the data, or a limit is reached; ``kind`` says what it is.
+            If it does not fit the data, or exceeds a limit; ``kind`` names the problem.
         QuerySyntaxError
-            If it is no query; the message points at the place.
+            If it cannot be parsed; the message points at the place.
         """
-        from lakebed.dataset.queries import answered
-        from lakebed.query.engine.limits import Limits, Ways
-        from lakebed.query.functions.spaces import space_of
+        from lakebed.dataset.queries import answered, settings
 
         if isinstance(query_string, Condition):
             return self.filter(query_string)
         if runtime or return_data:
             raise InvalidInputError("queries run in this process: leave runtime and return_data out")
-        limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
-        ways = Ways(exact, space_of(namespace, device))
-        found: Self | Result = answered(query_string, self._queried(creds, named), parameters, limits, ways)
+        how = settings(timeout, max_memory, max_rows, exact, namespace, device)
+        found: Self | Result = answered(query_string, self._queried(creds, named), parameters, *how)
         return found
 
     def _explain(
         self, query_string: str, parameters: Sequence[Any] | Mapping[str, Any] = (), *, analyze: bool = False
     ) -> str:
-        """Tell how a query would be answered: ``ds.explain``, unless a tensor has that name.
+        """Describe how a query would be answered: ``ds.explain``, unless a tensor has that name.
 
         Parameters
         ----------
@@ -201,12 +198,12 @@ class QueryMethods(DatasetBase):
         parameters
             Values for the ``?``, or each ``$name``, in it.
         analyze
-            Answer it, and tell what that took; also where it begins with ``EXPLAIN ANALYZE``.
+            Also answer it, and report times and amounts; ``EXPLAIN ANALYZE`` at its beginning does so, too.
 
         Returns
         -------
-        A line for each step, with the conditions in the order in which they are asked, what they read, and how many
-        chunks of each column statistics leave.
+        A line for each step: the conditions in the order of their evaluation, the columns that they read, and the
+        number of chunks that statistics leave of each column.
         """
         from lakebed.query.explain import explained
 
@@ -224,34 +221,31 @@ class QueryMethods(DatasetBase):
         device: str | None = None,
         creds: Creds | None = None,
     ) -> Prepared[Self]:
-        """Read and check a query whose values are given later: ``ds.prepare``, unless a tensor has that name.
+        """Parse and check a query, to run it later with values: ``ds.prepare``, unless a tensor has that name.
 
         Parameters
         ----------
         query_string
-            ``"SELECT * WHERE wingspan > ? AND kind == ?"``; each ``?`` is a value.
+            ``"SELECT * WHERE wingspan > ? AND kind == ?"``; each ``?`` stands for a value.
         timeout, max_memory, max_rows, exact, namespace, device, creds
-            Of each run, as of :meth:`query`.
+            Settings of each run, as for :meth:`query`.
 
         Returns
         -------
-        What is run: ``prepared.run(0.5, "wren")``.
+        The prepared query: ``prepared.run(0.5, "wren")``.
 
         Raises
         ------
         QueryError
             If it does not fit the data.
         QuerySyntaxError
-            If it is no query.
+            If it cannot be parsed.
         """
         from lakebed.dataset.prepared import Prepared
-        from lakebed.query.engine.limits import Limits, Ways
-        from lakebed.query.functions.spaces import space_of
+        from lakebed.dataset.queries import settings
 
-        limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
-        return Prepared(
-            query_string, lambda: self._queried(creds), limits, Ways(exact, space_of(namespace, device))
-        )
+        how = settings(timeout, max_memory, max_rows, exact, namespace, device)
+        return Prepared(query_string, lambda: self._queried(creds), *how)
 
     # -- indexes -----------------------------------------------------------------------------------------------
 
@@ -265,42 +259,42 @@ class QueryMethods(DatasetBase):
         progressbar: bool = True,
         **settings: Any,
     ) -> IndexInfo:
-        """Make an index that ``ORDER BY ... LIMIT`` uses from now on, in all versions, for the rows that it holds.
+        """Create an index, which ``ORDER BY ... LIMIT`` uses in all versions for the rows that it holds.
 
-        It holds the rows of the present version, published before. Rows that are appended or changed later are
-        searched beside it, exactly, until :meth:`update_indexes` takes them in. Memory does not grow with the number of
-        rows; the index is named with its first file, and what is stopped goes on when it is called again.
+        It holds the rows of the present version, which is published first. Rows that are appended or changed later are
+        searched exactly beside it, until :meth:`update_indexes` adds them. Memory does not grow with the number of
+        rows. An interrupted call is continued by the same call.
 
         Parameters
         ----------
         tensor
-            Vectors, float or integer, shape (n,); or texts.
+            Name of a tensor of vectors, float or integer, shape (n,); or of texts.
         kind
             ``hnsw`` for vectors (needs the extra ``search``), ``bm25`` for words.
         name
-            None is the tensor's name and the kind: ``embedding_hnsw``.
+            None joins the name of the tensor and the kind: ``embedding_hnsw``.
         exist_ok
-            Where there is the same index already, bring it up to date.
+            If the same index exists, update it.
         progressbar
-            Show a bar.
+            Show a progress bar.
         settings
-            Of ``hnsw``: ``metric``, ``cosine`` (default), ``l2`` or ``dot``, which decides which ORDER BY uses it;
-            ``dtype`` of the graph, ``auto`` (default: ``i8``, a byte for a number, where that tells a sample of the
-            vectors apart, else ``f32``), ``i8``, ``f16`` or ``f32``; ``connectivity`` (16); ``expansion_add`` (128);
-            ``recall``, the part of the ten nearest that a search is to find (0.95).
+            For ``hnsw``: ``metric``, which is ``cosine`` (default), ``l2`` or ``dot``, and has to match the ORDER BY;
+            ``dtype`` of the graph, which is ``auto`` (default: ``i8``, one byte for a number, if that distinguishes a
+            sample of the vectors, else ``f32``), ``i8``, ``f16`` or ``f32``; ``connectivity`` (16); ``expansion_add``
+            (128); ``recall``, the share of the ten nearest neighbours that a search should find (0.95).
 
         Returns
         -------
-        What :meth:`indexes` tells of it.
+        Its entry in :meth:`indexes`.
 
         Raises
         ------
         InvalidInputError
-            If the tensor has no such index, or a setting is unknown.
+            If the tensor cannot have this kind of index, or a setting is unknown.
         ModuleNotInstalledException
-            If usearch is not installed, for vectors.
+            If the index is for vectors, and usearch is not installed.
         AlreadyExistsError
-            If there is an index of that name.
+            If an index of that name exists.
         ReadOnlyModeError
             If the dataset is open for reading only.
 
@@ -331,23 +325,23 @@ class QueryMethods(DatasetBase):
     def update_indexes(
         self, names: Sequence[str] | None = None, *, progressbar: bool = True
     ) -> list[IndexInfo]:
-        """Take the rows of the present version into indexes that do not hold them.
+        """Add the rows of the present version to indexes that do not hold them.
 
         Parameters
         ----------
         names
-            None is all.
+            Names of indexes; None is all.
         progressbar
-            Show a bar.
+            Show a progress bar.
 
         Returns
         -------
-        What :meth:`indexes` tells then.
+        The entries of :meth:`indexes`.
 
         Raises
         ------
         NotFoundError
-            If there is no such index.
+            If the index does not exist.
         ReadOnlyModeError
             If the dataset is open for reading only.
         """
@@ -361,12 +355,12 @@ class QueryMethods(DatasetBase):
         Parameters
         ----------
         name
-            As :meth:`indexes` tells it.
+            Name of the index.
 
         Raises
         ------
         NotFoundError
-            If there is no such index.
+            If the index does not exist.
         ReadOnlyModeError
             If the dataset is open for reading only.
         """
@@ -375,12 +369,12 @@ class QueryMethods(DatasetBase):
         making.drop(self._to_index("drop_index"), name)
 
     def _indexes(self) -> list[IndexInfo]:
-        """Tell the indexes: ``ds.indexes``, unless a tensor has that name.
+        """List the indexes: ``ds.indexes``, unless a tensor has that name.
 
         Returns
         -------
-        For each its name, tensor, kind, settings, segments, bytes, the rows of this version that it holds (`covered`)
-        and does not hold (`uncovered`), and its measured `recall`.
+        For each index its name, tensor, kind, settings, segments, bytes, the rows of this version that it holds
+        (`covered`) and does not hold (`uncovered`), and its measured `recall`.
         """
         from lakebed.query.indexes import making
 
@@ -389,29 +383,30 @@ class QueryMethods(DatasetBase):
     def update_statistics(
         self, tensors: Sequence[str] | None = None, *, progressbar: bool = False
     ) -> list[TensorStatistics]:
-        """Note what the chunks of tensors are like, so that queries leave out those that no row of theirs can be in.
+        """Store statistics of chunks, by which queries skip chunks that hold none of their rows.
 
-        Queries do so by themselves, where they read whole columns of a dataset that they may write to. This is for a
-        dataset that others query read-only, as in a bucket: each of their processes would read a column once. Chunks
-        that something is known of are not read again.
+        Queries store them by themselves when they read whole columns of a dataset that is open for writing. Call this
+        for a dataset that others query read-only, for example in a bucket, where each of their processes would read a
+        column once. Chunks with statistics are not read again.
 
         Parameters
         ----------
         tensors
-            None is all that can have statistics: numbers and texts whose samples are not compressed one by one.
+            Names of tensors; None is all that can have statistics: numbers and texts whose samples are not compressed
+            one by one.
         progressbar
-            Show how many rows were read.
+            Show a progress bar.
 
         Returns
         -------
-        For each tensor its name, its chunks in this version, and of how many of them something is `known`.
+        For each tensor its name, the number of its chunks in this version, and of those with statistics (`known`).
 
         Raises
         ------
         InvalidInputError
-            If a tensor that was named can have none.
+            If a named tensor cannot have statistics.
         TensorDoesNotExistError
-            If there is no such tensor.
+            If the tensor does not exist.
         ReadOnlyModeError
             If the dataset is open for reading only.
 
@@ -430,13 +425,13 @@ class QueryMethods(DatasetBase):
         return gathered(table, is_chosen=tensors is not None, progressbar=progressbar)
 
     def _to_index(self, method: str, tensors: Sequence[str] | None = None) -> Table:
-        """Return all rows, published, of a dataset that may be changed."""
+        """Publish changes, and return all rows of a dataset that may be changed."""
         self._check_changeable(method)
         session = self._session
         if session.read_only:
             raise ReadOnlyModeError(
-                f"{session.storage.url} was opened read-only; open it with read_only=False to change what is kept "
-                "beside its rows"
+                f"{session.storage.url} was opened read-only; open it with read_only=False to change its indexes "
+                "and statistics"
             )
         if session.has_unpublished:
             session.flush()
@@ -456,25 +451,24 @@ class QueryMethods(DatasetBase):
         result_path: str | None = None,
         result_ds_args: dict[str, Any] | None = None,
     ) -> Self:
-        """Choose rows by an expression, or by a function of each row.
+        """Select rows by an expression, or by a function of each row.
 
         Parameters
         ----------
         function
-            An expression of the query language, which may be spelt as in 3.x:
-            ``"labels == 'cat' and len(boxes) > 2"``; a condition, ``ds["age"] > 3``; or a function that takes a row, a
-            view of this dataset, and returns whether it is kept. What ``lakebed.compute`` makes of a function is taken,
-            too.
+            An expression of the query language, also in the spelling of 3.x: ``"labels == 'cat' and len(boxes) > 2"``;
+            a condition, ``ds["age"] > 3``; or a function that takes a row, as a view of this dataset, and returns
+            whether to keep it; the function may be decorated by ``lakebed.compute``.
         num_workers
-            Threads that call the function; 0 is this one.
+            Number of threads that call the function; 0 calls it in this thread.
         scheduler
-            ``serial`` or ``threaded``; what 3.x calls ``processed`` runs on threads.
+            ``serial`` or ``threaded``; ``processed`` of 3.x runs on threads.
         progressbar
-            Show a bar.
+            Show a progress bar.
         save_result
             Save the view, as :meth:`save_view` does.
         result_path, result_ds_args
-            Where to, and its further arguments: ``path``, and any other by name.
+            ``path`` of the saved view, and other arguments of :meth:`save_view`.
 
         Returns
         -------
@@ -483,9 +477,9 @@ class QueryMethods(DatasetBase):
         Raises
         ------
         QueryError
-            If the expression is none, or does not fit.
+            If the expression cannot be parsed, or does not fit the data.
         DatasetViewSavingError
-            If the view is to be saved, and there are changes that are not committed.
+            If the view is to be saved, and the dataset has uncommitted changes.
         """
         from lakebed.dataset import queries
 
@@ -514,18 +508,18 @@ class QueryMethods(DatasetBase):
         *,
         seed: int | None = None,
     ) -> Self:
-        """Draw rows with probabilities in proportion to weights.
+        """Draw rows at random, with probabilities in proportion to weights.
 
         Parameters
         ----------
         weights
             An expression of the query language, such as ``"max_weight(label == 'cat': 5, True: 1)"``; or one per row.
         replace
-            Whether a row can come more than once.
+            A row may be drawn more than once.
         size
-            How many rows are drawn; as many as there are by default.
+            Number of rows to draw; None draws as many as the dataset has.
         seed
-            What the choice follows from; None for that of ``lakebed.random.seed``, or chance.
+            Seed of the generator; None takes that of ``lakebed.random.seed``, or a random one.
 
         Returns
         -------
@@ -536,7 +530,7 @@ class QueryMethods(DatasetBase):
         QueryError
             If no weight is above zero.
         InvalidInputError
-            If there is not one weight per row.
+            If the number of weights is not that of the rows.
         """
         from lakebed import random
         from lakebed.query.values.sampling import drawn
@@ -547,7 +541,7 @@ class QueryMethods(DatasetBase):
         return self[rows.tolist()]  # type: ignore[index,no-any-return]
 
     def _weights(self, weights: str | Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
-        """Return a weight for each row, of an expression or as they are given."""
+        """Return a weight for each row, computed from an expression or as given."""
         if isinstance(weights, str):
             from lakebed.query.run import weights as computed
 
@@ -563,19 +557,19 @@ class QueryMethods(DatasetBase):
         Parameters
         ----------
         relation
-            A relation of DuckDB, or whatever hands out Arrow: a table, a reader, a data frame of polars or pandas. It
-            is read once, of its column of row numbers alone where that is possible.
+            A relation of DuckDB, or an object that exports Arrow: a table, a reader, a data frame of polars or pandas.
+            It is read once, and only its column of row numbers if possible.
         row_ids
-            The column that holds numbers of rows of the whole dataset, as ``to_duckdb(row_ids=True)`` gives them.
+            Name of the column with row numbers of the whole dataset, as ``to_duckdb(row_ids=True)`` returns them.
 
         Returns
         -------
-        A view of the rows in the order of the table; a row that is there twice comes twice.
+        A view of the rows in the order of the table; repeated rows are repeated.
 
         Raises
         ------
         InvalidInputError
-            If the table has no such column, or it holds others than row numbers, nulls among them.
+            If the table has no such column, or its values are no row numbers or null.
         """
         from lakebed.reading import frames
 

@@ -1,4 +1,4 @@
-"""The facades of a dataset and of a tensor: what a notebook shows and completes, and pictures drawn by Pillow."""
+"""Display of datasets and tensors: text, HTML and completion in notebooks, and images drawn by Pillow."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _INSIDE = frozenset(
 
 
 class ShowMethods(DatasetBase):
-    """How a dataset shows itself."""
+    """Display of a dataset."""
 
     def __repr__(self) -> str:
         from lakebed.dataset.display import showing
 
         try:
             return showing.view_text(self)
-        except LakebedError:  # an outdated view, a version that is gone
+        except LakebedError:  # an outdated view, or a version that was removed
             return str(self)
 
     def _repr_html_(self) -> str:
@@ -59,7 +59,7 @@ class ShowMethods(DatasetBase):
         rows: int = 8,
         width: int = 320,
     ) -> Image:
-        """Draw the first rows: images with their boxes, masks and labels; see :func:`lakebed.show`.
+        """Draw the images of the first rows with their boxes, masks and labels; see :func:`lakebed.show`.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class ShowMethods(DatasetBase):
 
         Returns
         -------
-        A picture of Pillow.
+        An image of Pillow.
         """
         from lakebed.dataset.display.drawing import show
 
@@ -76,14 +76,14 @@ class ShowMethods(DatasetBase):
 
 
 class TensorShowMethods(TensorBase):
-    """How a tensor shows itself."""
+    """Display of a tensor."""
 
     def __repr__(self) -> str:
         from lakebed.dataset.display import showing
 
         try:
             return showing.tensor_text(self)
-        except (LakebedError, IndexError):  # a tensor that is gone, a row that is not there
+        except (LakebedError, IndexError):  # a removed tensor or row
             return str(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class TensorShowMethods(TensorBase):
         Raises
         ------
         InvalidOperationError
-            If several samples are selected, or the sample is no picture, or null.
+            If several samples are selected, or the sample is no image, or null.
         """
         from lakebed.dataset.display.drawing import picture
 

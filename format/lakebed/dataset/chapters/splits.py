@@ -65,7 +65,7 @@ class SplitMethods(DatasetBase):
         InvalidInputError
             If the name is empty, rows belong to another split, or the view belongs to another dataset.
         IndexError
-            If there is no such row.
+            If the row does not exist.
         """
         self._check_changeable("save_split")
         whole: Any = type(self)(self._handle)
@@ -97,7 +97,7 @@ class SplitMethods(DatasetBase):
         Raises
         ------
         InvalidInputError
-            If there is no such split.
+            If the split does not exist.
         """
         self._check_changeable("delete_split")
         there = self.splits

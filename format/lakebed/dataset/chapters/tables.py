@@ -1,4 +1,4 @@
-"""The facades of a dataset and of a tensor: their rows as tables of Arrow, pandas, polars and DuckDB."""
+"""Conversion of datasets and tensors to Arrow, pandas, polars and DuckDB."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def _rows(table: Table, labels: str, files: str, *, row_ids: bool = False) -> Ar
         raise InvalidInputError(f"files is 'bytes' or 'arrays', not {files!r}")
     if row_ids and ROW_ID in table.names:
         raise InvalidInputError(
-            f"a tensor is called {ROW_ID!r}, as the column of row numbers: leave it out by tensors="
+            f"a tensor has the name {ROW_ID!r} of the column of row numbers: leave it out by tensors="
         )
     return ArrowRows(table, labels == "names", files == "bytes", row_ids)
 
 
 def _narrow(table: Table) -> list[str]:
-    """Return the tensors that have one number, or text, labels or JSON, per row."""
+    """Return the tensors with one number, or text, labels or JSON, per row."""
     found = []
     for name, state in table.states().items():
         meta = state.meta
@@ -58,7 +58,7 @@ def _read(rows: ArrowRows) -> pa.Table:
 
 
 class TableMethods(DatasetBase):
-    """All selected rows at once, as a table."""
+    """Conversion of all selected rows to a table."""
 
     def to_arrow(
         self,
@@ -74,21 +74,21 @@ class TableMethods(DatasetBase):
         tensors
             Names of the tensors to read; None reads all.
         labels
-            ``names``: class labels are dictionary columns, with their names; ``numbers`` as they are stored.
+            ``names`` returns class labels as dictionary columns with their names, ``numbers`` as they are stored.
         files
-            ``bytes``: images, sound and so on are the files as they are stored, and links are their addresses;
-            ``arrays``: nested lists of all values.
+            ``bytes`` returns images, sound and so on as the stored files, and links as their addresses; ``arrays``
+            returns nested lists of all values.
 
         Returns
         -------
-        A table whose nulls are the dataset's: dates and times have their types, text and JSON are strings.
+        A table with the nulls of the dataset: dates and times have their types, text and JSON are strings.
 
         Raises
         ------
         TensorDoesNotExistError
-            If there is no such tensor.
+            If the tensor does not exist.
         InvalidOperationError
-            If a sample is no one file, or Arrow has no type for a tensor; leave it out then.
+            If a sample is not one file, or Arrow has no type for a tensor; leave that tensor out.
         """
         return _read(_rows(self._table(tensors), labels, files))
 
@@ -158,18 +158,18 @@ class TableMethods(DatasetBase):
         connection: duckdb.DuckDBPyConnection | None = None,
         row_ids: bool = False,
     ) -> duckdb.DuckDBPyRelation:
-        """Return the rows as a relation of DuckDB, which reads them when it is queried, a batch at a time.
+        """Return the rows as a relation of DuckDB, which reads them batch by batch when it is queried.
 
         Parameters
         ----------
         tensors, labels, files
             As for :meth:`to_arrow`.
         connection
-            Where the relation is made; None is DuckDB's own connection.
+            Connection of the relation; None is DuckDB's default connection.
         row_ids
-            Add the column ``row_id``, the number of each row in the whole dataset, by which ``ds.view_of`` makes a
-            view of what SQL chose. Without ``tensors`` only those are read that have one number, or text, labels or
-            JSON, per row: DuckDB reads every column of a relation, whatever a query names.
+            Add the column ``row_id``, the number of each row in the whole dataset, from which ``ds.view_of`` makes a
+            view of the result. Without ``tensors`` only tensors with one number, or text, labels or JSON, per row are
+            read, because DuckDB reads every column of a relation.
 
         Returns
         -------
@@ -187,12 +187,12 @@ class TableMethods(DatasetBase):
         return frames.to_duckdb(_rows(self._table(tensors), labels, files, row_ids=row_ids), connection)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return the rows as dictionaries, shape (rows,), of which ``pandas.DataFrame(ds)`` makes columns.
+        """Return the rows as dictionaries, shape (rows,), for ``pandas.DataFrame(ds)``.
 
         Raises
         ------
         TypeError
-            If numbers are wanted: rows of several tensors are no array of them.
+            If the dtype is not object: rows of several tensors are no array of numbers.
         """
         if dtype is None or np.dtype(dtype) == object:
             from lakebed.reading.frames import array_of_rows
@@ -205,7 +205,7 @@ class TableMethods(DatasetBase):
 
 
 class TensorTableMethods(TensorBase):
-    """All selected samples at once, as a column."""
+    """Conversion of all selected samples to a column."""
 
     def _column(self, labels: str, files: str) -> ArrowRows:
         from lakebed.session.table import Table
@@ -214,14 +214,13 @@ class TensorTableMethods(TensorBase):
         return _rows(Table(self._session, {name: self._name}, self._index), labels, files)
 
     def __dlpack__(self, **how: Any) -> Any:
-        """Hand the array to a framework, as ``torch.as_tensor(ds["age"])`` asks for it."""
+        """Pass the array to another framework, for example to ``torch.as_tensor(ds["age"])``."""
         array = np.asarray(self)
-        return (array if array.flags.writeable else array.copy()).__dlpack__(
-            **how
-        )  # which cannot say read-only
+        exported = array if array.flags.writeable else array.copy()  # DLPack knows no read-only arrays
+        return exported.__dlpack__(**how)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return where the array is: on the CPU."""
+        """Return the device of the array, which is the CPU."""
         return np.empty(0).__dlpack_device__()
 
     def to_arrow(self, *, labels: Labels = "names", files: Files = "bytes") -> pa.ChunkedArray:
@@ -234,7 +233,7 @@ class TensorTableMethods(TensorBase):
 
         Returns
         -------
-        A chunked array whose nulls are those of the tensor.
+        A chunked array with the nulls of the tensor.
         """
         return _read(self._column(labels, files)).column(0)
 

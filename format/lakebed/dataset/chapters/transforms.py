@@ -1,4 +1,4 @@
-"""A dataset's facade: functions over all rows."""
+"""Functions over all rows."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class TransformMethods(DatasetBase):
         num_proc: int | None = None,
         **options: Any,
     ) -> Self:
-        """Call a function with every row, and store what it returns: ``ds.map``, unless a tensor has that name.
+        """Call a function with every row and store the result: ``ds.map``, unless a tensor has that name.
 
         Parameters
         ----------
         fn
-            Takes a row ``{tensor: value}``, and returns one, several, or None for none; with ``batch_size`` it takes
-            and returns columns.
+            Function that takes a row ``{tensor: value}``, and returns one row, several, or None; with ``batch_size`` it
+            takes and returns columns.
         ds_out
-            The dataset that the rows are appended to; None replaces the rows of this one, of the tensors that the
-            function returns. Tensors that it lacks are made; their first values say of which type.
+            Dataset to append the rows to; None replaces, in this one, the rows of the tensors that the function
+            returns. Missing tensors are created with the type of their first values.
         batched, num_proc
-            As Hugging Face calls them: ``batch_size=1000``, and ``num_workers``.
+            Names of Hugging Face for ``batch_size=1000`` and ``num_workers``.
         options
-            Those of ``lakebed.transform``, which returns a report: ``batch_size``, ``num_workers``, ``scheduler``,
-            ``checkpoint_interval``, ...
+            Options of ``lakebed.transform``: ``batch_size``, ``num_workers``, ``scheduler``, ``checkpoint_interval``,
+            ...
 
         Returns
         -------
@@ -44,7 +44,7 @@ class TransformMethods(DatasetBase):
         Raises
         ------
         TransformError
-            If a row fails; its cause is what the function raised.
+            If a row fails; its cause is the error of the function.
 
         Examples
         --------
@@ -62,12 +62,12 @@ class TransformMethods(DatasetBase):
         from lakebed.transforms.function import lacking_tensors, transform
 
         target: Any = self if ds_out is None else ds_out
-        if ds_out is None:
-            options.setdefault("skip_ok", True)
-        if batched:
-            options.setdefault("batch_size", 1000)
-        if num_proc is not None:
-            options.setdefault("num_workers", num_proc)
+        given = {
+            "skip_ok": True if ds_out is None else None,
+            "batch_size": 1000 if batched else None,
+            "num_workers": num_proc,
+        }
+        options = {name: value for name, value in given.items() if value is not None} | options
         try:
             transform(fn, self, ds_out, **options)
         except TransformError as error:

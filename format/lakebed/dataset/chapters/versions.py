@@ -1,4 +1,4 @@
-"""A dataset's facade: branches, commits, checkout, and replacing everything at once."""
+"""Versions of a dataset: commits, branches, tags, differences, merges, and rewriting of history."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class VersionMethods(DatasetBase):
-    """Versions of a dataset."""
+    """Commits, branches and checkouts."""
 
     @property
     def branch(self) -> str:
@@ -37,7 +37,7 @@ class VersionMethods(DatasetBase):
 
     @property
     def pending_commit_id(self) -> str:
-        """Id that the next commit will get, once it was asked for; in read-only mode that of the present version."""
+        """Id that the next commit will have, fixed by the first access; the id of this version if it is read-only."""
         return self._session.pending_id
 
     @property
@@ -48,17 +48,17 @@ class VersionMethods(DatasetBase):
         return commit_entries(self._session.tree, self._session.snapshot.version_id)
 
     def get_commit_details(self, commit_id: str) -> dict[str, Any]:
-        """Return ``commit, author, time, message`` of a version; of one that is not committed only the id is known.
+        """Return ``commit, author, time, message`` of a version; an uncommitted version has only an id.
 
         Parameters
         ----------
         commit_id
-            Its id, or another address of it.
+            Id or other address of the version.
 
         Raises
         ------
         VersionNotFoundError
-            If there is none; this is a ``KeyError``.
+            If the version does not exist; this is a ``KeyError``.
         """
         from lakebed.history.commits import commit_details
 
@@ -66,25 +66,25 @@ class VersionMethods(DatasetBase):
 
     @property
     def is_head_node(self) -> bool:
-        """Whether the tip of a branch is checked out."""
+        """True if the tip of a branch is checked out."""
         return self._session.is_head
 
     @property
     def has_head_changes(self) -> bool:
-        """Whether anything changed since the last commit."""
+        """True if anything changed since the last commit."""
         from lakebed.session import branches
 
         return self._session.is_head and branches.is_changed(self._session, self._session.schema())
 
     def commit(self, message: str | None = None, allow_empty: bool = False) -> str:
-        """Make the current state a commit and return its id.
+        """Commit the present state and return the id of the commit.
 
         Parameters
         ----------
         message
-            Text of the commit; None for none.
+            Text of the commit, or None.
         allow_empty
-            Commit also if nothing changed.
+            Commit even if nothing changed.
 
         Returns
         -------
@@ -97,13 +97,13 @@ class VersionMethods(DatasetBase):
         ReadOnlyModeError, LockedException, CommitFailed
             If the branch cannot be written.
         """
-        self._check_changeable("commit")
         from lakebed.session import branches
 
+        self._check_changeable("commit")
         return branches.commit(self._session, message, allow_empty=allow_empty)
 
     def checkout(self, address: str, create: bool = False, reset: bool = False) -> str | None:
-        """Go to another version, or start a branch here; returns the id of the last commit there.
+        """Go to another version, or start a branch here; return the id of the last commit there.
 
         Parameters
         ----------
@@ -111,18 +111,18 @@ class VersionMethods(DatasetBase):
             A branch, a commit id or its first seven or more characters, a tag, or ``HEAD``, each with ``~n`` to go up
             ``n`` commits: ``HEAD~1`` is the last commit of this branch.
         create
-            Make a new branch of this name instead. Changes since the last commit are committed first.
+            Create a new branch of this name. Changes since the last commit are committed first.
         reset
             Repair the dataset first if that version does not open, or contradicts itself; see :func:`lakebed.load`.
 
         Returns
         -------
-        The id of the commit that is checked out, or of the last one below the head of a branch; None if there is none.
+        The id of the commit that is checked out, or of the last one below the head of a branch; None without commits.
 
         Raises
         ------
         CheckoutError
-            If there is no such version, or something has the name of the branch to create.
+            If the version does not exist, or the name of the new branch is taken.
         """
         from lakebed.session import branches
 
@@ -157,9 +157,9 @@ class VersionMethods(DatasetBase):
         Parameters
         ----------
         name
-            Branch to build on; what an earlier attempt left there is dropped.
+            Branch to build on; the remains of an earlier attempt there are dropped.
         resume
-            Continue on what an earlier attempt published there, if there is such a branch.
+            Continue an earlier attempt if the branch exists.
 
         Returns
         -------
@@ -177,21 +177,21 @@ class VersionMethods(DatasetBase):
             if name in side.tree.branches:
                 branches.drop_branch(side, name)
             side.start_branch(name, FIRST, empty_snapshot(new_id()))
-        session.refresh()  # it knows the branch from now on
+        session.refresh()  # so that it knows the branch
         return type(self)(Handle(side, self._handle.path))
 
     def finish_overwrite(self, name: str) -> None:
-        """Let this branch hold what the side branch holds, in one atomic step; the side branch disappears.
+        """Replace the content of this branch by that of the side branch, which is removed; one atomic step.
 
         Parameters
         ----------
         name
-            Name of the branch on which the new content was written.
+            Name of the side branch.
 
         Raises
         ------
         CheckoutError
-            If there is no such branch.
+            If the branch does not exist.
         """
         from lakebed.session import branches
 
@@ -201,18 +201,18 @@ class VersionMethods(DatasetBase):
 
 
 class MergeMethods(DatasetBase):
-    """Compares, joins and rewrites branches."""
+    """Differences, merges, tags, and rewriting of history."""
 
     def diff(
         self, id_1: str | None = None, id_2: str | None = None, as_dict: bool = False
     ) -> dict[str, Any] | None:
-        """Print, or return, what changed.
+        """Print or return the differences between versions.
 
         Parameters
         ----------
         id_1, id_2
-            Addresses of versions. None: the head and the last commit. One: the head and that version. Two: both since
-            the last version that they have in common.
+            Addresses of versions. Without any, compare the head with the last commit; with one, the head with that
+            version; with two, each of them with their last common version.
         as_dict
             Return ``{"dataset": [...], "tensor": [...]}`` instead of printing.
 
@@ -225,7 +225,7 @@ class MergeMethods(DatasetBase):
         ValueError
             If only ``id_2`` is given.
         KeyError
-            If there is no such version.
+            If the version does not exist.
         """
         from lakebed.history import diff
 
@@ -238,25 +238,25 @@ class MergeMethods(DatasetBase):
         delete_removed_tensors: bool = False,
         force: bool = False,
     ) -> None:
-        """Bring the changes of another branch or commit into this branch and commit them.
+        """Merge the changes of another branch or commit into this branch and commit them.
 
         Parameters
         ----------
         target_id
             Branch, commit or tag to merge.
         conflict_resolution
-            What to do with samples that both branches changed, or one changed and the other deleted: None refuses,
-            ``"ours"`` and ``"theirs"`` choose, and a function ``(tensor name, our sample, their sample)`` returns the
-            value to keep. To it a deleted sample is None; if it returns None then, the sample is deleted.
+            Rule for samples that both branches changed, or one changed and the other deleted: None raises an error,
+            ``"ours"`` and ``"theirs"`` choose a side, and a function ``(tensor name, our sample, their sample)``
+            returns the value to keep. It gets None for a deleted sample; if it returns None then, the sample goes.
         delete_removed_tensors
             Also delete tensors that the other branch deleted.
         force
-            Go on where both branches renamed a tensor differently, or the new name is that of another tensor here.
+            Go on if both branches renamed a tensor differently, or the new name is that of another tensor here.
 
         Raises
         ------
         MergeConflictError, MergeMismatchError, MergeNotSupportedError
-            If the branches cannot be joined; nothing was changed then.
+            If the branches cannot be merged; nothing is changed then.
         """
         from lakebed.merging import merge
 
@@ -271,12 +271,12 @@ class MergeMethods(DatasetBase):
         self._session.epoch += 1
 
     def reset(self, force: bool = False) -> None:
-        """Throw away everything since the last commit, published or not.
+        """Discard everything since the last commit, published or not.
 
         Parameters
         ----------
         force
-            Also if the head cannot be opened.
+            Do so even if the head cannot be opened.
         """
         from lakebed.history import reset
 
@@ -299,7 +299,7 @@ class MergeMethods(DatasetBase):
         Raises
         ------
         VersionControlError
-            If there are other branches, or tags.
+            If other branches, or tags, exist.
         """
         from lakebed.history import reset
 
@@ -309,27 +309,27 @@ class MergeMethods(DatasetBase):
         return commit
 
     def delete_branch(self, name: str, force: bool = False) -> None:
-        """Remove a branch with the versions that are on no other one.
+        """Remove a branch with the versions that no other branch has.
 
         Parameters
         ----------
         name
             Name of the branch.
         force
-            Also one that was merged into another: what was merged stays there.
+            Remove it even if it was merged into another branch, which keeps the merged changes.
 
         Raises
         ------
         VersionControlError
             If it is the main branch or checked out, or another branch, a merge or a tag needs it.
         """
-        self._check_changeable("delete_branch")
         from lakebed.session import branches
 
+        self._check_changeable("delete_branch")
         branches.delete_branch(self._session, name, force=force)
 
     def fix_vc(self) -> None:
-        """Make the history again from what the versions say of themselves, if its file is lost or damaged.
+        """Rebuild the history from the files of the versions, if its own file is lost or damaged.
 
         Raises
         ------
@@ -344,28 +344,28 @@ class MergeMethods(DatasetBase):
     # -- tags --------------------------------------------------------------------------------------------------
 
     def get_tags(self) -> dict[str, Tag]:
-        """Return the names that were given to commits; ``ds.tags`` is the same unless a tensor has that name.
+        """Return the tags by name; ``ds.tags`` is the same unless a tensor has that name.
 
         Raises
         ------
         DatasetCorruptError
-            If the file that holds them is damaged.
+            If their file is damaged.
         """
         from lakebed.history import tags
 
         return tags.tags(self._session)
 
     def create_tag(self, name: str, commit: str | None = None, message: str | None = None) -> Tag:
-        """Give a commit a name that works wherever its id does.
+        """Give a commit a name that can be used in place of its id.
 
         Parameters
         ----------
         name
             Name of the tag.
         commit
-            Any address; None is the branch that is checked out. A branch stands for its last commit.
+            Address of the commit; None is the branch that is checked out. A branch stands for its last commit.
         message
-            Why the commit has this name.
+            Text that explains the tag.
 
         Returns
         -------
@@ -374,11 +374,11 @@ class MergeMethods(DatasetBase):
         Raises
         ------
         TagExistsError
-            If there is a tag, branch or version of this name.
+            If a tag, branch or version has this name.
         InvalidInputError
-            If the name cannot stand in an address.
+            If the name cannot be part of an address.
         CheckoutError
-            If there is no such commit.
+            If the commit does not exist.
         ReadOnlyModeError
             If the dataset was opened read-only.
         """
@@ -397,7 +397,7 @@ class MergeMethods(DatasetBase):
         Raises
         ------
         CheckoutError
-            If there is no such tag.
+            If the tag does not exist.
         ReadOnlyModeError
             If the dataset was opened read-only.
         """

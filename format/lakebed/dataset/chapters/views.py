@@ -164,7 +164,7 @@ class ViewMethods(DatasetBase):
         Raises
         ------
         KeyError
-            If there is none of this name.
+            If no view has this name.
         """
         from lakebed.views.save import named
 
@@ -203,7 +203,7 @@ class ViewMethods(DatasetBase):
         Raises
         ------
         KeyError
-            If there is none of this name.
+            If no view has this name.
         CheckoutError
             If its commit is no longer part of the history.
         """
@@ -223,7 +223,7 @@ class ViewMethods(DatasetBase):
         Raises
         ------
         KeyError
-            If there is none of this name.
+            If no view has this name.
         ReadOnlyModeError
             If the dataset was opened read-only.
         """
@@ -280,7 +280,7 @@ class ViewEntry(Generic[D]):
 
     @property
     def virtual(self) -> bool:
-        """Whether only row numbers are stored; otherwise the samples were copied."""
+        """True if only row numbers are stored; otherwise the samples were copied."""
         return self._entry.is_virtual
 
     @property
@@ -304,7 +304,7 @@ class ViewEntry(Generic[D]):
         Raises
         ------
         KeyError
-            If there is no such member.
+            If the member does not exist.
         """
         return self._entry.doc[name]
 
@@ -360,7 +360,7 @@ class ViewEntry(Generic[D]):
         scheduler
             Accepted for compatibility.
         progressbar
-            Show a bar.
+            Show a progress bar.
 
         Returns
         -------

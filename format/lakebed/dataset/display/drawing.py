@@ -1,4 +1,4 @@
-"""Images of a row with what is known of them drawn over: boxes, masks, polygons, points and labels, by Pillow alone."""
+"""Images with their annotations drawn over them: boxes, masks, polygons, points and labels, by Pillow alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _IMAGES = ("image", "image.rgb", "image.gray")
 _DRAWN = ("bbox", "binary_mask", "segment_mask", "instance_label", "polygon", "keypoints_coco", "point")
 _MOST_OBJECTS = 1000
 _MOST_TEXT = 60
-_LETTERS = 11  # height of letters in the picture that is returned, in pixels
+_LETTERS = 11  # height of letters in the returned picture, in pixels
 
 Pixels = NDArray[np.uint8]
 Rectangle = tuple[float, float, float, float]  # left, top, right, bottom
@@ -37,7 +37,7 @@ def picture(values: NDArray[Any], htype: str | None = "image") -> Image:
     Raises
     ------
     InvalidOperationError
-        If the array is no picture.
+        If the array is no image.
     """
     from PIL import Image
 
@@ -56,7 +56,7 @@ def picture(values: NDArray[Any], htype: str | None = "image") -> Image:
 
 
 def _bytes(values: NDArray[Any]) -> Pixels:
-    """Return pixels as bytes: floats from 0 to 1, and wide integers, are scaled to what they reach."""
+    """Return pixels as bytes: floats from 0 to 1 are scaled by 255, other numbers by their range."""
     if values.dtype == np.uint8:
         return np.ascontiguousarray(values)
     numbers = np.nan_to_num(values.astype(np.float64), posinf=0.0, neginf=0.0)
@@ -82,22 +82,22 @@ def show(
 ) -> Image:
     """Draw images with their boxes, masks, polygons, points and labels; several side by side.
 
-    Names of boxes do not cover each other: the largest boxes get theirs first, and those get none that have no room. A
-    notebook shows what is returned; ``.save("rows.png")`` and ``.show()`` do what Pillow does.
+    Names of boxes do not cover each other: the largest boxes get theirs first, and names without room are left out. A
+    notebook displays the result; ``.save("rows.png")`` and ``.show()`` are those of Pillow.
 
     Parameters
     ----------
     source
-        A dataset or a view, of which the first rows are drawn; one row; or a tensor of images or masks.
+        A dataset or view, whose first rows are drawn; one row; or a tensor of images or masks.
     image
         Name of the tensor of images; None finds it.
     tensors
-        Names of the tensors that are drawn over it; None takes those of the image's group, or of the first group that
-        has boxes, such as ``instances`` of COCO, and never ``split``.
+        Names of the tensors that are drawn over it; None takes those of the image's group, or of the first group with
+        boxes, such as ``instances`` of COCO, but never ``split``.
     rows
-        How many rows.
+        Number of rows.
     width
-        Width of each in pixels, if there are several; one alone keeps its size.
+        Width of each image in pixels; a single image keeps its size.
 
     Returns
     -------
@@ -106,9 +106,9 @@ def show(
     Raises
     ------
     InvalidOperationError
-        If there is no tensor of images, or no row.
+        If the dataset has no tensor of images, or no row.
     TensorDoesNotExistError
-        If there is no such tensor.
+        If the tensor does not exist.
     """
     ds: Any = source
     if isinstance(ds, TensorBase):
@@ -128,12 +128,12 @@ def show(
 
 
 def image_of(ds: Any) -> str:
-    """Return the name of the tensor of images, or of masks where there is none.
+    """Return the name of the tensor of images, or of masks if the dataset has no images.
 
     Raises
     ------
     InvalidOperationError
-        If there is neither.
+        If it has neither.
     """
     for wanted in (_IMAGES, ("binary_mask", "segment_mask")):
         for name, tensor in ds.tensors.items():
@@ -160,7 +160,7 @@ def _grid(pictures: Sequence[Image], width: int) -> Image:
 
 
 def _drawn(row: Any, name: str, tensors: Sequence[str] | None, width: int | None) -> Image:
-    """Draw one row, which is shown at a width, or as it is."""
+    """Draw one row for a width at which it is shown; None shows it in its own size."""
     found = row.tensors
     base: Image = found[name].pil().convert("RGB")
     letters = max(_LETTERS, base.width // 32 if width is None else base.width * _LETTERS // max(1, width))
@@ -189,9 +189,9 @@ def _drawn(row: Any, name: str, tensors: Sequence[str] | None, width: int | None
 
 
 def _over(tensors: Mapping[str, Any], image: str) -> list[str]:
-    """Return what is drawn over an image: of its own group, or of the first one that has boxes, or whatever has some.
+    """Return the tensors to draw over an image: those of its group, of the first group with boxes, or of any group.
 
-    An import of COCO has the image beside its groups, and beside them the split that it is of.
+    An import of COCO stores the image beside its groups, and beside them the split.
     """
     own = image.rpartition("/")[0]
     order = (own, "instances")
@@ -216,7 +216,7 @@ def _over(tensors: Mapping[str, Any], image: str) -> list[str]:
 def _value(tensor: Any) -> Any:
     try:
         return next(iter(tensor.values()))
-    except (LakebedError, StopIteration):  # a row that this tensor does not have
+    except (LakebedError, StopIteration):  # this tensor does not have the row
         return None
 
 
@@ -229,7 +229,7 @@ def _words(tensor: Any, value: Any) -> list[str]:
 
 
 def _beside(words: Mapping[str, list[str]], box: str, count: int) -> list[str]:
-    """Return the labels of boxes: those of a tensor with one for each, of the same group before others."""
+    """Return the labels of boxes from a tensor with one for each; the group of the boxes comes first."""
     group = box.rpartition("/")[0]
     fitting = [name for name, texts in words.items() if len(texts) == count]
     near = [name for name in fitting if name.rpartition("/")[0] == group] or fitting
@@ -259,7 +259,7 @@ def corners(boxes: NDArray[Any], coords: Mapping[str, Any], size: tuple[int, int
     Parameters
     ----------
     coords
-        ``type`` and ``mode`` as the info of the tensor has them.
+        ``type`` and ``mode`` of the info of the tensor.
     size
         Width and height of the image.
     """
@@ -311,7 +311,7 @@ def _draw_polygons(base: Image, polygons: Sequence[Any]) -> None:
 
 
 def _draw_points(base: Image, value: NDArray[Any], htype: str) -> None:
-    """Mark points; those of COCO lie in columns of x, y and whether they are seen, an object in each column."""
+    """Mark points; a sample of COCO has a column for each object, with x, y and visibility of each point in turn."""
     from PIL import ImageDraw
 
     found = np.nan_to_num(np.asarray(value, np.float64))
@@ -333,7 +333,7 @@ def _write(
     colors: Sequence[tuple[int, int, int]],
     letters: int,
 ) -> None:
-    """Write words on a dark ground, each in a corner of its box or beside it, where no other one stands."""
+    """Write words on a dark background, each in a free corner of its box or beside it."""
     from PIL import ImageDraw, ImageFont
 
     draw, font = ImageDraw.Draw(base), ImageFont.load_default(letters)

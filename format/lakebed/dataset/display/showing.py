@@ -1,7 +1,7 @@
-"""What a notebook shows: schema, first rows and thumbnails as HTML; one sample as picture, sound or video.
+"""Display in notebooks: schema, first rows and thumbnails as HTML; one sample as image, sound or video.
 
-There is no script in it, all text is escaped, and a page has at most 200 kB. Links are not followed: their addresses
-are shown.
+The HTML has no scripts, all text is escaped, and a page has at most 200 kB. Links are shown by their addresses, and not
+followed.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+from contextlib import suppress
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ _MIME = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "mp4": "
 
 
 def described(tensor: Any) -> list[str]:
-    """Return what there is to say of a tensor, from its metadata alone: htype, dtype, shape, compression, meaning."""
+    """Describe a tensor by its metadata: htype, dtype, shape; compression and meaning of the numbers."""
     state = tensor._state  # noqa: SLF001 - part of the facade
     meta, info = state.meta, state.info
     axes = [low if low == high else None for low, high in zip(meta.min_shape, meta.max_shape, strict=False)]
@@ -64,7 +65,7 @@ def described(tensor: Any) -> list[str]:
 
 
 def view_text(ds: Any) -> str:
-    """Return the ``repr`` of a dataset; of some rows of it, their values below it."""
+    """Return the ``repr`` of a dataset; for a selection of rows also their values."""
     text = dataset_text(ds)
     if ds.index.is_trivial or ds.index.is_single or ds.index.inside:
         return text
@@ -78,7 +79,7 @@ def view_text(ds: Any) -> str:
 
 
 def _told(sample: Any) -> str:
-    """Return a value as a short text; of a file its shape, which does not ask for the file."""
+    """Return a value as a short text; for a file its shape, without reading it."""
     try:
         is_file = sample._reader.decoder.files is not None and not sample.is_sequence  # noqa: SLF001 - of the facade
         text = "(link)" if sample.is_link else str(sample.shape) if is_file else _shown_value(sample)
@@ -138,7 +139,7 @@ def dataset_html(ds: Any) -> str:
 
 
 def _drawn(row: Any) -> str:
-    """Return the image of a row with what is known of it as HTML; nothing if it has none, or a large or linked one."""
+    """Return the annotated image of a row as HTML; empty if it has no image, or a large or linked one."""
     try:
         image = row.tensors[image_of(row)]
         shape = image.shape
@@ -146,7 +147,7 @@ def _drawn(row: Any) -> str:
             return ""
         found = _as_html(show(row), _DRAWN, "", "jpeg")
     except (LakebedError, OSError, ValueError):
-        return ""  # of which its cell tells why
+        return ""  # the cell of the sample shows the error
     return found if len(found) < _THUMBNAIL_BYTES else ""
 
 
@@ -194,12 +195,12 @@ def _line(cells: list[str], tag: str) -> str:
 
 
 def _text(text: str, most: int = _TEXT) -> str:
-    """Return text that shows itself and does nothing else, cut to a length."""
+    """Return escaped text, cut to a length."""
     return escape(printable(text if len(text) <= most else f"{text[: most - 3]}..."))
 
 
 def _address(found: str | list[str | None] | None) -> str:
-    """Return where a sample leads, without signatures; a long address is cut in the middle: its end names the file."""
+    """Return the address of a link without signatures; a long one is cut in the middle: its end names the file."""
     if not isinstance(found, str):
         told = [None if one is None else shown(one) for one in found or ()]
         return _text(str(None if found is None else told))
@@ -233,7 +234,7 @@ def _span(sample: Any) -> tuple[int, int]:
 
 
 def _thumbnail(sample: Any, budget: int) -> str | None:
-    """Return a small picture of a sample; None if it is too large to decode, or empty."""
+    """Return a thumbnail of a sample; None if it is empty, or too large to decode."""
     shape = sample.shape
     if None in shape or not all(shape):
         return None
@@ -250,7 +251,7 @@ def _thumbnail(sample: Any, budget: int) -> str | None:
 
 
 def _layer(sample: Any) -> Any:
-    """Return the smallest layer of a stored pyramid that has the pixels of a thumbnail; None if there is none."""
+    """Return the smallest layer of a stored pyramid with enough pixels for a thumbnail; None without such a layer."""
     if sample.index.inside:
         return None
     known = companions_of(sample._session.schema().meta, sample._name)  # noqa: SLF001 - part of the facade
@@ -267,7 +268,7 @@ def _layer(sample: Any) -> Any:
 
 
 def _scaled(sample: Any) -> Any:
-    """Return a JPEG file decoded at a fraction of its size, which takes a fraction of the time; None if it is none."""
+    """Return a JPEG file decoded at a fraction of its size, which saves time; None if the sample is no JPEG file."""
     if sample._state.meta.sample_compression != "jpeg" or sample.index.inside:  # noqa: SLF001 - part of the facade
         return None
     from PIL import Image
@@ -300,32 +301,27 @@ def _shown_value(sample: Any) -> str:
 
 
 def mime_bundle(sample: Any) -> dict[str, Any]:
-    """Return one sample in the forms that a notebook knows; several samples as a table."""
-    found: dict[str, Any] = {"text/plain": repr(sample)}
-    if not sample.is_single or sample.is_sequence or sample.is_link:
-        return {**found, "text/html": tensor_html(sample)}
-    meta = sample._state.meta  # noqa: SLF001 - part of the facade
-    try:
-        if meta.htype in _PICTURES:
-            if (
-                meta.sample_compression in ("jpeg", "png")
-                and meta.htype.startswith("image")
-                and not sample.index.inside
-            ):
-                data = sample.tobytes()
-                if data and len(data) <= _MOST_MEDIA:
-                    return {**found, f"image/{meta.sample_compression}": data}
-            file = io.BytesIO()
-            sample.pil().save(file, "png")
-            return {**found, "image/png": file.getvalue()}
-        kind = _MIME.get(str(meta.sample_compression))
-        if kind is not None and not sample.index.inside:
-            data = sample.tobytes()
-            if 0 < len(data) <= _MOST_MEDIA:
-                tag = kind.partition("/")[0]
-                coded = base64.b64encode(data).decode()
-                html = f'<{tag} controls src="data:{kind};base64,{coded}"></{tag}>'
-                return {**found, "text/html": html}
-    except (LakebedError, OSError, ValueError, NotImplementedError):
-        return {**found, "text/html": tensor_html(sample)}
-    return {**found, "text/html": tensor_html(sample)}
+    """Return one sample in the forms that notebooks display; several samples as a table."""
+    kind, shown = "", None
+    if sample.is_single and not sample.is_sequence and not sample.is_link:
+        with suppress(LakebedError, OSError, ValueError, NotImplementedError):
+            kind, shown = _medium(sample)
+    return {"text/plain": repr(sample), kind or "text/html": shown or tensor_html(sample)}
+
+
+def _medium(sample: Any) -> tuple[str, bytes | str | None]:
+    """Return MIME type and content of an image, sound or video; of other samples nothing."""
+    htype, compression = sample.base_htype, str(sample.meta.sample_compression)
+    kind = f"image/{compression}" if htype in _PICTURES else _MIME.get(compression, "")
+    is_file = kind in _MIME.values() or (kind in ("image/jpeg", "image/png") and htype.startswith("image"))
+    data = sample.tobytes() if is_file and not sample.index.inside else b""
+    if 0 < len(data) <= _MOST_MEDIA:
+        if htype in _PICTURES:
+            return kind, data
+        tag, coded = kind.partition("/")[0], base64.b64encode(data).decode()
+        return "text/html", f'<{tag} controls src="data:{kind};base64,{coded}"></{tag}>'
+    if htype not in _PICTURES:
+        return "", None
+    file = io.BytesIO()
+    sample.pil().save(file, "png")
+    return "image/png", file.getvalue()

@@ -1,4 +1,8 @@
-"""The viewer of datasets: ``python -m lakebed.viewer``, a process that ends with the one that started it."""
+"""The viewer of datasets: ``python -m lakebed.viewer``, a process that ends with the one that started it.
+
+If browsers reach no port of the machine of a notebook, the page is a widget: a frame that may only post its requests to
+the widget, which sends them to the kernel, which asks the viewer. The token stays in the kernel.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ _HEIGHT = 800
 _MOST_BYTES = 64 << 20
 _SECONDS = 60.0
 _PATIENCE = ("RETRY_SECONDS", "REQUEST_SECONDS", "STALL_SECONDS", "HTTP_TIMEOUT")
-"""Settings of this process that the viewer takes over."""
+"""Settings that the viewer inherits from this process."""
 _AT_ONCE = 6
 _FRAME = """
 function render({ model, el }) {
@@ -65,25 +69,25 @@ _running: dict[tuple[int, str], Viewer] = {}
 
 
 class Viewer:
-    """A viewer that runs until this process ends, however it does: its standard input is a pipe from here.
+    """A running viewer. It ends with this process, in whatever way, since its standard input is a pipe from here.
 
     Parameters
     ----------
     path
-        A dataset, or a folder of some.
+        A dataset, or a folder of datasets.
     arguments
-        Further ones of ``python -m lakebed.viewer``.
+        Further arguments of ``python -m lakebed.viewer``.
     creds
         Credentials of the store; they go through the pipe.
     temporary
-        A folder that the viewer removes when it ends.
+        A folder that the viewer removes at its end.
 
     Raises
     ------
     ModuleNotInstalledException
         If the packages of the extra ``view`` are missing.
     InvalidOperationError
-        If it does not start; the message says why.
+        If it does not start; the message gives the reason.
     """
 
     def __init__(
@@ -107,14 +111,14 @@ class Viewer:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """True if it has not ended."""
         return self._process.poll() is None
 
     def tell(self, what: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a line of JSON, settings first, then rows that it is to show under a name; return its answer."""
+        """Send a line of JSON: first settings, later rows to show under a name; return the answer."""
         line = b""
         if self._process.stdin is not None and self._process.stdout is not None:
-            with contextlib.suppress(BrokenPipeError):  # it ended: then there is no answer, either
+            with contextlib.suppress(BrokenPipeError):  # it has ended, and sends no answer
                 self._process.stdin.write(json.dumps(what).encode() + b"\n")
                 self._process.stdin.flush()
             line = self._process.stdout.readline()
@@ -122,11 +126,11 @@ class Viewer:
         return found
 
     def address(self, state: Mapping[str, Any]) -> str:
-        """Return the address of a state of the page, with the token."""
+        """Return the address of a state of the page, including the token."""
         return f"{self.url}&v1={quote(json.dumps(state))}" if state else self.url
 
     def address_once(self, state: Mapping[str, Any]) -> str:
-        """Return an address that works once: those of programs that are started can be seen by others."""
+        """Return an address that works once, because other users can see the arguments of programs."""
         nonce = secrets.token_urlsafe(16)
         mac = hmac.new(self._token.encode(), f"open {nonce}".encode(), hashlib.sha256).hexdigest()
         shown = f"?v1={quote(json.dumps(state))}" if state else ""
@@ -135,7 +139,7 @@ class Viewer:
     def ask(
         self, path: str, method: str = "GET", body: str | None = None
     ) -> tuple[int, dict[str, str], bytes]:
-        """Ask for an address, and return status, headers that the page reads, and content of 64 MiB at most."""
+        """Request an address; return status, the headers that the page reads, and at most 64 MiB of content."""
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_SECONDS)
         try:
@@ -155,7 +159,7 @@ class Viewer:
         return answer.status, kept, content
 
     def wait(self) -> int:
-        """Wait until it ends; return its exit status."""
+        """Wait for its end; return the exit status."""
         return self._process.wait()
 
     def close(self) -> None:
@@ -175,11 +179,11 @@ def visualize(
     Parameters
     ----------
     state
-        What of the page's state is not as it is at first.
+        Parts of the page's state that differ from the initial one.
     rows
-        None shows all.
+        Rows to show; None shows all.
     width, height
-        Of the frame in a notebook.
+        Size of the frame in a notebook.
     """
     session = handle.session
     if not session.read_only:
@@ -210,12 +214,12 @@ def visualize(
 
 
 def _is_out_of_reach() -> bool:
-    """Whether browsers reach no port of this machine, and no proxy of the notebook server leads to one."""
+    """Return whether browsers reach the viewer neither by a port of this machine nor by a proxy."""
     return os.environ.get("LAKEBED_VIEWER") == "widget" or "google.colab" in sys.modules
 
 
 def _notebook() -> Any:
-    """Return IPython's module of what notebooks display, in a notebook."""
+    """Return IPython's module ``display`` if this is a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if getattr(shell, "kernel", None) is None:
         return None
@@ -225,7 +229,7 @@ def _notebook() -> Any:
 
 
 def _viewer(handle: Handle, version: str, arguments: tuple[str, ...]) -> Viewer:
-    """Return the viewer of a dataset's place, started if none is running."""
+    """Return the viewer of a dataset's place; start it if it is not running."""
     storage = handle.session.storage
     is_here = storage.url.startswith("mem://")
     key = os.getpid(), f"{storage.url} {version if is_here else ''} {arguments}"
@@ -249,7 +253,7 @@ def _close_all() -> None:
 
 
 def _of_memory(storage: Any, arguments: tuple[str, ...]) -> Viewer:
-    """Copy what only this process can read into a folder, which goes away with the viewer."""
+    """Start a viewer on a copy of a dataset in memory, in a folder that the viewer removes."""
     from lakebed.copying.deepcopy import deepcopy
     from lakebed.storage.url import open_storage, parse
 
@@ -269,11 +273,11 @@ def _widget(viewer: Viewer, state: Mapping[str, Any], width: int | str, height: 
     Parameters
     ----------
     viewer
-        It runs.
+        The running viewer.
     state
-        Of the page.
+        State of the page.
     width, height
-        Of the frame, in CSS; numbers are pixels.
+        Size of the frame in CSS; numbers are pixels.
 
     Raises
     ------
@@ -313,7 +317,7 @@ def _widget(viewer: Viewer, state: Mapping[str, Any], width: int | str, height: 
 
 
 def _widget_page(viewer: Viewer) -> str:
-    """Return the page as one text, with a policy that lets it run this script and reach nothing."""
+    """Return the page as one text, with a policy that allows this script and no connections."""
     text, script, style = (
         viewer.ask(path)[2].decode() for path in ("", "assets/index.js", "assets/index.css")
     )

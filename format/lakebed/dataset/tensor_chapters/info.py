@@ -1,4 +1,4 @@
-"""A tensor's facade: what it is, its settings and its info."""
+"""Settings and info of a tensor."""
 
 from __future__ import annotations
 
@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 class InfoMethods(TensorBase):
     """Settings of a column of samples."""
 
-    # -- settings ----------------------------------------------------------------------------------------------
-
     @property
     def key(self) -> str:
-        """Name of the folder that holds the samples: the full name that the tensor was created with."""
+        """Name of the folder with the samples: the full name with which the tensor was created."""
         return self._key or self._name
 
     @property
@@ -37,7 +35,7 @@ class InfoMethods(TensorBase):
 
     @property
     def info(self) -> Info:
-        """Dictionary stored with the tensor and versioned with it."""
+        """Dictionary that is stored with the tensor and versioned with it."""
         from lakebed.dataset.info import Info
         from lakebed.session.held_infos import Live
 
@@ -59,14 +57,14 @@ class InfoMethods(TensorBase):
     def htype(self) -> str | None:
         """Htype with its wrappers, e.g. ``sequence[image]``; None until the first sample.
 
-        Assigning another one gives the samples that are there a new meaning.
+        Assigning another htype gives existing samples a new meaning.
 
         Raises
         ------
         IncompatibleHtypeError
-            On assignment, if shape or dtype of the samples are none of that htype.
+            On assignment, if shape or dtype of the samples do not suit that htype.
         NotImplementedError
-            On assignment, if there is no way from the present htype to that one.
+            On assignment, if the present htype cannot become that one.
         """
         meta = self._state.meta
         return full_name(meta.htype, is_sequence=meta.is_sequence, is_link=meta.is_link)
@@ -90,63 +88,61 @@ class InfoMethods(TensorBase):
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """Dtype of the samples; None while it is open, a text dtype for text, json and list."""
+        """Dtype of the samples; None before the first sample, a text dtype for text, json and list."""
         if htype_named(self._state.meta.htype).is_text_like:
             return np.dtype("<U")
         return stored_dtype(self._state.meta.dtype)
 
     @property
     def is_sequence(self) -> bool:
-        """Whether each sample is a sequence of items."""
+        """True if each sample is a sequence of items."""
         return self._state.meta.is_sequence
 
     @property
     def is_link(self) -> bool:
-        """Whether samples are links to files elsewhere."""
+        """True if samples are links to files elsewhere."""
         return self._state.meta.is_link
 
     @property
     def is_tiled(self) -> bool:
-        """Whether samples of the tensor may be cut into tiles, as those are that are too large for a chunk."""
+        """True if some samples of the tensor are cut into tiles, because they are too large for a chunk."""
         return bool(self._reader.has_tiles)
 
     @property
     def hidden(self) -> bool:
-        """Whether this is a companion of another tensor."""
+        """True if this is a companion of another tensor."""
         return self._state.meta.hidden
 
     @property
     def verify(self) -> bool:
-        """Whether links are followed once when they are appended."""
+        """True if linked files are opened when links are appended."""
         meta = self._state.meta
         return meta.verify and meta.is_link
 
     @property
     def pad_tensor(self) -> bool:
-        """Whether rows behind the last one read as empty samples, as in ``ds.max_view``."""
+        """True if rows behind the last one read as empty samples, as in ``ds.max_view``."""
         return self._pad
 
     @property
     def index(self) -> Index:
-        """What is selected."""
+        """The selection."""
         return self._index
 
     def blank(self, name: str, *, unlink: bool = False) -> NewTensor:
-        """Plan a tensor of that full name with the settings of this one and no samples.
+        """Plan a tensor without samples, with the settings of this one.
 
         Parameters
         ----------
         name
-            Full name of the tensor to plan.
+            Full name of the planned tensor.
         unlink
-            Plan a tensor for what links lead to, not for links.
+            Plan a tensor for linked data instead of links.
 
         Returns
         -------
-        What ``create_tensor_like`` would make.
+        The plan of ``create_tensor_like``.
         """
         from lakebed.session.schema import blank
 
         return blank(self._session.schema(), self._name, name, unlink=unlink)
-
-    # -- extents -----------------------------------------------------------------------------------------------

@@ -20,29 +20,29 @@ from lakebed.verbs.condition import Compared, Condition, Name, Value
 
 
 class OperatorMethods(ABC):
-    """``+=`` and its kin for what can be read as an array and assigned to."""
+    """``+=`` and similar operators: they read the selection as an array, compute, and assign the result."""
 
     @abstractmethod
     def numpy(self, aslist: bool = False, fetch_chunks: bool = False) -> Any:
-        """Read what is selected."""
+        """Read the selected samples."""
 
     @property
     @abstractmethod
     def is_sequence(self) -> bool:
-        """Whether samples are sequences of items."""
+        """True if samples are sequences of items."""
 
     @abstractmethod
     def assign(self, value: Any) -> None:
-        """Replace what is selected.
+        """Replace the selected samples.
 
         Parameters
         ----------
         value
-            Samples, or one sample where one is selected.
+            Samples, or one sample if a single one is selected.
         """
 
     def _in_place(self, compute: Callable[[Any, Any], Any], other: Any) -> Self:
-        """Apply an operator to what is selected.
+        """Apply an operator to the selected samples.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class OperatorMethods(ABC):
         return self
 
     def _computed(self, compute: Callable[[Any, Any], Any], other: Any) -> Any:
-        """Return what an operator makes of what is selected; of sequences that differ in length, item by item."""
+        """Return the result of an operator; sequences of different lengths are computed item by item."""
         try:
             return compute(self.numpy(), other)
         except DynamicTensorNumpyError:
@@ -117,18 +117,18 @@ def _each(values: Any, compute: Callable[[Any], Any]) -> Any:
 
 
 class CompareMethods(Compared, TensorBase):
-    """Tensors are equal where they select the same; a column and a value make a condition on its rows."""
+    """Comparisons: tensors with equal selections are equal; a column and a value make a condition on its rows."""
 
     def _compared(self, compare: Callable[[Any, Any], Any], other: object) -> Any:
-        """Return the condition that a comparison makes.
+        """Return the condition of a comparison.
 
-        ``==`` and ``!=`` of two tensors, or with None, have the truth value that they have in Python, which looks for
-        tensors in lists by it; of tensors of other rows, or parts of samples, they are no more than that.
+        ``==`` and ``!=`` of two tensors, or of a tensor and None, also have a truth value, by which Python finds
+        tensors in lists. For tensors with different rows, or parts of samples, only that is returned.
 
         Raises
         ------
         TypeError
-            If the other is a list or an array, or this is a part of samples (docs/design/048-conditions.md).
+            If the other is a list or an array, or this selects parts of samples (docs/design/048-conditions.md).
         """
         if isinstance(other, list | np.ndarray):
             raise self._incomparable(other)
@@ -147,11 +147,11 @@ class CompareMethods(Compared, TensorBase):
 
     @property
     def _rows_asked(self) -> tuple[object, Index]:
-        """What is equal for tensors of the same rows."""
+        """Key that is equal for tensors of the same rows."""
         return self._handle, self._index
 
     def _holds(self, condition: Condition) -> NDArray[np.bool_]:
-        """Return whether a condition is true, for each row: bool, shape (rows,)."""
+        """Return for each row whether a condition is true: bool, shape (rows,)."""
         from lakebed.query.engine.sources import Sources
         from lakebed.query.run import filtered
         from lakebed.session.table import Table
@@ -162,19 +162,19 @@ class CompareMethods(Compared, TensorBase):
         found = filtered(text, Sources.of(table), parameters=parameters).base_rows()
         rows = table.rows()
         numbers = np.arange(rows.start, rows.stop, rows.step) if isinstance(rows, range) else rows
-        return np.isin(numbers, [] if found is None else found)  # of rows that come twice both or none
+        return np.isin(numbers, [] if found is None else found)  # repeated rows are equal
 
     def _incomparable(self, other: object) -> TypeError:
         name, value = self._name, repr(other)
         shown = value if len(value) <= 40 else "..."
         return TypeError(
             f"a tensor is no array and is not compared with arrays: compare ds[{name!r}].numpy() == {shown}, which "
-            "reads it (fill=... if some are null); ds.filter chooses rows by an expression"
+            "reads it (fill=... if some are null); ds.filter selects rows by an expression"
         )
 
     def __hash__(self) -> int:
         return hash((id(self._handle), self._name))
 
     def _is_same(self, other: CompareMethods) -> bool:
-        """Whether both select the same of the same tensor."""
+        """Return whether both select the same of the same tensor."""
         return self._name == other._name and self._rows_asked == other._rows_asked

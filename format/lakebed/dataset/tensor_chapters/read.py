@@ -1,4 +1,4 @@
-"""A tensor's facade: reading what is selected, in the forms of the 3.x API."""
+"""Reading of the selected samples, in the forms of the 3.x API."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from lakebed.versions.state import TensorState
     from lakebed.writing.encode.encoded import Column
 
-# Settings that decide how a value is stored.
+# Settings on which the stored form of a value depends.
 _DECIDING = ("htype", "dtype", "sample_compression", "chunk_compression", "is_sequence", "is_link", "verify")
 
-_UNFILLED: Any = object()  # stands for a fill that was not given; None is a value
+_UNFILLED: Any = object()  # no fill was given; None is a value
 
 
 class ReadMethods(TensorBase):
     """Values of the selected samples."""
 
     def null_mask(self) -> NDArray[np.bool_] | None:
-        """Return True for selected samples that are null: bool, shape (samples,); None when none is."""
+        """Return which selected samples are null: bool, shape (samples,); None if no sample is."""
         return self._selection.null_mask()
 
     def values(self) -> Iterator[Any]:
@@ -42,7 +42,7 @@ class ReadMethods(TensorBase):
 
     @property
     def holds_nothing(self) -> bool:
-        """Whether nothing but empty samples was ever stored, so that there is no dtype to read them with."""
+        """True if only empty samples were ever stored, so that no dtype is known."""
         return (
             self._reader.storing is Storing.ARRAY
             and self._reader.dtype is None
@@ -51,11 +51,11 @@ class ReadMethods(TensorBase):
 
     @property
     def goes_inside(self) -> bool:
-        """Whether parts of samples are selected, or items of sequences."""
+        """True if parts of samples are selected, or items of sequences."""
         return bool(self._index.inside)
 
     def fits_stored(self, meta: TensorMeta) -> bool:
-        """Whether the stored bytes of the selected samples are what another tensor would store for them.
+        """Return whether another tensor would store the selected samples as the same bytes.
 
         Parameters
         ----------
@@ -77,14 +77,14 @@ class ReadMethods(TensorBase):
         Parameters
         ----------
         target
-            State of the tensor that is to take them in.
+            State of the tensor that takes them in.
         """
         from lakebed.session.changes.copy_samples import Source, columns
 
         return columns(Source(self._reader, self._companion), self._rows(), target)
 
     def links(self) -> Iterator[Any]:
-        """Yield the selected links as links, not what they lead to: lists of them for sequences."""
+        """Yield the selected links themselves, not their data; for sequences lists of links."""
         from lakebed.links.link import LinkedSample, LinkedTiledSample
 
         reader, names = self._reader, self.creds_names()
@@ -101,7 +101,7 @@ class ReadMethods(TensorBase):
             yield link(int(row)) if sequence is None else [link(i) for i in range(*sequence.span(int(row)))]
 
     def creds_names(self) -> Callable[[int], str | None]:
-        """Return what tells the name of credentials by its code in this dataset."""
+        """Return the function that returns the name of credentials for its code in this dataset."""
         return self._session.credentials.names().name_of
 
     def numpy(
@@ -113,29 +113,29 @@ class ReadMethods(TensorBase):
         masked: bool = False,
         datetimes: bool = False,
     ) -> Any:
-        """Read as an array: shape (samples, ...), or that of the sample for a single one.
+        """Read as an array, shape (samples, ...); a single sample has its own shape.
 
         Parameters
         ----------
         aslist
             Return a list of arrays, one per sample.
         fetch_chunks
-            Accepted for compatibility; whole chunks are read whenever that is cheaper.
+            Accepted for compatibility: whole chunks are read whenever that is cheaper.
         fill
-            What stands in place of nulls: one number, or a sample. The dtype stays if it holds that.
+            Replacement for nulls: a number, or a sample. The dtype changes only if it cannot hold that.
         masked
-            Return a masked array, whose mask is True where samples are null.
+            Return a masked array, whose mask is True for nulls.
         datetimes
-            Return dates and times as datetime64 or timedelta64, in the unit that they are stored in; NaT for nulls.
+            Return dates and times as datetime64 or timedelta64 in their stored unit; NaT for nulls.
 
         Raises
         ------
         DynamicTensorNumpyError
-            If the selected samples differ in shape and ``aslist`` is false; among them may be nulls.
+            If the selected samples differ in shape and ``aslist`` is false; nulls have no shape.
         EmptyTensorError
             If only empty samples were stored so far.
         InvalidInputError
-            If no dtype holds the fill and the values.
+            If no dtype holds both the fill and the values.
         """
         if fill is _UNFILLED and not masked and not datetimes:
             chain = self._index.chain
@@ -161,7 +161,7 @@ class ReadMethods(TensorBase):
         Parameters
         ----------
         fetch_chunks
-            Accepted for compatibility; whole chunks are read whenever that is cheaper.
+            Accepted for compatibility: whole chunks are read whenever that is cheaper.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class ReadMethods(TensorBase):
         Parameters
         ----------
         fetch_chunks
-            Accepted for compatibility; whole chunks are read whenever that is cheaper.
+            Accepted for compatibility: whole chunks are read whenever that is cheaper.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class ReadMethods(TensorBase):
         Parameters
         ----------
         fetch_chunks
-            Accepted for compatibility; whole chunks are read whenever that is cheaper.
+            Accepted for compatibility: whole chunks are read whenever that is cheaper.
 
         Raises
         ------
@@ -213,30 +213,28 @@ class ReadMethods(TensorBase):
         return self._selection.python()
 
     def data(self, aslist: bool = False, fetch_chunks: bool = False) -> Any:
-        """Read in the form that suits the htype, most often under the key ``value``.
+        """Read in the form that suits the htype, usually under the key ``value``.
 
-        Text, json and list give Python values; numbers with a logical type give dates, times and datetimes; class
-        labels also give their names under ``text``, videos ``frames`` and ``timestamps``, images and scans
-        ``sample_info``, point clouds and meshes their fields by name, several of them a list of such. A null
-        is the empty sample of its kind, and None among dates and times; :meth:`null_mask` tells it.
+        Text, json and list return Python values; numbers with a logical type dates and times. Class labels also return
+        their names under ``text``, videos ``frames`` and ``timestamps``, images and scans ``sample_info``, point clouds
+        and meshes their fields by name, several of them as a list. A null is the empty sample of its kind, and None
+        among dates and times; see :meth:`null_mask`.
 
         Parameters
         ----------
         aslist
-            Give lists of samples instead of arrays.
+            Return lists of samples instead of arrays.
         fetch_chunks
-            Accepted for compatibility; whole chunks are read whenever that is cheaper.
+            Accepted for compatibility: whole chunks are read whenever that is cheaper.
         """
         from lakebed.htypes import forms
 
         reader = self._reader
-        if (
-            reader.storing is Storing.ARRAY
-            and reader.state.info.get("logical_type")
-            and not self._index.inside
-        ):
-            moments = self._moments()
-            if moments is not None:
+        if reader.storing is Storing.ARRAY and "logical_type" in reader.state.info and not self._index.inside:
+            from lakebed.session.row_values import moments_of
+
+            if (as_moments := moments_of(reader)) is not None:
+                moments = as_moments(list(self.values()))
                 return {"value": moments[0] if self._index.is_single else moments}
         parts = forms.parts_of(reader.state.meta)
         fields = self._fields() if forms.FIELDS in parts else None
@@ -256,14 +254,14 @@ class ReadMethods(TensorBase):
         )
 
     def _even(self) -> Any:
-        """Read as one array where the shapes agree, else as a list."""
+        """Read as one array if the shapes agree, else as a list."""
         try:
             return self.numpy()
         except DynamicTensorNumpyError:
             return self.numpy(aslist=True)
 
     def _times(self, aslist: bool) -> Any:
-        """Return the timestamps of each selected video, as one array where they are equally long."""
+        """Return the timestamps of each selected video, as one array if they are equally long."""
         if self._index.is_single or self._state.meta.is_sequence:
             return np.atleast_1d(self.timestamps)
         rows, inside = self._selection.rows(), self._index.inside
@@ -274,9 +272,9 @@ class ReadMethods(TensorBase):
         return found if aslist or len({len(times) for times in found}) > 1 else np.array(found)
 
     def _fields(self) -> Any:
-        """Return the named fields of each selected point cloud or mesh; of a single one, just its own.
+        """Return the named fields of each selected point cloud or mesh, or of a single one.
 
-        None if a link leads to a file that has none.
+        None if a link leads to a file without fields.
         """
         reader = self._reader
         codec: Any = file_codec(reader.state.meta.sample_compression)
@@ -294,31 +292,15 @@ class ReadMethods(TensorBase):
         return found[0] if self._index.is_single and not self._state.meta.is_sequence else found
 
     def _selected_points(self, fields: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """Apply the subscripts for the inside of a cloud to its points."""
+        """Apply subscripts inside samples to the points of a cloud."""
         if self._reader.state.meta.htype != "point_cloud" or self._state.meta.is_sequence:
             return fields
         for subscript in self._index.inside:
             fields = {name: values[subscript[0]] for name, values in fields.items()}
         return fields
 
-    def _moments(self) -> Sequence[Any] | None:
-        """Read numbers with a logical type as Python dates and times; None if the type is no such.
-
-        What Python's types cannot hold, such as the year 10,000, stays a number.
-        """
-        import pyarrow as pa
-
-        from lakebed.reading.arrow import arrow_type
-
-        kind = arrow_type(self._reader)
-        if not pa.types.is_temporal(kind):
-            return None
-        numbers = [None if v is None or v.size == 0 else int(v.reshape(-1)[0]) for v in self.values()]
-        moments = pa.array(numbers, type=pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
-        return [_python_value(moment, number) for moment, number in zip(moments, numbers, strict=True)]
-
     def tobytes(self) -> bytes:
-        """Return the stored bytes of one sample; with a sample compression these are the compressed ones.
+        """Return the stored bytes of one sample, which are compressed if the tensor has a sample compression.
 
         Raises
         ------
@@ -343,14 +325,14 @@ class ReadMethods(TensorBase):
         return self._selection.timestamps()
 
     def path(self, aslist: bool = True, fetch_chunks: bool = False) -> Any:
-        """Return where the selected links lead.
+        """Return the addresses of the selected links.
 
         Parameters
         ----------
         aslist
-            Give a list instead of an array.
+            Return a list instead of an array.
         fetch_chunks
-            Accepted for compatibility; whole chunks are read whenever that is cheaper.
+            Accepted for compatibility: whole chunks are read whenever that is cheaper.
 
         Raises
         ------
@@ -360,7 +342,7 @@ class ReadMethods(TensorBase):
         return self._selection.paths(aslist=aslist)
 
     def creds_key(self) -> Any:
-        """Return the name of the credentials of one link, or of each link of one sequence; None where there are none.
+        """Return the name of the credentials of one link, or of each link of one sequence; None for links without.
 
         Raises
         ------
@@ -376,11 +358,11 @@ class ReadMethods(TensorBase):
         return names.name_of(codes)
 
     def play(self) -> Any:
-        """Play one film or sound in the viewer: ``ds.videos[0].play()``; see ``Dataset.visualize``.
+        """Play one video or sound in the viewer: ``ds.videos[0].play()``; see ``Dataset.visualize``.
 
         Returns
         -------
-        In a notebook the frame, which shows itself; else the address, which was opened in the browser.
+        In a notebook the frame; else the address, which was opened in the browser.
 
         Raises
         ------
@@ -394,10 +376,3 @@ class ReadMethods(TensorBase):
         from lakebed.dataset.display.viewing import visualize
 
         return visualize(self._handle, {"primary": self._name, "row": int(self._rows()[0])})
-
-
-def _python_value(moment: Any, number: int | None) -> Any:
-    try:
-        return moment.as_py()
-    except (OverflowError, ValueError):
-        return number

@@ -1,4 +1,4 @@
-"""A tensor's facade: how many samples are selected, and their extents."""
+"""Number and shapes of the selected samples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ShapeInterval:
     Raises
     ------
     InvalidShapeIntervalError
-        If the two differ in length, or a smallest extent is above the largest.
+        If the two differ in length, or a smallest extent exceeds the largest.
 
     Examples
     --------
@@ -43,11 +43,11 @@ class ShapeInterval:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether some axis varies."""
+        """True if an axis varies."""
         return self.lower != self.upper
 
     def astuple(self) -> tuple[int | None, ...]:
-        """Return the extents, None where they vary."""
+        """Return the extents; None for axes that vary."""
         return tuple(a if a == b else None for a, b in zip(self.lower, self.upper, strict=True))
 
     def __len__(self) -> int:
@@ -71,18 +71,18 @@ class ShapeMethods(TensorBase):
 
     @property
     def is_single(self) -> bool:
-        """Whether one sample is selected, without the sample axis."""
+        """True if a single sample is selected, without the sample axis."""
         return self._index.is_single
 
     @property
     def sample_indices(self) -> Sequence[int]:
-        """Row numbers that this selection keeps."""
+        """Numbers of the selected rows."""
         rows = self._rows()
         return rows if isinstance(rows, range) else [int(row) for row in rows]
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """Number of samples, then the extent of each axis, None where samples differ; a single sample's own shape."""
+        """Number of samples, then the extent of each axis, None if it varies; for a single sample its shape."""
         return self._selection.shape()
 
     @property
@@ -91,7 +91,7 @@ class ShapeMethods(TensorBase):
         return ShapeInterval(*self._selection.interval())
 
     def shapes(self) -> NDArray[Any] | list[NDArray[Any]]:
-        """Return the shape of every selected sample: int32, shape (samples, axes); of sequences item by item."""
+        """Return the shape of every selected sample: int32, shape (samples, axes); for sequences, of their items."""
         shapes: NDArray[Any] | list[NDArray[Any]] = self._selection.shapes()
         return shapes
 
@@ -108,17 +108,17 @@ class ShapeMethods(TensorBase):
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the selected samples differ in shape."""
+        """True if the selected samples differ in shape."""
         if self._index.is_trivial and not self._state.meta.is_sequence:
             return tuple(self._state.meta.min_shape) != tuple(self._state.meta.max_shape)
         return self.shape_interval.is_dynamic
 
     @property
     def is_empty_tensor(self) -> bool:
-        """Whether there are no samples, or only empty ones."""
+        """True if the tensor has no samples, or only empty ones."""
         return len(self._state.meta.max_shape) == 0
 
     @property
     def sample_info(self) -> Any:
-        """What is recorded of the files behind the samples (format, exif, fps, ...); None where nothing is kept."""
+        """Recorded facts about the files of the samples (format, exif, fps, ...); None if nothing is recorded."""
         return self._selection.infos()

@@ -277,7 +277,7 @@ def checked_rows(index: object, length: int, what: str) -> NDArray[np.int64]:
     Raises
     ------
     IndexError
-        If there is no such row, or a number is negative.
+        If the row does not exist, or a number is negative.
     ValueError
         If a row is named twice.
     InvalidKeyTypeError

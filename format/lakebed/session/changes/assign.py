@@ -53,7 +53,7 @@ def assign_all(session: Session, assignments: Sequence[tuple[str, Index, Any]]) 
     Raises
     ------
     SampleUpdateError
-        If something does not fit; the cause says why, and nothing is changed then.
+        If something does not fit; the cause gives the reason, and nothing is changed then.
     """
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()

@@ -142,7 +142,7 @@ def encode_singly(
     strict
         Raise if a sample does not fit; otherwise it is left out.
     progressbar
-        Show how far it is.
+        Show a progress bar.
 
     Raises
     ------

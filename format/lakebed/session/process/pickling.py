@@ -1,4 +1,4 @@
-"""An open dataset on its way to another process: an address to open again instead of open files, caches and locks."""
+"""Pickling of open datasets: an address to open in the other process, instead of files, caches and locks."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a dataset lies, and by which credentials its links go.
+    """Place of a dataset, and the credentials of its links.
 
     Parameters
     ----------
     remote
-        The storage, if it is one behind a network: of its credentials the secrets stay here.
+        The storage, if it is behind a network; secrets of its credentials are not pickled.
     populated
-        Credentials of links that were populated; the same goes for them.
+        Populated credentials of links; their secrets are not pickled, either.
     link_roots, link_hosts
-        Where this process allows links to lead.
+        Places to which this process allows links.
     """
 
     url: str
@@ -54,7 +54,7 @@ class Place:
         return cls(storage.url, remote, credentials.populated, config.LINK_ROOTS, config.LINK_HOSTS)
 
     def open(self) -> tuple[Storage, LinkCredentials]:
-        """Open the storage here; links may lead where they were allowed to lead there."""
+        """Open the storage here, and allow the same links as there."""
         config.LINK_ROOTS = _joined(config.LINK_ROOTS, self.link_roots)
         config.LINK_HOSTS = _joined(config.LINK_HOSTS, self.link_hosts)
         storage = open_storage(parse(self.url)) if self.remote is None else self.remote
@@ -67,16 +67,16 @@ def _joined(here: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Which version of a dataset is open, and how.
+    """Version of an open dataset, and how it was opened.
 
     Parameters
     ----------
     version
-        Id of the version that is read.
+        Id of the version.
     branch
-        The branch that it is on.
+        Branch of the version.
     is_head
-        Whether it is the head of the branch.
+        True for the head of the branch.
     """
 
     place: Place
@@ -87,7 +87,7 @@ class Address:
 
     @classmethod
     def of(cls, session: Session) -> Address:
-        """Return the address of an open dataset; what it has unpublished is published first.
+        """Publish the changes of an open dataset, and return its address.
 
         Raises
         ------
@@ -106,12 +106,12 @@ class Address:
         return Session(storage, ref, read_only=self.read_only, credentials=credentials)
 
     def open_version(self) -> Session:
-        """Open the very version that was open, to be read.
+        """Open exactly the version that was open, for reading.
 
         Raises
         ------
         VersionReplaced
-            If it was replaced by another head of its branch, and its files were removed since.
+            If another head has replaced it, and its files were removed.
         """
         storage, credentials = self.place.open()
         head_of = self.branch if self.is_head else None
