@@ -185,10 +185,11 @@ class ColumnMethods(DatasetBase):
         InvalidInputError
             If the rows do not ascend.
         """
-        from lakebed.session.changes.append import pop_many
+        from lakebed.session.changes.append import pop_rows
+        from lakebed.session.columns import ascending
 
         self._check_changeable("pop_rows")
-        pop_many(self._table(), rows)
+        pop_rows(self._table(), ascending(rows))
 
 
 class RowValueMethods(DatasetBase):

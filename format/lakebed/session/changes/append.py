@@ -38,12 +38,7 @@ from lakebed.writing.names import normalize
 
 
 def append_row(
-    table: Table,
-    group: str,
-    sample: Mapping[str, Any],
-    *,
-    skip_ok: bool,
-    append_empty: bool,
+    table: Table, group: str, sample: Mapping[str, Any], *, skip_ok: bool, append_empty: bool
 ) -> None:
     """Append one row: see ``Dataset.append``."""
     if not isinstance(sample, Mapping):
@@ -108,9 +103,9 @@ def extend_rows(
 
 
 def extend_draft(draft: Draft, columns: Mapping[str, Any], linking: Linking) -> None:
-    """Append columns of one length, by tensor key; those that are files are read slice by slice.
+    """Append columns of one length, by tensor key; columns of files are read slice by slice.
 
-    After an error some tensors may have their samples and others not: the draft must be given up.
+    After an error some tensors may have new samples and others not: the draft must be given up.
     """
     states = {key: draft.tensors.seen[key].state for key in columns}
     unread = [key for key, values in columns.items() if is_unread(values, states[key].meta)]
@@ -132,7 +127,7 @@ def _row_by_row(
     strict: bool,
     progressbar: bool,
 ) -> dict[str, Column]:
-    """Encode columns row by row; without ``strict`` rows that do not fit are left out."""
+    """Encode columns row by row; rows that do not fit are left out unless ``strict``."""
     known = dict(states)
     found: dict[str, list[Column]] = {name: [] for name in columns}
     seen = {
@@ -157,20 +152,13 @@ def _row_by_row(
 def _encoded(values: Any, state: TensorState, linking: Linking) -> Column:
     try:
         if isinstance(values, np.ndarray) and not state.meta.is_sequence:
-            values = ranked(values, state.meta)  # rows of a dataset are taken one by one
+            values = ranked(values, state.meta)  # as rows are taken one by one
         return of_one_length(encode_samples(values, state, linking), state)
     except SampleAppendError as error:
         raise SampleExtendError(
             f"{str(error).rstrip('.')}. If you wish to skip the samples that cause errors, please specify "
             "`ignore_errors=True`."
         ) from (error.__cause__ or error)
-
-
-def pop_many(table: Table, rows: Any) -> None:
-    """Remove many rows from all tensors that have them: see ``Dataset.pop_rows``."""
-    from lakebed.session.columns import ascending
-
-    pop_rows(table, ascending(rows))
 
 
 def pop_rows(table: Table, index: object) -> None:
@@ -190,7 +178,7 @@ def columns_of(samples: Mapping[str, Any]) -> dict[str, Any]:
     ValueError
         If they differ in length.
     SampleExtendError
-        If one is no column.
+        If a value is no column.
     """
     columns = {name: _column(values, name) for name, values in samples.items()}
     lengths = {name: len(values) for name, values in columns.items()}
@@ -224,7 +212,7 @@ def _column(values: Any, name: str) -> Any:
 
 
 def _meant(schema: Snapshot, group: str, name: str) -> TensorState:
-    """Return the tensor that a name of a row means."""
+    """Return the tensor of a name in a row."""
     full = normalize(name, group)
     found = schema.find(full)
     return schema.tensor(schema.stored_name(full)) if found is None else found
@@ -233,7 +221,7 @@ def _meant(schema: Snapshot, group: str, name: str) -> TensorState:
 def _check_names(
     table: Table, group: str, sample: Mapping[str, Any], *, skip_ok: bool, append_empty: bool
 ) -> list[str]:
-    """Return the full names of tensors that the row leaves out."""
+    """Check the names of a row; return the full names of tensors that it lacks."""
     names = table.names
     known = set(names.values())
     inputs = [normalize(str(name), group) for name in sample]
@@ -272,12 +260,12 @@ def checked_rows(index: object, length: int, what: str) -> NDArray[np.int64]:
     length
         Number of rows of the longest tensor concerned.
     what
-        What loses them, for messages: ``tensor`` or ``dataset``.
+        ``tensor`` or ``dataset``, for messages.
 
     Raises
     ------
     IndexError
-        If the row does not exist, or a number is negative.
+        If a row does not exist, or a number is negative.
     ValueError
         If a row is named twice.
     InvalidKeyTypeError

@@ -1,13 +1,14 @@
-"""Replacing samples, or parts of them: ``tensor[...] = value`` -> changes of a draft.
+"""Replacement of samples, of parts of them, and of whole columns: assignments -> changes of a draft.
 
-Everything is read, checked and encoded before the first change is made, so that several assignments can be made
-together or not at all.
+Everything is read, checked and encoded before the first change, so that several assignments are made together or not at
+all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -44,16 +45,16 @@ from lakebed.writing.encode.encoded import Column, Encoded
 from lakebed.writing.encode.links import Linking
 
 Change = Callable[[DraftRows], None]
-"""A change that is ready to be made."""
+"""A prepared change."""
 
 
 def assign_all(session: Session, assignments: Sequence[tuple[str, Index, Any]]) -> None:
-    """Replace what several (tensor, index, value) say, all or nothing.
+    """Make several assignments (tensor, index, value), all or nothing.
 
     Raises
     ------
     SampleUpdateError
-        If something does not fit; the cause gives the reason, and nothing is changed then.
+        If something does not fit; the cause gives the reason, and nothing is changed.
     """
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()
@@ -67,14 +68,17 @@ def assign_all(session: Session, assignments: Sequence[tuple[str, Index, Any]]) 
 
 def _planned(session: Session, name: str, index: Index, value: Any) -> Change:
     session.schema().tensor(name)
-    try:
+    with _as_update_error(f"sample in tensor {name}"):
         return _plan(session, name, index, value)
-    except SampleAppendError as error:
-        raise SampleUpdateError(
-            f"Unable to update sample in tensor {name}: {error.__cause__ or error}"
-        ) from (error.__cause__ or error)
+
+
+@contextmanager
+def _as_update_error(what: str) -> Iterator[None]:
+    try:
+        yield
     except (LakebedError, TypeError, ValueError, LookupError, ArithmeticError) as error:
-        raise SampleUpdateError(f"Unable to update sample in tensor {name}: {error}") from error
+        cause = error.__cause__ if isinstance(error, SampleAppendError) and error.__cause__ else error
+        raise SampleUpdateError(f"Unable to update {what}: {cause}") from cause
 
 
 def _plan(session: Session, name: str, index: Index, value: Any) -> Change:
@@ -101,12 +105,12 @@ def _plan(session: Session, name: str, index: Index, value: Any) -> Change:
 
 
 def _check_items(state: TensorState, rows: Sequence[int], value: Any) -> None:
-    """Refuse one item for a whole sequence, whose own first axis would be taken for that of items.
+    """Refuse one item for a whole sequence: its first axis would be taken for the items.
 
     Raises
     ------
     ValueError
-        If an array has an axis less than the sequence, and another length.
+        If an array has one axis less than the sequence, and another length.
     """
     if state.sequence is None or not isinstance(value, np.ndarray) or len(rows) != 1:
         return
@@ -118,7 +122,7 @@ def _check_items(state: TensorState, rows: Sequence[int], value: Any) -> None:
 
 
 def _kept_whole(session: Session, state: TensorState, rows: Sequence[int]) -> TensorState:
-    """Return the state with tiling switched off: an ordinary sample stays one, however large (FORMAT.md 6.2)."""
+    """Return the state without tiling, unless a sample is tiled: ordinary samples stay so (FORMAT.md 6.2)."""
     tensor = session.draft().tensors.seen[state.key]
     if state.sequence is not None or any(map(tensor.is_tiled, rows)):
         return state
@@ -126,7 +130,7 @@ def _kept_whole(session: Session, state: TensorState, rows: Sequence[int]) -> Te
 
 
 def _plan_behind(session: Session, state: TensorState, row: int, value: Any) -> Change:
-    """Append at a row behind the last; the gap is filled with empty samples, on record as padding (FORMAT.md 4.6)."""
+    """Append at a row behind the last; empty samples, recorded as padding, fill the gap (FORMAT.md 4.6)."""
     column = of_one_length(encode_sample(value, state, session.linking), state)
 
     def append(samples: DraftRows) -> None:
@@ -142,17 +146,17 @@ def _nothing(_: DraftRows) -> None:
 
 
 def _several(value: Any, count: int, state: TensorState | None = None) -> Any:
-    """Return a value as that many samples: those that it has, or a single value for each.
+    """Return a value as the given number of samples: its own, or a single value for each.
 
     Parameters
     ----------
     state
-        Tensor whose samples, or items of a sequence, are replaced; None if parts of them or whole sequences are.
+        Tensor whose samples, or items of sequences, are replaced; None if parts of samples or whole sequences are.
 
     Raises
     ------
     ValueError
-        If it is not that many, or one number for samples that hold several.
+        If the number of samples is another one, or one number is given for samples with several.
     """
     has_length = hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping)
     if isinstance(value, np.ndarray) and value.ndim == 0:
@@ -173,12 +177,12 @@ _NUMBERS = (int, float, complex, np.generic, np.ndarray)
 
 
 def _check_number(value: Any, count: int, meta: TensorMeta) -> None:
-    """Refuse one number for several arrays: meant to fill them, it would replace each by a single number.
+    """Refuse one number for several arrays: users expect it to fill them, but it would replace each array.
 
     Raises
     ------
     ValueError
-        If samples hold more than one number, labels of classes excepted.
+        If samples hold more than one number, class labels excepted.
     """
     largest = meta.max_shape or (1,)
     if meta.htype != "class_label" and math.prod(largest) > 1:
@@ -206,7 +210,7 @@ def _plan_parts(session: Session, name: str, rows: Sequence[int], index: Index, 
 
 
 def _plain(value: Any) -> Any:
-    """Return the array of what is given as a tensor or as a sample read from a file."""
+    """Return the array of a tensor, or of a sample read from a file; other values unchanged."""
     if isinstance(value, StoredSamples):
         return value.numpy()
     return value.array if hasattr(value, "compressed_bytes") else value
@@ -235,7 +239,7 @@ def _plan_part(
 def _plan_items(
     session: Session, name: str, row: int, inside: Sequence[tuple[Any, ...]], value: Any
 ) -> Change:
-    """Overwrite the same part of several items of a sequence, which are of one shape: read, change, encode."""
+    """Overwrite the same part of several items of a sequence, which have one shape: read, change, encode."""
     state = session.schema().tensor(name)
     first, stop = state.sequence.span(row) if state.sequence is not None else (row, row + 1)
     draft = session.draft().tensors[state.key]
@@ -255,7 +259,7 @@ _DOCUMENTS = ("json", "list")
 
 
 def _one_item(value: Any, state: TensorState, linking: Linking) -> Column:
-    """Encode an item, which may come as a list of one; a list of one document always is that."""
+    """Encode an item, which may be given as a list of one; for documents, such a list always means its item."""
     if state.meta.htype in _DOCUMENTS and isinstance(value, list) and len(value) == 1:
         return encode_sample(value[0], state, linking)
     try:
@@ -267,7 +271,7 @@ def _one_item(value: Any, state: TensorState, linking: Linking) -> Column:
 
 
 def _flat(state: TensorState) -> TensorState:
-    """Return the state of a tensor whose rows are the items of the sequences."""
+    """Return the state of a tensor whose rows are the items of its sequences."""
     return replace(state, meta=state.meta.with_(is_sequence=False), sequence=None)
 
 
@@ -282,7 +286,7 @@ def _flat_update(state: TensorState, rows: Sequence[int], column: Column, *, par
 def _plan_flat(
     session: Session, name: str, row: int, inside: Sequence[tuple[Any, ...]], value: Any
 ) -> Change:
-    """Overwrite a part of a flat sample: read, change, encode; of a tiled one only the tiles that are touched."""
+    """Overwrite a part of a flat sample: read, change, encode; for a tiled sample only the tiles concerned."""
     state = session.schema().tensor(name)
     if state.meta.is_link:
         raise InvalidOperationError("a linked file can not be changed in part; assign another link")
@@ -307,12 +311,12 @@ def _put_item(values: list[Any], inside: Sequence[tuple[Any, ...]], value: Any) 
 
 
 def _numbers(value: Any, state: TensorState, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return what goes into a part of a sample in its dtype, class names as their numbers.
+    """Return the values for a part of a sample in its dtype; class names become their numbers.
 
     Raises
     ------
     TensorDtypeMismatchError
-        If a value does not fit: NumPy would wrap it or cut it off.
+        If a value does not fit; NumPy would wrap or truncate it.
     """
     if state.meta.htype == "class_label" and np.asarray(value).dtype.kind in "UO":
         known = list(state.info.get("class_names", []))
@@ -391,13 +395,8 @@ def _check_inside(rows: NDArray[np.int64], state: TensorState) -> None:
 
 
 def _encoded(session: Session, values: Any, state: TensorState, rows: NDArray[np.int64]) -> Column:
-    # An ordinary sample stays one, however large its successor is (FORMAT.md 6.2).
+    # Ordinary samples stay so, however large their replacements are (FORMAT.md 6.2).
     if state.sequence is None and not session.draft().tensors[state.key].has_tiled(rows):
         state = replace(state, meta=state.meta.with_(tiling_threshold=-1))
-    try:
+    with _as_update_error(f"samples in tensor {state.meta.name}"):
         return of_one_length(encode_samples(values, state, session.linking), state, is_new=False)
-    except SampleAppendError as error:
-        cause = error.__cause__ or error
-        raise SampleUpdateError(f"Unable to update samples in tensor {state.meta.name}: {cause}") from cause
-    except (LakebedError, TypeError, ValueError, LookupError, ArithmeticError) as error:
-        raise SampleUpdateError(f"Unable to update samples in tensor {state.meta.name}: {error}") from error

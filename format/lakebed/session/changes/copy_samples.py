@@ -22,25 +22,25 @@ from lakebed.writing.encode.encoded import Column, Encoded, Tiled
 Companion = Callable[[str], SampleReader | None]
 """Returns the reader of a hidden companion: ``id``, ``shape``, ``info``, ``null``."""
 
-# Samples whose bytes are held at once.
+# Most bytes of samples in memory at a time.
 _BATCH_BYTES = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A tensor to take samples from."""
+    """The tensor that gives the samples."""
 
     reader: SampleReader
     companion: Companion
 
 
 def columns(source: Source, rows: Rows, target: TensorState) -> Iterator[Column]:
-    """Yield the rows as columns of bounded size for a tensor with the same settings.
+    """Yield rows as columns of bounded size for a tensor with the same settings.
 
     Parameters
     ----------
     rows
-        Row numbers as users count them: of sequences, whole ones.
+        Row numbers; a row of sequences is a whole sequence.
     target
         The tensor that takes them in; its metadata goes into the columns.
     """
@@ -120,7 +120,7 @@ def _infos(source: Source, rows: list[int]) -> list[dict[str, Any]] | None:
 
 
 def _shapes(source: Source, rows: list[int]) -> list[tuple[int, ...]] | None:
-    """Return what is on record of the shapes of linked data; elsewhere the blocks tell."""
+    """Return the recorded shapes of linked data; None if the blocks have them."""
     reader = source.companion("shape")
     if reader is None or not source.reader.state.meta.is_link:
         return None
@@ -136,7 +136,7 @@ def _tiled(source: Source, row: int, target: TensorState) -> Encoded:
         tiled = Tiled(sample_shape, tile_shape, lambda: iter(()))
         return replace(_encoded(source, [row], target, block), tiled=tiled)
     sample = reader.tiles_of(row, int(reader.locate(range(row, row + 1))[0][0]))
-    if sample is None:  # a stale entry of the tile index
+    if sample is None:  # the entry of the tile index is outdated
         return _run(source, [row], target)[0]
     extents = [tuple(s.stop - s.start for s in box) for box in boxes(sample.shape, sample.tile_shape)]
 

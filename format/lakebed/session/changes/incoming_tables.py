@@ -1,4 +1,4 @@
-"""Tables and rows that a caller hands in -> columns by tensor: pandas, polars, PyArrow, DuckDB, NumPy, dictionaries."""
+"""Tables and rows given by a caller -> columns by tensor: pandas, polars, PyArrow, DuckDB, NumPy, dictionaries."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def columns_of_table(table: Any) -> Mapping[str, Any]:
     Parameters
     ----------
     table
-        A data frame of pandas, what hands out Arrow (PyArrow, polars, DuckDB), an array of NumPy with named fields, or
-        rows as dictionaries.
+        A data frame of pandas, an object that exports Arrow (PyArrow, polars, DuckDB), an array of NumPy with named
+        fields, or rows as dictionaries.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def _named(names: list[str], column: Any) -> dict[str, Any]:
 
 
 def _arrow(table: Any) -> dict[str, Any]:
-    """Read what hands out Arrow; a reader is read to its end."""
+    """Read an object that exports Arrow; a reader is read to its end."""
     import pyarrow as pa
 
     try:
@@ -83,7 +83,7 @@ def _of_rows(rows: list[Any]) -> dict[str, list[Any]]:
 
 
 def _of_dataset(row: Any) -> dict[str, Any] | None:
-    """Return the samples of a dataset's row; None if it is none."""
+    """Return the samples of a dataset's row; None for other objects."""
     tensors = getattr(row, "tensors", None)
     if not isinstance(tensors, Mapping) or not all(
         isinstance(one, StoredSamples) and one.is_single for one in tensors.values()

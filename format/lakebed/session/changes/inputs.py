@@ -1,4 +1,4 @@
-"""What a caller hands in as samples -> encoded columns: arrays, lists, Arrow data, or samples of another tensor."""
+"""Samples given by a caller -> encoded columns: arrays, lists, Arrow data, or samples of another tensor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,12 +22,9 @@ from lakebed.writing.encode.links import Linking, leads_nowhere, looked_at
 from lakebed.writing.encode.missing_values import plain_column, with_absent
 from lakebed.writing.encode.rows import row_length
 
-if TYPE_CHECKING:
-    pass
-
 
 def encode_sample(sample: Any, state: TensorState, linking: Linking) -> Column:
-    """Encode one sample, given in any way or as a tensor, for the tensor of that state; see ``Tensor.append``."""
+    """Encode one sample of any kind for a tensor; see ``Tensor.append``."""
     name = state.meta.name or state.key
     if isinstance(sample, StoredSamples):
         if sample.is_single:
@@ -37,7 +34,7 @@ def encode_sample(sample: Any, state: TensorState, linking: Linking) -> Column:
 
 
 def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column:
-    """Encode a column, given in any way or as a tensor, whose nulls stay nulls; see ``Tensor.extend``."""
+    """Encode a column of any kind for a tensor; see ``Tensor.extend``. Nulls of a tensor stay nulls."""
     name = state.meta.name or state.key
     if type(samples) is list and any(issubclass(kind, StoredSamples) for kind in set(map(type, samples))):
         return _encode_stored_among(samples, state, linking)
@@ -58,20 +55,20 @@ def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column
 
 
 def of_one_length(column: Column, state: TensorState, *, is_new: bool = True) -> Column:
-    """Return encoded samples; of an embedding, if its vectors are as long as those that are there.
+    """Return encoded samples; for an embedding, check that its vectors have one length.
 
-    Deep Lake 3.x stores vectors of any length there: a tensor that has some takes more of them, with a warning, as
-    changes of samples do.
+    Deep Lake 3.x stores vectors of any length. A tensor with such vectors takes more of them, and so does a replacement
+    of samples; both with a warning.
 
     Parameters
     ----------
     is_new
-        Whether samples are added; otherwise they replace others.
+        Samples are added; otherwise they replace others.
 
     Raises
     ------
     SampleAppendError
-        If a vector that is added has another length.
+        If an added vector has another length.
     """
     meta = state.meta
     if meta.htype != "embedding":
@@ -96,7 +93,7 @@ def of_one_length(column: Column, state: TensorState, *, is_new: bool = True) ->
 
 
 def _lengths_of(part: Encoded) -> list[int]:
-    """Return the lengths of vectors, each once, the first one first."""
+    """Return the lengths of vectors, each once, in the order of their first occurrence."""
     shapes = part.block.shapes
     if shapes is None or isinstance(shapes, tuple):
         return list(shapes[-1:] if shapes else ())
@@ -105,20 +102,20 @@ def _lengths_of(part: Encoded) -> list[int]:
 
 
 def _encode_stored_among(samples: list[Any], state: TensorState, linking: Linking) -> Column:
-    """Encode a list in which samples of tensors stand among others: those go as they are stored."""
+    """Encode a list that mixes samples of tensors with others; the former keep their stored bytes."""
     columns: list[Column] = []
     known = state
     for is_stored, run in groupby(samples, lambda sample: isinstance(sample, StoredSamples)):
         for piece in run if is_stored else [list(run)]:
             encode = encode_sample if is_stored else encode_samples
             columns.append(encode(piece, known, linking))
-            if not state.meta.is_link:  # whose extents are those of what they lead to
+            if not state.meta.is_link:  # links have the extents of their data
                 known = after(known, columns[-1].parts)
     return joined_rows(columns, state)
 
 
 def _recoded(column: Column, names: Callable[[int], str | None], linking: Linking, tensor: str) -> Column:
-    """Give links of one dataset the codes that their credentials have in another."""
+    """Replace the codes of credentials in links of one dataset by those of another."""
     parts = []
     for part in column.parts:
         if part.creds is not None and part.creds.any():
@@ -135,12 +132,12 @@ def _recoded(column: Column, names: Callable[[int], str | None], linking: Linkin
 def encode_singly(
     samples: Any, state: TensorState, linking: Linking, *, strict: bool, progressbar: bool
 ) -> Column:
-    """Encode a column sample by sample; links are looked at together before.
+    """Encode a column sample by sample; links are checked together first.
 
     Parameters
     ----------
     strict
-        Raise if a sample does not fit; otherwise it is left out.
+        Raise an error if a sample does not fit; otherwise leave it out.
     progressbar
         Show a progress bar.
 
@@ -180,7 +177,7 @@ def encode_singly(
 
 
 def _rows_of(values: Any) -> Iterator[Any]:
-    """Yield the rows of an Arrow array, each as an array of one."""
+    """Yield the rows of an Arrow array, each as an array of length one."""
     for array in chunks_of(values):
         for i in range(len(array)):
             yield array[i : i + 1]
@@ -194,18 +191,18 @@ def joined(columns: Sequence[Column], state: TensorState) -> Column:
 
 
 def joined_rows(columns: Sequence[Column], state: TensorState) -> Column:
-    """Return columns of one row each as one: what was missing among single numbers stays null if arrays follow."""
+    """Join columns of one row each; nulls among single numbers stay nulls if arrays follow."""
     column = joined(columns, state)
     return column if column.items is not None else replace(column, parts=with_absent(column.parts, state))
 
 
 def as_column(samples: Any, state: TensorState) -> Any:
-    """Return what can be iterated over sample by sample.
+    """Return samples that can be iterated over.
 
     Raises
     ------
     SampleAppendError
-        If it is one value.
+        If it is a single value.
     """
     if isinstance(samples, str | bytes | Mapping) or not hasattr(samples, "__iter__"):
         raise SampleAppendError(
@@ -216,7 +213,7 @@ def as_column(samples: Any, state: TensorState) -> Any:
 
 
 def progress(samples: Any, *, shown: bool) -> Iterable[Any]:
-    """Return the samples, with a progress bar if it is to be shown."""
+    """Return the samples, with a progress bar on request."""
     if not shown:
         return cast("Iterable[Any]", samples)
     from tqdm import tqdm
@@ -225,7 +222,7 @@ def progress(samples: Any, *, shown: bool) -> Iterable[Any]:
 
 
 def after(state: TensorState, parts: Sequence[Encoded]) -> TensorState:
-    """Return what a tensor will have learned once it takes in some encoded samples: htype, dtype, extents, info."""
+    """Return the state of a tensor after some encoded samples: htype, dtype, extents, info."""
     if not parts:
         return state
     info = dict(state.info)
@@ -234,7 +231,7 @@ def after(state: TensorState, parts: Sequence[Encoded]) -> TensorState:
     meta = parts[-1].meta
     for part in parts:
         bounds = part.block.shape_bounds()
-        # Links have a shape of their own, beside that of what they lead to.
+        # The shape of a link itself does not count, only that of its data.
         if bounds is not None and len(meta.max_shape) in (0, len(bounds[1])):
             low, high = meta.widened(bounds)
             meta = meta.with_(min_shape=low, max_shape=high)

@@ -1,4 +1,4 @@
-"""Class names that a change adds are told, as 3.9.52 does: a typing error becomes a class for good."""
+"""Report of class names that a change adds, as in 3.9.52: a typing error would otherwise become a class unnoticed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lakebed.versions.state import TensorState
 
 
 class NewClasses:
-    """Prints, once a change is made, which names it added to ``info.class_names``.
+    """Context that prints the names that a change has added to ``info.class_names``.
 
-    Entered before the change begins and left after it, as what it prints must not undo anything.
+    It is entered before the change and left after it, so that an error in printing cannot undo anything.
     """
 
     def __init__(self, session: Session) -> None:
@@ -24,7 +24,7 @@ class NewClasses:
         self._before: list[TensorState] = []
 
     def of(self, states: Iterable[TensorState]) -> None:
-        """Take note of tensors that are about to be changed."""
+        """Record tensors that are about to be changed."""
         if config.TELL_NEW_CLASSES:
             self._before += [state for state in states if state.meta.htype == "class_label"]
 
@@ -37,7 +37,7 @@ class NewClasses:
         if kind is not None or not self._before:
             return
         now = self._session.schema().tensors
-        with suppress(OSError, ValueError):  # standard output is closed
+        with suppress(OSError, ValueError):  # standard output may be closed
             for state in self._before:
                 known = list(state.info.get("class_names") or ())
                 names = list(now[state.key].info.get("class_names") or ())

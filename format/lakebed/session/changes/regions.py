@@ -1,4 +1,4 @@
-"""Changing a part of a sample: which positions a chain of subscripts names, and values put there. Pure."""
+"""Parts of a sample: the positions that a chain of subscripts names, and assignment of values to them. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 
 def put(array: NDArray[Any], subscripts: Sequence[Any], value: Any) -> None:
-    """Assign through a chain of subscripts, also where one of them makes a copy.
+    """Assign through a chain of subscripts, even if one of them makes a copy.
 
     Raises
     ------
@@ -39,9 +39,9 @@ class Region:
     Parameters
     ----------
     positions
-        Chosen positions, one int64 array per axis of the sample.
+        Selected positions, one int64 array per axis of the sample.
     kept
-        Whether the axis is one of the part's, too; an axis that an int subscripts is not.
+        True for axes that the part has, too; an int subscript removes its axis.
     """
 
     positions: tuple[NDArray[np.int64], ...]
@@ -53,7 +53,7 @@ class Region:
         return tuple(len(p) for p, kept in zip(self.positions, self.kept, strict=True) if kept)
 
     def tiles(self, shape: Shape, tile: Shape) -> Iterator[int]:
-        """Yield the numbers of the tiles that the part lies in, ascending."""
+        """Yield the numbers of the tiles that overlap the part, ascending."""
         at = [np.unique(p // extent).tolist() for p, extent in zip(self.positions, tile, strict=True)]
         counts = grid(shape, tile)
         for place in product(*at):
@@ -62,7 +62,7 @@ class Region:
     def put_into(
         self, data: NDArray[Any], shape: Shape, tile: Shape, number: int, value: NDArray[Any]
     ) -> None:
-        """Assign to one tile's data what of ``value``, broadcast to the part's shape, lies in it."""
+        """Assign those elements of ``value``, which has the shape of the part, that lie in one tile, to its data."""
         chosen, local, extents = [], [], []
         limits = box(shape, tile, number)
         for p, kept, limit in zip(self.positions, self.kept, limits, strict=True):
@@ -76,7 +76,7 @@ class Region:
 
 
 def whole(shape: Shape) -> Region:
-    """Return the part that is all of a sample."""
+    """Return the part that covers a whole sample."""
     return Region(tuple(np.arange(extent) for extent in shape), (True,) * len(shape))
 
 
@@ -86,7 +86,7 @@ def region(shape: Shape, subscripts: Sequence[tuple[Any, ...]]) -> Region | None
     Raises
     ------
     IndexError
-        If there are more subscripts than axes, or an int is out of range.
+        If the sample has fewer axes than subscripts, or an int is out of range.
     """
     positions = [np.arange(extent) for extent in shape]
     kept = [True] * len(shape)
@@ -109,7 +109,7 @@ def expanded(subscript: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     Raises
     ------
     IndexError
-        If it names more axes than there are.
+        If it names more axes than the sample has.
     """
     dots = [i for i, item in enumerate(subscript) if item is Ellipsis]
     if len(subscript) - len(dots) > ndim:

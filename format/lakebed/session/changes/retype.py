@@ -1,4 +1,4 @@
-"""A tensor gets a wider type in place: the same rows, written anew chunk by chunk (see `lakebed.writing.retyping`)."""
+"""Wider types for tensors, in place: all rows are rewritten chunk by chunk (see `lakebed.writing.retyping`)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from lakebed.writing.tensor_chunks import samples_of
 
 Info = Mapping[str, Any]
 
-# So many rows are converted at a time, or those of one chunk if there are fewer.
+# Most rows that are converted at a time; a batch never extends over several chunks.
 _ROWS = 262_144
 
-# What an info says of numbers that no longer holds of texts.
+# Entries of an info that describe numbers, and are dropped for texts.
 _OF_NUMBERS = ("logical_type", "class_names")
 
 
@@ -63,7 +63,7 @@ def _check_simple(state: TensorState, name: str) -> None:
 
 
 def _planned(state: TensorState, name: str, htype: str | None, dtype: Any) -> tuple[TensorMeta, Info]:
-    """Return what the tensor will be: its settings apart from its extent, and its info."""
+    """Return the new settings of the tensor, apart from its extent, and its info."""
     old = state.meta
     wanted = old.htype if htype is None else htype
     plan = plan_tensor(
@@ -94,7 +94,7 @@ def _planned(state: TensorState, name: str, htype: str | None, dtype: Any) -> tu
 
 
 def _list_of(logical: str, old: Any, new: Any) -> str:
-    """Return a type of lists of numbers, in Arrow's words, with numbers of another dtype."""
+    """Return the Arrow name of a type of lists with numbers of another dtype."""
     import pyarrow as pa
 
     before, after = (str(pa.from_numpy_dtype(np.dtype(dtype))) for dtype in (old, new))
@@ -102,11 +102,11 @@ def _list_of(logical: str, old: Any, new: Any) -> str:
 
 
 Convert = Callable[[int, int, int], list[Encoded]]
-"""Row of the chunk table, first row and the one after the last, all in that chunk -> samples of the new type."""
+"""Row of the chunk table; first row of that chunk, and the row after the last -> samples of the new type."""
 
 
 def _conversion(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: Info) -> Convert:
-    """Return what converts rows.
+    """Return the function that converts rows.
 
     Raises
     ------
