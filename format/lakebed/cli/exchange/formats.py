@@ -36,17 +36,6 @@ def summaries_of(formats: Mapping[str, Format]) -> list[tuple[str, str]]:
     return sorted((name, one.summary) for name, one in formats.items())
 
 
-def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-    """List the formats."""
-    with formatter.section("Formats"):
-        formatter.write_dl(self.summaries())
-
-
-def summaries_of(formats: Sequence[Any]) -> list[tuple[str, str]]:
-    """Return name and summary of formats, sorted; of several with one name, the first counts."""
-    return sorted({one.name: one.summary for one in reversed(formats)}.items())
-
-
 def format_command(
     name: str,
     summary: str,

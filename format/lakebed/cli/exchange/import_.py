@@ -51,15 +51,9 @@ _COMMON = (
 class ImportFormats(Formats):
     """Formats to import; ``auto SRC`` takes the options of the format that it recognises in the source."""
 
-<<<<<<< HEAD:format/lakebed/cli/import_.py
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return the names of all formats."""
-        return ["auto", *sorted(importers())]
-=======
     def summaries(self) -> list[tuple[str, str]]:
         """Return name and summary of each format."""
-        return [("auto", "finds out the format"), *summaries_of(list(importers()))]
->>>>>>> h-dataset:format/lakebed/cli/exchange/import_.py
+        return [("auto", "finds out the format"), *summaries_of(importers())]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         """Return the command of a format."""
@@ -87,14 +81,6 @@ class ImportFormats(Formats):
             raise click.ClickException(str(error)) from error
         return importer.name, self.get_command(ctx, importer.name), rest
 
-<<<<<<< HEAD:format/lakebed/cli/import_.py
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the formats without importing any."""
-        told = sorted((name, importer.summary) for name, importer in importers().items())
-        with formatter.section("Formats"):
-            formatter.write_dl([("auto", "finds out the format"), *told])
-=======
->>>>>>> h-dataset:format/lakebed/cli/exchange/import_.py
 
 @click.group("import", cls=ImportFormats, subcommand_metavar="FORMAT SRC DEST [OPTIONS]")
 def import_() -> None:

@@ -20,13 +20,8 @@ import pytest
 import lakebed
 from lakebed.errors import StorageError, StoragePermissionError
 from lakebed.maintenance.verify import verify
-<<<<<<< HEAD:unit_tests/lakebed/storage/files/test_scarcity.py
-from lakebed.session import finalizer
-from lakebed.storage.files.disk import exclusive, lock_file
-=======
 from lakebed.session.process import finalizer
-from lakebed.storage.disk import exclusive, lock_file
->>>>>>> h-dataset:unit_tests/lakebed/storage/test_scarcity.py
+from lakebed.storage.files.disk import exclusive, lock_file
 from lakebed.storage.local import LocalStorage
 
 
