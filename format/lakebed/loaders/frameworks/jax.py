@@ -9,12 +9,12 @@ import jax
 import numpy as np
 
 from lakebed.errors import InvalidInputError
-from lakebed.loaders.adapters import NumpyLoader, Passes
-from lakebed.loaders.samples import Fields
+from lakebed.loaders.frameworks.adapters import NumpyLoader, Passes
+from lakebed.loaders.frameworks.samples import Fields
 
 
 class JaxLoader(Passes):
-    """Batches of JAX arrays; see ``ds.dataloader().jax``. What is no array of numbers stays as it is."""
+    """Batches of JAX arrays; see ``ds.dataloader().jax``. Values that are no arrays of numbers stay as they are."""
 
     framework = "jax"
 
@@ -44,11 +44,11 @@ class JaxLoader(Passes):
     def _global(self, batch: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Any:
         """Make one array of the batches of all processes."""
         try:
-            # With the shape, JAX refuses shardings by which a process needs more rows than it has read.
+            # Given the shape, JAX refuses shardings by which a process needs more rows than it has read.
             return jax.make_array_from_process_local_data(self.sharding, batch, shape)
         except ValueError as error:
             raise InvalidInputError(
-                f"each process has read its {len(batch):,} of {shape[0]:,} rows, which {self.sharding} does "
-                "not part so: shard the first axis over all processes, or give all rows to each with distributed=False "
-                f"({error})"
+                f"each process has read its {len(batch):,} of {shape[0]:,} rows, and {self.sharding} does "
+                "not divide them so: shard the first axis over all processes, or give all rows to each with "
+                f"distributed=False ({error})"
             ) from error

@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from lakebed.errors import InvalidOperationError
-from lakebed.loaders.adapters import NumpyLoader
-from lakebed.loaders.arguments import Source
-from lakebed.loaders.samples import Fields
+from lakebed.loaders.frameworks.adapters import NumpyLoader
+from lakebed.loaders.frameworks.arguments import Source
+from lakebed.loaders.frameworks.samples import Fields
 
 
 def samples(source: Source) -> tf.data.Dataset:
@@ -66,7 +66,7 @@ def _dataset(make: Callable[[], Any], read: Callable[[Any], Iterator[Any]], spec
     if loader.on_error != "skip":
         found = found.apply(tf.data.experimental.assert_cardinality(len(loader)))
     if loader.ranks.now()[1] > 1:
-        # The rows are parted already: TensorFlow, which would read all and keep its share, must not part them again.
+        # The processes share the rows already; TensorFlow would read all of them and divide them a second time.
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         found = found.with_options(options)

@@ -1,4 +1,4 @@
-"""What the arguments of Deep Lake 3.x mean here: rows, options of `Loader`, and what becomes of a sample."""
+"""Arguments of Deep Lake 3.x translated: rows, options of `Loader`, and the conversion of samples."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import numpy as np
 from lakebed.errors import EmptyTensorError, InvalidInputError
 from lakebed.errors.root import unexpected
 from lakebed.htypes.base import Storing
-from lakebed.loaders.called import Steps
+from lakebed.loaders.frameworks.samples import AsSample
 from lakebed.loaders.loader import Loader
-from lakebed.loaders.recognition import recognised
-from lakebed.loaders.samples import AsSample, PerTensor
+from lakebed.loaders.recognition import PerTensor, Steps, recognised
 
 if TYPE_CHECKING:
     from lakebed.session.table import Table
@@ -28,7 +27,7 @@ MEGABYTE = 1_000_000
 _METHODS = {"numpy": "numpy", "tobytes": "bytes", "pil": "pil", "data": "numpy"}
 
 
-# Arguments of 3.x, or of the DataLoader of PyTorch, that change no batch.
+# Arguments of 3.x, or of PyTorch's DataLoader, that change no batch.
 _WITHOUT_EFFECT = frozenset(
     {"persistent_workers", "prefetch_factor", "timeout", "multiprocessing_context", "num_threads", "verbose"}
 )
@@ -40,7 +39,7 @@ def check_known(method: str, given: Iterable[str], known: Iterable[str]) -> None
     Raises
     ------
     TypeError
-        With the one that is meant, or all that there are.
+        Naming the argument that was probably meant, or all arguments.
     """
     names = (set(known) | _WITHOUT_EFFECT) - {"return", "kwargs"}
     for name in given:
@@ -50,7 +49,7 @@ def check_known(method: str, given: Iterable[str], known: Iterable[str]) -> None
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Rows, how they are read, and what becomes of a sample; loaders are made of it, in other processes too.
+    """Rows, how they are read, and the conversion of samples; loaders are made from it, in other processes too.
 
     Attributes
     ----------
@@ -59,7 +58,7 @@ class Source:
     options
         Arguments of `Loader`.
     sample
-        What becomes of a sample.
+        Conversion of samples.
     """
 
     rows: Any
@@ -72,7 +71,7 @@ class Source:
         return Loader(self.rows, batch_size, **options)
 
     def batches(self, batch_size: int | None, **more: Any) -> Loader:
-        """Return a loader of whole batches, of samples that nothing changes."""
+        """Return a loader of whole batches of unchanged samples."""
         return Loader(self.rows, batch_size, **{**self.options, **more}, return_index=self.sample.with_index)
 
     @property
@@ -81,7 +80,7 @@ class Source:
         return self.sample.function is None and not self.sample.late
 
     def using(self, **options: Any) -> Source:
-        """Return the same with some arguments of `Loader` replaced."""
+        """Return a copy with some arguments of `Loader` replaced."""
         return replace(self, options={**self.options, **options})
 
 
@@ -99,14 +98,14 @@ def source_of(
     is_widened: bool = True,
     **options: Any,
 ) -> Source:
-    """Return what loaders are made of.
+    """Return the source of loaders.
 
     Parameters
     ----------
     table
-        The rows and tensors that were asked for.
+        The requested rows and tensors.
     whole
-        Returns the dataset with all of its rows, empty samples where a tensor lacks one.
+        Returns the dataset with all of its rows, and empty samples where a tensor is shorter.
     transform, transform_kwargs, decode_method, return_index, buffer_size, is_padded
         As of ``Dataset.pytorch``.
     is_plain, is_widened
@@ -143,21 +142,17 @@ def source_of(
 def _declared(
     table: Table, functions: Mapping[str, Callable[[Any], Any] | None], methods: dict[str, str]
 ) -> tuple[dict[str, Any], dict[str, Callable[[Any], Any] | None]]:
-    """Tell the operations that functions of tensors begin with, and the functions that are left.
+    """Return the operations that functions of tensors begin with, and the functions that remain.
 
-    Operations are those of `lakebed.loaders.ops` and of torchvision on images of 8 bits: only what comes out of them is
-    decoded. A tensor that was to be decoded as ``pil`` for them is not; its entry in `methods` goes.
+    Operations are those of `lakebed.loaders.ops` and of torchvision on images of 8 bits: only their output is decoded.
+    A tensor that ``pil`` was asked for is not decoded so; its entry in `methods` is removed.
     """
     found: dict[str, Any] = {}
     left = dict(functions)
     for name, function in functions.items():
         method = methods.get(name, "numpy")
-        if (
-            function is None
-            or name == "index"
-            or method not in ("numpy", "pil")
-            or not _has_bytes(table, name)
-        ):
+        is_declarable = function is not None and name != "index" and method in ("numpy", "pil")
+        if not is_declarable or not _has_bytes(table, name):
             continue
         told = recognised(function)
         if not told.operations.operations or (method == "pil" and told.rest and told.given == "array"):
@@ -176,7 +171,7 @@ def _has_bytes(table: Table, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """Reads a sample of one tensor by row; rows that it lacks are empty samples."""
+    """Reader of single samples of one tensor by row; rows beyond its end are empty samples."""
 
     dataset: Any
     name: str
@@ -188,12 +183,12 @@ class _Late:
 
 
 def _check(table: Table, methods: Mapping[str, str]) -> None:
-    """Refuse tensors without samples, and ways to decode that a tensor has not.
+    """Refuse tensors without samples, and ways to decode that a tensor does not have.
 
     Raises
     ------
     EmptyTensorError, InvalidInputError
-        See above.
+        If a tensor is empty; or a method names another tensor, or does not fit.
     """
     for name, state in table.states().items():
         if not state.length:

@@ -1,11 +1,11 @@
-"""Batches of PyTorch on a device: copied by a stream of their own while the one before is computed with."""
+"""Batches of PyTorch on a device: copied by their own stream while the previous batch is used."""
 
 from __future__ import annotations
 
 import queue
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ _ended = object()
 
 
 class PinnedPool(BufferPool):
-    """Memory of batches that a device copies from without the processor's help."""
+    """Pinned memory for batches: a device copies from it without the processor's help."""
 
     def made(self, size: int) -> NDArray[np.uint8]:
         found: NDArray[np.uint8] = torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
@@ -26,28 +26,32 @@ class PinnedPool(BufferPool):
 
 
 def moved(value: Any, device: torch.device) -> Any:
-    """Return a batch with its tensors on a device; what is no tensor stays."""
+    """Return a batch with its tensors on a device; other values stay."""
+    return _mapped(value, lambda tensor: tensor.to(device, non_blocking=True))
+
+
+def _mapped(value: Any, call: Callable[[torch.Tensor], Any]) -> Any:
     if isinstance(value, torch.Tensor):
-        return value.to(device, non_blocking=True)
+        return call(value)
     if isinstance(value, Mapping):
-        return type(value)((name, moved(part, device)) for name, part in value.items())  # type: ignore[call-arg]
+        return type(value)((name, _mapped(part, call)) for name, part in value.items())  # type: ignore[call-arg]
     if isinstance(value, list | tuple):
-        return type(value)(moved(part, device) for part in value)
+        return type(value)(_mapped(part, call) for part in value)
     return value
 
 
 class DeviceLoader:
-    """A loader whose batches are on a device, one ahead of the one that is computed with.
+    """A loader whose batches are on a device, copied one batch ahead of the consumer.
 
-    On CUDA the copies run on a side stream, and the stream of the consumer waits for them, not the processor; source
-    buffers are not used again before their copy is done. On other devices batches are moved on the thread all the same.
+    On CUDA the copies run on a side stream, and the consumer's stream waits for them, not the processor; source buffers
+    are reused only after their copy is done. For other devices a thread moves the batches.
 
     Parameters
     ----------
     loader
-        Gives batches of tensors.
+        Yields batches of tensors.
     device
-        Where they go.
+        Device to copy to.
     """
 
     def __init__(self, loader: Iterable[Any], device: torch.device | str) -> None:
@@ -59,19 +63,19 @@ class DeviceLoader:
         return len(self.loader)  # type: ignore[arg-type]
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Return where the loader is: what was handed out, not what was copied ahead."""
+        """Return the position of the consumer; batches that were only copied ahead do not count."""
         if self._state is not None:
             return self._state
         state: Mapping[str, Any] = self.loader.state_dict()  # type: ignore[attr-defined]
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where another loader was."""
+        """Continue where another loader was."""
         self._state = None
         self.loader.load_state_dict(state)  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> Any:
-        if name == "loader":  # while it is unpickled
+        if name == "loader":  # not set yet while the object is unpickled
             raise AttributeError(name)
         return getattr(self.loader, name)
 
@@ -88,7 +92,7 @@ class DeviceLoader:
                 if event is not None:
                     stream = torch.cuda.current_stream(self.device)
                     stream.wait_event(event)
-                    _each(batch, lambda tensor: tensor.record_stream(stream))  # noqa: B023 - called at once
+                    _mapped(batch, lambda tensor: tensor.record_stream(stream))  # noqa: B023 - called at once
                 yield batch
                 del batch, found
             self._state = None
@@ -102,7 +106,7 @@ class DeviceLoader:
             thread.join()
 
     def _copy(self, ready: queue.Queue[Any], ended: threading.Event) -> None:
-        """Copy batches, and keep their sources until that is done."""
+        """Copy batches; keep each source alive until its copy is done."""
         held: deque[tuple[Any, Any]] = deque()
         stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
         try:
@@ -117,25 +121,11 @@ class DeviceLoader:
                     held.append((batch, event))
                 while held and held[0][1].query():
                     held.popleft()
-                ready.put((copied, event, self._copied_state()))
+                state = self.loader.state_dict() if hasattr(self.loader, "state_dict") else None
+                ready.put((copied, event, state))
                 del batch, copied
             for _, event in held:
                 event.synchronize()
             ready.put(_ended)
-        except BaseException as error:  # noqa: BLE001 - raised where the batch is asked for
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that asks for the batch
             ready.put(error)
-
-    def _copied_state(self) -> Mapping[str, Any] | None:
-        tell = getattr(self.loader, "state_dict", None)
-        return None if tell is None else tell()
-
-
-def _each(value: Any, call: Any) -> None:
-    if isinstance(value, torch.Tensor):
-        call(value)
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            _each(part, call)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            _each(part, call)

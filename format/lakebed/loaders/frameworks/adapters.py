@@ -1,40 +1,26 @@
-"""What loaders of frameworks have in common; batches of NumPy arrays."""
+"""The common base of the loaders of frameworks; batches of NumPy arrays."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 from lakebed.errors import InvalidInputError, InvalidOperationError, ModuleNotInstalledException
-from lakebed.loaders.arguments import Source, Transform
 from lakebed.loaders.collate import collate
+from lakebed.loaders.frameworks.arguments import Source, Transform
+from lakebed.loaders.frameworks.samples import Fields
 from lakebed.loaders.loader import Loader
-from lakebed.loaders.samples import Fields
 
 BUFFER = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """The settings of ``ds.dataloader()`` that a loader was made of, and how: method and arguments."""
-
-    settings: Any
-    method: str
-    arguments: Mapping[str, Any]
-
-    def with_setting(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Return the loader made anew, with a setting more."""
-        return getattr(getattr(self.settings, name)(*args, **kwargs), self.method)(**self.arguments)
-
-
 class Passes:
-    """What loaders of frameworks leave to the `Loader` that makes their batches."""
+    """Methods that loaders of frameworks delegate to the `Loader` that makes their batches."""
 
     loader: Loader
-    chain: Chain | None = None
-    """Where the loader comes from; None if not from ``ds.dataloader()``."""
+    chain: tuple[Any, str, Mapping[str, Any]] | None = None
+    """Settings, method and arguments of ``ds.dataloader()`` that returned the loader; None if it was made otherwise."""
     framework: ClassVar[str]
     """The method of ``ds.dataloader()`` that returns such loaders."""
 
@@ -42,7 +28,7 @@ class Passes:
         return len(self.loader)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next pass be a certain epoch; without it, each pass is the next one."""
+        """Set the epoch of the next pass; without it, each pass is the next epoch."""
         self.loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -50,11 +36,11 @@ class Passes:
         return self.loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where another loader was; see ``lakebed.Loader.load_state_dict``."""
+        """Continue where another loader was; see ``lakebed.Loader.load_state_dict``."""
         self.loader.load_state_dict(state)
 
     def stats(self) -> Mapping[str, Any]:
-        """Return what was done; see ``lakebed.Loader.stats``."""
+        """Return counts and times; see ``lakebed.Loader.stats``."""
         return self.loader.stats()
 
     def close(self) -> None:
@@ -62,18 +48,18 @@ class Passes:
         self.loader.close()
 
     def pytorch(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse, as 3.x does: the loader is one of a framework already."""
+        """Refuse, as 3.x does: this is already a loader of a framework."""
         self._refuse("pytorch")
 
     def tensorflow(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse, as 3.x does: the loader is one of a framework already."""
+        """Refuse, as 3.x does: this is already a loader of a framework."""
         self._refuse("tensorflow")
 
     def numpy(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse, as 3.x does: the loader is one of a framework already."""
+        """Refuse, as 3.x does: this is already a loader of a framework."""
         self._refuse("numpy")
 
-    # As in 3.x, settings may follow the method that names the framework: each returns a loader of its own.
+    # As in 3.x, settings may follow the method that names the framework: each returns a new loader.
 
     def batch(self, batch_size: int, drop_last: bool = False) -> Any:
         """Return such a loader with batches of another size; see ``ds.dataloader().batch``."""
@@ -105,7 +91,8 @@ class Passes:
                 f".{name}() follows ds.dataloader(), as in ds.dataloader().{name}(...).{self.framework}(); "
                 f"ds.{self.framework}(...) takes everything as arguments"
             )
-        return self.chain.with_setting(name, *args, **kwargs)
+        settings, method, arguments = self.chain
+        return getattr(getattr(settings, name)(*args, **kwargs), method)(**arguments)
 
     def _refuse(self, name: str) -> NoReturn:
         if name == self.framework:
@@ -114,7 +101,7 @@ class Passes:
 
 
 class NumpyLoader(Passes):
-    """Batches of NumPy arrays, as `Fields`; what `collate_fn` makes of a list of samples, where it is given."""
+    """Batches of NumPy arrays, as `Fields`; or the results of `collate_fn` for lists of samples."""
 
     framework = "numpy"
 
@@ -146,7 +133,7 @@ class NumpyLoader(Passes):
 
 
 def adapter(name: str) -> Any:
-    """Return a module of `lakebed.loaders` that knows a framework: torch, torch_datasets, tensorflow or jax.
+    """Return the module that knows a framework: torch, tensorflow or jax.
 
     Raises
     ------
@@ -154,13 +141,12 @@ def adapter(name: str) -> Any:
         If the framework is not installed.
     """
     try:
-        return importlib.import_module(f"lakebed.loaders.{name}")
+        return importlib.import_module(f"lakebed.loaders.frameworks.{name}")
     except ModuleNotFoundError as error:
-        framework = name.partition("_")[0]
-        if (error.name or "").partition(".")[0] != framework:
+        if (error.name or "").partition(".")[0] != name:
             raise
-        title = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}[framework]
+        title = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}[name]
         raise ModuleNotInstalledException(
-            f"{title} is needed for this and is not installed: pip install {framework}, or, in a checkout, "
-            f"pip install '.[{framework}]'"
+            f"{title} is needed for this and is not installed: pip install {name}, or, in a checkout, "
+            f"pip install '.[{name}]'"
         ) from error

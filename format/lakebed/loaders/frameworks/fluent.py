@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.errors.root import strict
-from lakebed.loaders.adapters import BUFFER, Chain, NumpyLoader, adapter
-from lakebed.loaders.arguments import Source, Transform
+from lakebed.loaders.frameworks.adapters import BUFFER, NumpyLoader, adapter
+from lakebed.loaders.frameworks.arguments import Source, Transform
 from lakebed.loaders.order import Shares
 from lakebed.loaders.ranks import process_group
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
     import torch
 
-    from lakebed.loaders.jax import JaxLoader
+    from lakebed.loaders.frameworks.jax import JaxLoader
 
 Collate = Callable[[list[Any]], Any]
 L = TypeVar("L")
@@ -41,9 +41,9 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DataLoader:
-    """Settings of a loader of a dataset; each method returns one with a setting more.
+    """Settings of a loader of a dataset; each method returns a copy with one more setting.
 
-    Iterated, it yields batches of NumPy arrays; :meth:`pytorch`, :meth:`tensorflow` and :meth:`jax` return loaders of
+    Iteration yields batches of NumPy arrays; :meth:`pytorch`, :meth:`tensorflow` and :meth:`jax` return loaders of
     these frameworks.
 
     Examples
@@ -120,7 +120,7 @@ class DataLoader:
     def sample_by(
         self, weights: str | ArrayLike, replace: bool = True, size: int | None = None
     ) -> DataLoader:
-        """Draw rows with probabilities in proportion to weights; other ones in each epoch.
+        """Draw rows with probabilities in proportion to weights; each epoch draws others.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class DataLoader:
         return self._with("offset", offset=off)
 
     def close(self) -> None:
-        """Do nothing: an iteration holds what it needs, and lets go of it at its end."""
+        """Do nothing: each iteration holds its own resources, and releases them at its end."""
 
     def _with(self, what: str, **settings: Any) -> DataLoader:
         if settings.keys() & self.settings.keys():
@@ -224,7 +224,7 @@ class DataLoader:
             Accepted for compatibility: batches are made ahead as memory allows.
         distributed
             Take the share of this process of its process group (see ``Dataset.pytorch``): together the processes take
-            every batch once. None does so, too, and says it once in the log; False gives all rows to each process.
+            every batch once. None does so, too, and logs it once; False gives all rows to each process.
         return_index
             Add the numbers of the rows as ``index``.
         decode_method
@@ -236,26 +236,17 @@ class DataLoader:
         rank, world
             Number of this process and of all, in place of those of the process group.
         """
+        arguments = dict(locals())
         torch_adapter = adapter("torch")
-        source = self._source(tensors, num_workers, num_threads, decode_method, return_index, is_widened=True)
-        source = source.using(distributed=distributed, rank=rank, world=world)
         loader: torch.utils.data.DataLoader = torch_adapter.TorchLoader(
-            source, self.batch_size, collate_fn, drop_last=self.drop_last, pinned=False, ragged=ragged
-        )
-        return self._chained(
-            loader,
-            "pytorch",
-            num_workers=num_workers,
-            collate_fn=collate_fn,
-            tensors=tensors,
+            self._source(arguments, is_widened=True),
+            self.batch_size,
+            collate_fn,
+            drop_last=self.drop_last,
+            pinned=False,
             ragged=ragged,
-            num_threads=num_threads,
-            distributed=distributed,
-            rank=rank,
-            world=world,
-            return_index=return_index,
-            decode_method=decode_method,
         )
+        return _chained(loader, "pytorch", arguments)
 
     @strict
     def tensorflow(
@@ -273,11 +264,7 @@ class DataLoader:
         world: int | None = None,
     ) -> tf.data.Dataset:
         """Return a ``tf.data.Dataset`` of batches; parameters as of :meth:`pytorch`."""
-        place: dict[str, Any] = {"distributed": distributed, "rank": rank, "world": world}
-        made = self._numpy(
-            tensors, num_workers, num_threads, decode_method, return_index, collate_fn, **place
-        )
-        return adapter("tensorflow").batches(made)
+        return adapter("tensorflow").batches(self._numpy(dict(locals())))
 
     @strict
     def jax(
@@ -294,23 +281,12 @@ class DataLoader:
     ) -> JaxLoader:
         """Return a loader of batches of JAX arrays.
 
-        Parameters as of :meth:`pytorch`; `sharding` is a device, or a sharding of JAX, that arrays are put on. If it
+        Parameters as of :meth:`pytorch`; `sharding` is a device, or a sharding of JAX, to put the arrays on. If it
         spans processes, the rows that they have read make one array; without one, each has arrays of its own rows.
         """
-        place: dict[str, Any] = {"distributed": distributed, "rank": rank, "world": world}
-        made = self._numpy(tensors, num_workers, num_threads, decode_method, return_index, **place)
-        loader: JaxLoader = adapter("jax").JaxLoader(made, sharding)
-        return self._chained(
-            loader,
-            "jax",
-            num_workers=num_workers,
-            tensors=tensors,
-            num_threads=num_threads,
-            decode_method=decode_method,
-            return_index=return_index,
-            sharding=sharding,
-            **place,
-        )
+        arguments = dict(locals())
+        loader: JaxLoader = adapter("jax").JaxLoader(self._numpy(arguments), sharding)
+        return _chained(loader, "jax", arguments)
 
     @strict
     def numpy(
@@ -326,63 +302,33 @@ class DataLoader:
         world: int | None = None,
     ) -> NumpyLoader:
         """Return a loader of batches of NumPy arrays; parameters as of :meth:`pytorch`."""
-        place: dict[str, Any] = {"distributed": distributed, "rank": rank, "world": world}
-        loader = self._numpy(tensors, num_workers, num_threads, decode_method, False, **place)
-        return self._chained(
-            loader,
-            "numpy",
-            num_workers=num_workers,
-            tensors=tensors,
-            num_threads=num_threads,
-            decode_method=decode_method,
-            **place,
-        )
+        arguments = dict(locals())
+        return _chained(self._numpy(arguments), "numpy", arguments)
 
-    def _chained(self, loader: L, method: str, **arguments: Any) -> L:
-        loader.chain = Chain(self, method, arguments)  # type: ignore[attr-defined]
-        return loader
+    def _numpy(self, arguments: Mapping[str, Any]) -> NumpyLoader:
+        source = self._source(arguments, is_widened=False)
+        return NumpyLoader(source, self.batch_size, arguments.get("collate_fn"), drop_last=self.drop_last)
 
-    def _numpy(
-        self,
-        tensors: Sequence[str] | None,
-        num_workers: int,
-        num_threads: int | None,
-        decode_method: Mapping[str, str] | None,
-        return_index: bool,
-        collate_fn: Collate | None = None,
-        **place: Any,
-    ) -> NumpyLoader:
-        source = self._source(
-            tensors, num_workers, num_threads, decode_method, return_index, is_widened=False
-        ).using(**place)
-        return NumpyLoader(source, self.batch_size, collate_fn, drop_last=self.drop_last)
-
-    def _source(
-        self,
-        tensors: Sequence[str] | None,
-        num_workers: int,
-        num_threads: int | None,
-        decode_method: Mapping[str, str] | None,
-        return_index: bool,
-        *,
-        is_widened: bool,
-    ) -> Source:
+    def _source(self, arguments: Mapping[str, Any], *, is_widened: bool) -> Source:
         own = {"batch_size", "drop_last", "transform", "transform_kwargs"}
         return self.make_source(
-            tensors,
+            arguments["tensors"],
             self.settings.get("transform"),
             self.settings.get("transform_kwargs"),
-            decode_method,
-            return_index=return_index,
+            arguments["decode_method"],
+            return_index=arguments.get("return_index", False),
             is_widened=is_widened,
             is_plain=not is_widened,
-            threads=num_threads,
-            processes=num_workers if "transform" in self.settings else 0,
+            threads=arguments["num_threads"],
+            processes=arguments["num_workers"] if "transform" in self.settings else 0,
             on_error="skip" if self.is_tolerant else "raise",
+            distributed=arguments["distributed"],
+            rank=arguments["rank"],
+            world=arguments["world"],
             **{name: value for name, value in self.settings.items() if name not in own},
         )
 
-    # -- what a DataLoader of PyTorch tells --------------------------------------------------------------------------
+    # -- attributes of PyTorch's DataLoader --------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.numpy())
@@ -408,9 +354,16 @@ class DataLoader:
         """Whether a last batch that is smaller than others is left out."""
         return bool(self.settings.get("drop_last", False))
 
-    # There are no worker processes, and the order is none of a sampler.
+    # The values of a loader without worker processes and samplers.
     num_workers = 0
     collate_fn = sampler = batch_sampler = generator = multiprocessing_context = worker_init_fn = None
     persistent_workers = pin_memory = False
     pin_memory_device = ""
     prefetch_factor = timeout = 0
+
+
+def _chained(loader: L, method: str, arguments: Mapping[str, Any]) -> L:
+    """Note in a loader how to make it anew from changed settings; `arguments` are the locals of the method."""
+    given = {name: value for name, value in arguments.items() if name != "self"}
+    loader.chain = arguments["self"], method, given  # type: ignore[attr-defined]
+    return loader
