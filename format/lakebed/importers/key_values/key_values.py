@@ -197,7 +197,7 @@ def planned(
     check_kinds(source, wishes, [stream or "value" for stream in found.samples], "column")
     columns, tensors = _columns(found.samples, wishes, compression, taken, problems)
     key = free_name("key", taken)
-    items, splits = ranges_of(in_order(found.items))
+    items, ranges = ranges_of(in_order(found.items))
     known = [count for count in found.counts if count is not None]
     expected = sum(known) if len(known) == len(found.counts) else None
     return Plan(
@@ -207,7 +207,7 @@ def planned(
         _Context(source, opened, found.parts, columns, key, key_kind),
         rows=expected,
         nbytes=source.nbytes,
-        splits=splits,
+        splits=ranges,
         problems=problems,
         about=found.about,
     )
