@@ -20,7 +20,7 @@ import pytest
 import lakebed
 from lakebed.errors import StorageError, StoragePermissionError
 from lakebed.maintenance.verify import verify
-from lakebed.session import finalizer
+from lakebed.session.process import finalizer
 from lakebed.storage.files.disk import exclusive, lock_file
 from lakebed.storage.local import LocalStorage
 
