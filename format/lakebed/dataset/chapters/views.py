@@ -387,7 +387,7 @@ class ViewEntry(Generic[D]):
             return self
         table = Table(opened.session, chosen(opened.session.schema(), "", tensors), opened.index)
         how = Copying(unlink=unlink, progressbar=progressbar, workers=num_workers)
-        self._entry = optimize(self._dataset.storage, opened, table, how)
+        self._entry = optimize(opened.session.storage, opened, table, how)
         return self
 
     def delete(self) -> None:
