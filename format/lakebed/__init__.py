@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from numpy import __version__ as _numpy_version
 
 if _numpy_version.startswith("1."):
-    from lakebed.runtime.old_numpy import check_pyarrow as _check_pyarrow
+    from lakebed.runtime.installed import check_pyarrow as _check_pyarrow
 
     _check_pyarrow(_numpy_version)
 

@@ -35,7 +35,7 @@ TELL_NEW_CLASSES = os.environ.get("LAKEBED_TELL_NEW_CLASSES", "1") != "0"
 
 # Large files of local datasets go through the cache of the operating system, as is best for files that are read again.
 # A process that moves much data once, such as a sync, leaves the cache to others: its bytes then cost less processor
-# time (`storage/direct.py`), and their first reader waits for the disk.
+# time (`storage/files/direct.py`), and their first reader waits for the disk.
 OS_CACHE = True
 
 # Object stores. Concurrent requests: fewer reads if a store refuses them, and up to four times as many if that brings

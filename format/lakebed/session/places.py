@@ -153,7 +153,7 @@ def _check_deletable(storage: Storage, shown: str) -> None:
 
 def remove(storage: Storage) -> None:
     """Remove all files of a dataset, but no other dataset below it."""
-    from lakebed.storage import orphan_files
+    from lakebed.storage.files import orphan_files
 
     folder = traits_of(storage).folder
     if folder and config.REMEMBER_LINKS:

@@ -32,7 +32,7 @@ class ExportFormats(Formats):
 
     def summaries(self) -> list[tuple[str, str]]:
         """Return name and summary of each format."""
-        return summaries_of(list(exporters()))
+        return summaries_of(exporters())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         """Return the command of a format."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -11,6 +11,7 @@ import click
 from lakebed.cli.commands import with_errors
 from lakebed.cli.output import say_json, say_lines
 from lakebed.runtime.options import Option
+from lakebed.runtime.plugins import Format
 
 
 class Formats(click.Group):
@@ -30,9 +31,9 @@ class Formats(click.Group):
             formatter.write_dl(self.summaries())
 
 
-def summaries_of(formats: Sequence[Any]) -> list[tuple[str, str]]:
-    """Return name and summary of formats, sorted; of several with one name, the first counts."""
-    return sorted({one.name: one.summary for one in reversed(formats)}.items())
+def summaries_of(formats: Mapping[str, Format]) -> list[tuple[str, str]]:
+    """Return name and summary of formats, sorted."""
+    return sorted((name, one.summary) for name, one in formats.items())
 
 
 def format_command(

@@ -12,7 +12,7 @@ from lakebed.cli.exchange.formats import Formats, format_command, summaries_of
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.registry import importer_of, importers, recognised
 from lakebed.importers.core.source import Source
-from lakebed.runtime.options import Option
+from lakebed.runtime.options import Option, options_of
 
 _COMMON = (
     click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
@@ -53,7 +53,7 @@ class ImportFormats(Formats):
 
     def summaries(self) -> list[tuple[str, str]]:
         """Return name and summary of each format."""
-        return [("auto", "finds out the format"), *summaries_of(list(importers()))]
+        return [("auto", "finds out the format"), *summaries_of(importers())]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         """Return the command of a format."""
@@ -64,7 +64,7 @@ class ImportFormats(Formats):
             importer = importer_of(name)
         except IngestionError as error:
             raise click.UsageError(str(error)) from error
-        return _command(name, f"Import {importer.summary}.", importer.options())
+        return _command(name, f"Import {importer.summary}.", options_of(importer.plan))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

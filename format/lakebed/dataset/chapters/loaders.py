@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import tensorflow as tf
     import torch
 
-    from lakebed.loaders.arguments import Source, Transform
-    from lakebed.loaders.fluent import DataLoader
+    from lakebed.loaders.frameworks.arguments import Source, Transform
+    from lakebed.loaders.frameworks.fluent import DataLoader
 
 
 class LoaderMethods(DatasetBase):
@@ -121,8 +121,8 @@ class LoaderMethods(DatasetBase):
         TypeError
             If an argument is unknown.
         """
-        from lakebed.loaders.adapters import adapter
-        from lakebed.loaders.arguments import check_known
+        from lakebed.loaders.frameworks.adapters import adapter
+        from lakebed.loaders.frameworks.arguments import check_known
 
         check_known("pytorch", kwargs, LoaderMethods.pytorch.__annotations__)
         source = self._source(
@@ -157,7 +157,7 @@ class LoaderMethods(DatasetBase):
         Class labels are numbers, missing values None. The log says once that :meth:`pytorch` is faster, and which
         samples PyTorch cannot stack.
         """
-        from lakebed.loaders.fetched import fetched
+        from lakebed.loaders.frameworks.samples import fetched
 
         view = self[[int(row) for row in rows]]  # type: ignore[index]
         return fetched(next(iter(view.batches(len(rows)))))
@@ -216,7 +216,7 @@ class LoaderMethods(DatasetBase):
         InvalidInputError
             If ``map_style`` is combined with a share of the rows.
         """
-        from lakebed.loaders.adapters import adapter
+        from lakebed.loaders.frameworks.adapters import adapter
         from lakebed.loaders.ranks import Ranks
 
         source = self._source(
@@ -230,7 +230,7 @@ class LoaderMethods(DatasetBase):
             seed=seed,
             buffer_size=buffer_size,
         )
-        datasets = adapter("torch_datasets")
+        datasets = adapter("torch")
         kind = datasets.TorchRows if map_style else datasets.TorchDataset
         found: torch.utils.data.Dataset = kind(source, Ranks(rank, world, distributed))
         return found
@@ -267,7 +267,7 @@ class LoaderMethods(DatasetBase):
         ModuleNotInstalledException
             If TensorFlow is not installed.
         """
-        from lakebed.loaders.adapters import adapter
+        from lakebed.loaders.frameworks.adapters import adapter
 
         names = self._shown(self._session.schema()) if tensors is None else list(tensors)
         encoded = names if tobytes is True else [] if tobytes is False else list(tobytes)
@@ -299,7 +299,7 @@ class LoaderMethods(DatasetBase):
         -------
         A loader; ``batch``, ``shuffle``, ``transform``, ``sample_by`` and ``offset`` return new ones.
         """
-        from lakebed.loaders.fluent import DataLoader
+        from lakebed.loaders.frameworks.fluent import DataLoader
 
         if verbose:
             print(self)
