@@ -387,7 +387,7 @@ class ViewEntry(Generic[D]):
             return self
         table = Table(opened.session, chosen(opened.session.schema(), "", tensors), opened.index)
         how = Copying(unlink=unlink, progressbar=progressbar, workers=num_workers)
-        self._entry = optimize(opened.session.storage, opened, table, how)
+        self._entry = optimize(self._dataset._session.storage, opened, table, how)  # noqa: SLF001
         return self
 
     def delete(self) -> None:
