@@ -196,7 +196,7 @@ def kept_rows(
     Raises
     ------
     InvalidInputError
-        If there is no such scheduler, the function is none, or what it returns is no truth value.
+        If the scheduler is unknown, the function is none, or it returns no truth value.
     """
     from lakebed.transforms.function import Pipeline
 

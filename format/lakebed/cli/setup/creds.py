@@ -1,6 +1,6 @@
-"""``lakebed creds``: credentials under names, for datasets that only store the names. Values are never shown.
+"""``lakebed creds``: named credentials, for datasets that store only the names. Secrets are never shown.
 
-What is secret comes from a prompt or from standard input, never from the command line, which other users can read.
+Secrets are read from a prompt or from standard input, never from the command line, which other users can see.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lakebed.storage.secret import Secret
 from lakebed.storage.url import SCHEMES
 
 PREVIOUS = "previous"
-"""Key of an entry under which what it held before waits until its successor was tested."""
+"""Key of an entry that holds its former content until the new credentials were tested."""
 
 _ASKED = {
     "s3": ("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
@@ -194,7 +194,7 @@ def rotate_creds(name: str, url: str | None, back: bool, options: tuple[str, ...
 
 
 def _drop_previous(name: str) -> None:
-    """Drop what was kept from before a rotation."""
+    """Remove the former content of a rotated entry."""
     where, values = _stored(name)
     if PREVIOUS in values:
         rest = {key: value for key, value in values.items() if key != PREVIOUS}
@@ -261,7 +261,7 @@ def _fail(what: str, problem: LakebedError) -> NoReturn:
 
 
 def _probe(url: str, creds: NamedCredentials) -> LakebedError | None:
-    """Ask for one object, or the beginning of a list; return what is wrong, None if the server lets us in.
+    """Request one object, or the beginning of a list; return the error, None if the server grants access.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def _probe(url: str, creds: NamedCredentials) -> LakebedError | None:
         creds.check(url)
         _ask(url, creds)
     except KeyNotFound:
-        return None  # the server tells only those that it lets in that there is nothing
+        return None  # a server that denies access would not reveal that nothing exists
     except LakebedError as error:
         return error
     except OSError as error:
@@ -294,11 +294,11 @@ def _ask(url: str, creds: NamedCredentials) -> None:
     next(iter(storage.list(prefix)), None)
 
 
-# -- what is typed -----------------------------------------------------------------------------------------------
+# -- input -------------------------------------------------------------------------------------------------------
 
 
 def _inputs(options: tuple[str, ...], kind: str) -> Given:
-    """Return the entry that options, standard input and answers make."""
+    """Return the entry from options, standard input and answers."""
     values = _options(options)
     if not sys.stdin.isatty():
         text = Secret(sys.stdin.read())
@@ -347,7 +347,7 @@ def _number(text: str) -> float:
 
 
 def _answers(kind: str) -> dict[str, Any]:
-    """Ask for what a kind of store needs; secrets are not shown while they are typed."""
+    """Ask for the credentials of a kind of store; secrets are not shown while they are typed."""
     found = {}
     for key in _ASKED[kind]:
         text = Secret(
