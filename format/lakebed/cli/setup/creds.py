@@ -15,7 +15,7 @@ import click
 
 import lakebed
 from lakebed.cli.commands import Commands, json_option, with_errors
-from lakebed.cli.output import say, say_json, say_lines, table
+from lakebed.cli.output import say, say_json, tell_table
 from lakebed.credentials import plugins
 from lakebed.credentials.base import OPTIONS, entry, parsed, plain
 from lakebed.credentials.file import OwnersFile
@@ -81,13 +81,10 @@ def creds() -> None:
 def list_creds(url: str | None, as_json: bool) -> None:
     """List the names that are known here, or those in the dataset URL. Exit status 1: the dataset lacks some."""
     rows = _of_dataset(url) if url is not None else _of_providers()
-    if as_json:
-        say_json(rows)
-    elif not rows:
-        say("no credentials" if url is None else f"no names of credentials in {url}", err=True)
-    else:
-        headings = ["name", *(h for h in ("provider", "managed", "used", "state") if h in rows[0])]
-        say_lines(table(headings, [[_cell(row[h]) for h in headings] for row in rows]))
+    headings = ["name", *(("provider", "state") if url is None else ("managed", "used", "state"))]
+    cells = [[_cell(row[heading]) for heading in headings] for row in rows]
+    nothing = "no credentials" if url is None else f"no names of credentials in {url}"
+    tell_table(rows, headings, cells, nothing, as_json=as_json)
     if any(row["state"] != "ok" for row in rows) and url is not None:
         sys.exit(1)
 
