@@ -45,10 +45,17 @@ class QueryPackage(ModuleType):
         def register(
             name: str, function: _F, *, vectorised: bool = False, arguments: int | None = None
         ) -> _F: ...
+
+        @staticmethod
+        def register(*args: Any, **kwargs: Any) -> Any: ...
     else:
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             return import_module("lakebed.api_queries").query(*args, **kwargs)
+
+        @property
+        def __signature__(self) -> Any:
+            return import_module("inspect").signature(import_module("lakebed.api_queries").query)
 
 
 def __getattr__(name: str) -> Any:
