@@ -9,7 +9,7 @@ from typing import Any
 
 from lakebed.loaders.portions import Portion
 from lakebed.reading.fetch import ChunkSource
-from lakebed.storage.traffic import Counts
+from lakebed.storage.stores.traffic import Counts
 
 _MOST_TOLD = 100
 """Failed samples whose location is kept."""

@@ -23,7 +23,7 @@ from lakebed.errors import CorruptError, FormatError, KeyNotFound, LakebedError,
 from lakebed.maintenance.plan import RepairReport, VersionSteps, orphaned, rows_beyond
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
-from lakebed.session.copy_samples import Source, columns
+from lakebed.session.changes.copy_samples import Source, columns
 from lakebed.session.session import Session
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import manifest_key, open_version
