@@ -39,8 +39,6 @@ class Block:
     buffers
         The bytes of each sample in a buffer of its own, with ``data`` empty: large samples and files, which are
         written from where they lie. None when ``data`` holds them all.
-    sums
-        The xxh3-64 of each sample, taken when it was copied: uint64, shape (count,); None where nobody took them.
     early
         The chunk files that the first samples are in already, one after the other (`lakebed.writing.early_chunks`).
     """
@@ -50,7 +48,6 @@ class Block:
     sizes: int | NDArray[np.uint32]
     shapes: Shapes
     buffers: Sequence[Buffer] | None = None
-    sums: NDArray[np.uint64] | None = None
     early: Sequence[EarlyFile] = ()
 
     @classmethod
@@ -126,11 +123,10 @@ class Block:
         shapes = (
             self.shapes if self.shapes is None or isinstance(self.shapes, tuple) else self.shapes[start:stop]
         )
-        sums = None if self.sums is None else self.sums[start:stop]
         if self.buffers is not None:
             early = self._early(start, stop) if self.early else ()
-            return Block(self.data, stop - start, sizes, shapes, self.buffers[start:stop], sums, early)
-        return Block(self.data[first:last], stop - start, sizes, shapes, None, sums)
+            return Block(self.data, stop - start, sizes, shapes, self.buffers[start:stop], early)
+        return Block(self.data[first:last], stop - start, sizes, shapes)
 
     def _early(self, start: int, stop: int) -> Sequence[EarlyFile]:
         """Return the chunk file that just these samples are in, if there is one."""

@@ -42,37 +42,6 @@ class Summed(tuple["bytes | memoryview", ...]):  # noqa: SLOT001 - what is of va
         return found
 
 
-See: TypeAlias = "Callable[[int, memoryview], None]"
-"""Takes a place in some content, and the bytes from there on."""
-
-
-class Shown(Summed):
-    """Content whose checksums its writer takes while a storage writes it.
-
-    A storage that has copied some of it, on the way to a file, may show the copy, which the processor still has in its
-    cache: in order, from the first byte to the last, each once, before it writes it. Who shows nothing does no wrong.
-
-    Parameters
-    ----------
-    pieces, is_same
-        As of `Summed`; asked only after it was written.
-    see
-        From place 0 on it begins anew.
-    """
-
-    see: See
-
-    def __new__(
-        cls,
-        pieces: Iterable[bytes | memoryview],
-        is_same: Callable[[Buffer], bool],
-        see: See = lambda _, __: None,
-    ) -> Self:
-        found = super().__new__(cls, pieces, is_same)
-        found.see = see
-        return found
-
-
 class Early(Summed):
     """Content that a storage has already, all of it, in a file without a name: see `EarlyStorage`.
 

@@ -18,7 +18,6 @@ from lakebed.storage.page_buffers import buffers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakebed.storage.base import See
 
 BLOCK = 4096
 """Bytes that places, lengths and addresses are multiples of; no disk asks for more."""
@@ -27,10 +26,8 @@ _KEPT = 0.5  # part of a file in the cache from which on it is as good to read i
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
 
 
-def write_uncached(fd: int, views: Sequence[memoryview], _: See | None = None) -> None:
+def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
     """Write byte views, none of them empty, back to back into an empty file, past the cache where its file system can.
-
-    Nothing is shown, see `Shown`.
 
     Raises
     ------

@@ -32,7 +32,6 @@ from lakebed.storage.base import Stat
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
-    from lakebed.storage.base import See
 
 FILES_AT_ONCE = 256  # files kept open between write and fsync; the usual limit is 1024
 # Forced writes of several files share one commit of the journal; more threads than processors only spin on its lock.
@@ -115,13 +114,8 @@ def write_all(fd: int, views: Sequence[memoryview]) -> None:
                 group[0] = group[0][done:]
 
 
-def write_file(fd: int, views: Sequence[memoryview], see: See | None = None) -> None:
+def write_file(fd: int, views: Sequence[memoryview]) -> None:
     """Write byte views back to back into an empty file, of which the file system hears the length before.
-
-    Parameters
-    ----------
-    see
-        As in `Shown`: sees the bytes of large files.
 
     Raises
     ------
@@ -133,19 +127,12 @@ def write_file(fd: int, views: Sequence[memoryview], see: See | None = None) -> 
         problem = native.reserve(fd, size)
         if problem:
             raise OSError(problem, os.strerror(problem))
-        is_slow = see is not None or 2 * native.slow_bytes(list(views)) > size
-        _write_in_steps(fd, views, see, is_slow=is_slow)
+        _write_in_steps(fd, views, is_slow=2 * native.slow_bytes(list(views)) > size)
         return
     write_all(fd, views)
 
 
-def _write_in_steps(
-    fd: int,
-    views: Sequence[memoryview],
-    see: See | None = None,
-    *,
-    is_slow: bool,
-) -> None:
+def _write_in_steps(fd: int, views: Sequence[memoryview], *, is_slow: bool) -> None:
     """Write byte views back to back into an empty file, in steps that end at multiples of their length.
 
     For each step the system takes runs of memory of up to its length. For those of 2 MiB, which are rare once a machine
@@ -153,8 +140,6 @@ def _write_in_steps(
 
     Parameters
     ----------
-    see
-        Sees each step in the buffer.
     is_slow
         Whether they go by way of a buffer in which each byte lies as in a page of the file. Processors copy slowly to
         where a target lies a few bytes beyond its source, modulo 4096, as a NumPy array does behind the header of a
@@ -163,14 +148,11 @@ def _write_in_steps(
     from lakebed.storage.page_buffers import buffers
 
     with buffers.lent() if is_slow else contextlib.nullcontext() as buffer:
-        for number, step in enumerate(_steps(views)):
+        for step in _steps(views):
             if buffer is None:
                 write_all(fd, step)
                 continue
-            filled = buffer[: native.fill(buffer, step)]
-            if see is not None:
-                see(number * STEP, filled)
-            write_all(fd, [filled])
+            write_all(fd, [buffer[: native.fill(buffer, step)]])
 
 
 def _steps(views: Sequence[memoryview]) -> Iterator[list[memoryview]]:

@@ -48,10 +48,10 @@ from lakebed.storage.unsynced import Unsynced
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 
-    from lakebed.storage.base import Data, See
+    from lakebed.storage.base import Data
     from lakebed.storage.early_files import EarlyFile
 
-    _Write = Callable[[int, Sequence[memoryview], See | None], None]
+    _Write = Callable[[int, Sequence[memoryview]], None]
 
 PRIVATE_FOLDER = ".lakebed"
 
@@ -271,7 +271,7 @@ class LocalStorage:
 
                         data = group[0][1] if len(group) == 1 else None
                         if not self._named(data, path, fresh, opened, renames):
-                            write(opened.open(create), content, getattr(data, "see", None))
+                            write(opened.open(create), content)
                         if not durable:
                             opened.close_last()
                     if not durable:

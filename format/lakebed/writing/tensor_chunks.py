@@ -11,7 +11,7 @@ import numpy as np
 
 from lakebed.chunks.chunk import Chunk, parse_chunk
 from lakebed.chunks.image_chunk import ChunkCodec, chunk_codec
-from lakebed.chunks.pack import PackedChunk, groups, layout_of, pack
+from lakebed.chunks.pack import PackedChunk, groups, pack
 from lakebed.codecs.block import Block
 from lakebed.codecs.registry import normalize
 from lakebed.codecs.traits import TRAITS, is_plain
@@ -21,14 +21,10 @@ from lakebed.documents.manifest import LARGE, block_sums, has_sums
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
-from lakebed.storage.base import Early, Shown, Summed
+from lakebed.storage.base import Early, Summed
 from lakebed.versions.state import NewChunk, TensorState, folder_of
 from lakebed.writing.early_chunks import EarlyChunk
-from lakebed.writing.passing_sums import PassingSums
 from lakebed.writing.replace_samples import Allocate, fresh
-
-# Bytes of samples whose checksums are taken one by one while a file is on its way.
-_LARGE = 65_536
 
 Read = Callable[[TensorState, int], bytes | memoryview]
 """Fetches the chunk file of one row of a tensor's chunk table."""
@@ -170,45 +166,21 @@ class TensorChunks:
         def files() -> Iterator[tuple[str, Pieces]]:
             for run in runs:
                 early = early_chunk(run)
-                if early is not None:
-                    yield self._written_early(early, chunks)
-                    continue
-                if self._codec is None and _are_large(run):
-                    yield from self._summed_on_its_way(run, chunks)
-                    continue
-                new, pieces = _numbered(self._pack(run))
+                new, pieces = _numbered(self._pack(run)) if early is None else self._named(early)
                 chunks.append(new)
                 yield self.chunk_key(new.id), pieces
 
         self._spill(files(), is_rewrite=False)
         return chunks
 
-    def _written_early(self, early: EarlyChunk, chunks: list[NewChunk]) -> tuple[str, Pieces]:
-        """Return the file of a chunk that only lacks its name."""
+    def _named(self, early: EarlyChunk) -> tuple[NewChunk, Pieces]:
+        """Return a chunk whose file is written already, under a number of its own, and that file."""
         shape = None if tells_shape(self._state.meta) else early.shape
         layout = NO_WORDS
         if early.nbytes > LARGE:
             layout = layout_words(early.nbytes_of_sample, shape, early.count, lambda: early.sums)
         new = NewChunk(_number(), early.count, early.nbytes, early.blocks, layout)
-        chunks.append(new)
-        return self.chunk_key(new.id), Early(early.pieces(), partial(has_sums, early.blocks), early.file)
-
-    def _summed_on_its_way(
-        self, run: Sequence[Block], chunks: list[NewChunk]
-    ) -> Iterator[tuple[str, Pieces]]:
-        """Give the file of a chunk that is not compressed, whose checksums are known once it is written."""
-        shaped = partial(tells_shape, self._state.meta)
-        packed, number = pack(run, None, shaped, sums_follow=True), _number()
-        known = [int(total) for block in run if block.sums is not None for total in block.sums]
-        sizes = np.concatenate([block.size_array() for block in run])
-        passing = PassingSums(
-            packed.nbytes, len(packed.pieces[0]), [] if len(known) == packed.count else sizes
-        )
-        yield self.chunk_key(number), Shown(packed.pieces, passing.is_same, passing.see)
-        passing.complete(packed.pieces)
-        samples = known if len(known) == packed.count else passing.samples
-        layout = layout_of(run, shaped, samples) if packed.nbytes > LARGE else NO_WORDS
-        chunks.append(NewChunk(number, packed.count, packed.nbytes, passing.blocks, layout))
+        return new, Early(early.pieces(), partial(has_sums, early.blocks), early.file)
 
     def release_chunks(self) -> None:
         """Forget the contents of chunks that are in storage."""
@@ -249,14 +221,6 @@ def early_chunk(run: Sequence[Block]) -> EarlyChunk | None:
     if not isinstance(early, EarlyChunk) or early.count != block.count or not early.is_settled:
         return None
     return early if bool((block.shape_array(len(early.shape)) == early.shape).all()) else None
-
-
-def _are_large(run: Sequence[Block]) -> bool:
-    """Whether all samples have so many bytes that their checksums are worth to be taken on the way to the storage."""
-    return all(
-        block.sizes >= _LARGE if isinstance(block.sizes, int) else bool((block.sizes >= _LARGE).all())
-        for block in run
-    )
 
 
 def tells_shape(meta: TensorMeta) -> bool:

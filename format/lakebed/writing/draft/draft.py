@@ -12,7 +12,7 @@ from typing import Any
 
 from lakebed.storage.base import Storage, is_early
 from lakebed.versions.state import Origin, Snapshot, TensorState
-from lakebed.writing.draft.append_buffer import AppendBuffer, Room, Waiting
+from lakebed.writing.draft.append_buffer import AppendBuffer, Waiting
 from lakebed.writing.draft.companions import DraftCompanions
 from lakebed.writing.draft.rows import DraftRows
 from lakebed.writing.draft.schema import DraftSchema
@@ -58,7 +58,7 @@ class Draft:
         self._origin = base.origin
         self._structure: Snapshot | None = None
         self.tensors = Tensors(base.tensors, version_id, storage, read, guard, allocate)
-        self.buffer = AppendBuffer(Room(allocate), storage.early_file if is_early(storage) else None)
+        self.buffer = AppendBuffer(storage.early_file if is_early(storage) else None)
         self._enter(DraftSchema(base, self.tensors, self.buffer))
 
     def _enter(self, schema: DraftSchema) -> None:
@@ -99,7 +99,7 @@ class Draft:
                 column = encode_column(waiting.values, state.meta, state.info, state.meta.name or key)
                 # The buffer has copied what its callers may change.
                 parts = [replace(part, owned=True) for part in column.parts]
-                columns[key] = replace(column, parts=_with_sums(parts, waiting))
+                columns[key] = replace(column, parts=_with_early(parts, waiting))
             self.buffer.clear()
             self.rows.extend(columns)
 
@@ -157,14 +157,11 @@ class Draft:
         )
 
 
-def _with_sums(parts: list[Encoded], waiting: Waiting) -> list[Encoded]:
-    """Let the samples of a part carry their checksums, if it is of all samples and holds their bytes as they came.
-
-    And the chunk files that they are in, if they are.
-    """
-    if waiting.sums is None or len(parts) != 1:
+def _with_early(parts: list[Encoded], waiting: Waiting) -> list[Encoded]:
+    """Let a part of all samples that wait name the chunk files that they are in, where it holds them as they came."""
+    if not waiting.early or len(parts) != 1:
         return parts
     block = parts[0].block
-    if block.buffers is None or block.count != len(waiting.sums):
+    if block.buffers is None or block.count != len(waiting.values):
         return parts
-    return [replace(parts[0], block=replace(block, sums=waiting.sums, early=waiting.early))]
+    return [replace(parts[0], block=replace(block, early=waiting.early))]
