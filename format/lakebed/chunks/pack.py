@@ -142,7 +142,7 @@ def pack(
         shapes = block.shapes
         data: list[bytes | memoryview] = [piece for piece in block.pieces() if len(piece)]
     else:
-        count = sum(b.count for b in group)
+        count = sum([b.count for b in group])
         sizes, shapes = sizes_of(group), shapes_of(group)
         data = [piece for block in group for piece in block.pieces() if len(piece)]
     try:

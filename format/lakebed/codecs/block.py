@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Protocol
 
 import numpy as np
@@ -147,11 +148,15 @@ class Block:
         return tuple(int(v) for v in low), tuple(int(v) for v in high)
 
 
+_sizes, _shapes = attrgetter("sizes"), attrgetter("shapes")
+
+
 def sizes_of(blocks: Sequence[Block]) -> int | NDArray[np.uint32]:
     """Return the bytes of each sample of all blocks: one int when all agree, else uint32 of shape (samples,)."""
-    first = blocks[0].sizes
-    if isinstance(first, int) and all(isinstance(b.sizes, int) and b.sizes == first for b in blocks):
-        return first
+    sizes = list(map(_sizes, blocks))
+    if set(map(type, sizes)) == {int} and len(set(sizes)) == 1:
+        found: int = sizes[0]
+        return found
     return np.concatenate([block.size_array() for block in blocks])
 
 
@@ -160,9 +165,10 @@ def shapes_of(blocks: Sequence[Block]) -> Shapes:
 
     None while no block knows its rank.
     """
-    first = blocks[0].shapes
-    if isinstance(first, tuple) and all(isinstance(b.shapes, tuple) and b.shapes == first for b in blocks):
-        return first
+    shapes = list(map(_shapes, blocks))
+    if set(map(type, shapes)) == {tuple} and len(set(shapes)) == 1:
+        found: tuple[int, ...] = shapes[0]
+        return found
     ndim = next((block.ndim for block in blocks if block.ndim is not None), None)
     return None if ndim is None else np.concatenate([block.shape_array(ndim) for block in blocks])
 

@@ -477,7 +477,7 @@ class Session(Writer):
 
     def packed(self, draft: Draft) -> Snapshot:
         """Return what a draft holds, in chunks; what must be read for that is read at the same time."""
-        self._tail_cache.fetch(draft.tails())
+        self._tail_cache.fetch(draft.tails)
         return draft.snapshot()
 
     def yield_lock(self) -> bool:

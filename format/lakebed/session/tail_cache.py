@@ -1,25 +1,26 @@
-"""Small chunks at the ends of tensors: a writer on a store remembers those that it published, or has read.
+"""Small chunks at the ends of tensors: a writer remembers those that it published, or has read.
 
-The next publish packs what such a chunk holds together with what is new. Of a store it would have to read one chunk of
-every tensor first, one after the other.
+The next publish packs what such a chunk holds together with what is new. Otherwise it would have to read one chunk of
+every tensor first.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from lakebed.reading.fetch import ChunkSource
-from lakebed.storage.base import Data, Storage, pieces, traits_of
+from lakebed.storage.base import Storage, traits_of
 from lakebed.versions.state import Snapshot, TensorState
+from lakebed.writing.tensor_chunks import Files
 
 _SMALL = 256 * 1024
 _MOST_BYTES = 16 * 1024 * 1024
 
 
 class TailCache:
-    """Reads whole chunks for a draft; those that are small are kept where reading takes a request.
+    """Reads whole chunks for a draft, and keeps those that are small.
 
     Not for several threads at once.
 
@@ -47,25 +48,26 @@ class TailCache:
         self._keep(key, data)
         return data
 
-    def fetch(self, wanted: Iterable[tuple[TensorState, int]]) -> None:
+    def fetch(self, wanted: Callable[[], Iterable[tuple[TensorState, int]]]) -> None:
         """Read the chunks that are about to be asked for at the same time, where they lie on a store."""
+        if not self._is_remote:
+            return
         from lakebed.storage.concurrently import concurrently
 
-        missing = [(state, row) for state, row in wanted if state.table.key(row) not in self._kept]
-        if self._is_remote and len(missing) > 1:
+        missing = [(state, row) for state, row in wanted() if state.table.key(row) not in self._kept]
+        if len(missing) > 1:
             found = concurrently([partial(self._source.file, state.table, row) for state, row in missing])
             for (state, row), data in zip(missing, found, strict=True):
                 self._keep(state.table.key(row), data)
 
-    def published(self, snapshot: Snapshot, chunks: Mapping[str, Data]) -> None:
+    def published(self, snapshot: Snapshot, chunks: Files) -> None:
         """Keep the last chunk of every tensor, as far as this publish wrote it."""
-        if not self._is_remote:
-            return
         for state in snapshot.tensors.values():
-            if len(state.table):
-                data = chunks.get(state.table.key(len(state.table) - 1))
-                if data is not None:
-                    self._keep(state.table.key(len(state.table) - 1), b"".join(pieces(data)))
+            sizes = state.table.places.sizes
+            if chunks and len(sizes) and sizes[-1] <= _SMALL:
+                key = state.table.key(len(sizes) - 1)
+                if key in chunks:
+                    self._keep(key, b"".join(chunks[key]))
 
     def clear(self) -> None:
         """Keep nothing: somebody else has been at work."""
@@ -73,7 +75,7 @@ class TailCache:
         self._bytes = 0
 
     def _keep(self, key: str, data: bytes | memoryview) -> None:
-        if not self._is_remote or len(data) > _SMALL or key in self._kept:
+        if len(data) > _SMALL or key in self._kept:
             return
         self._kept[key] = data
         self._bytes += len(data)

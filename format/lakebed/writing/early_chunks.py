@@ -26,7 +26,7 @@ from lakebed.writing.replace_samples import fresh, placed
 if TYPE_CHECKING:
     from lakebed.documents.tensor_meta import TensorMeta
     from lakebed.storage.early_files import EarlyFile
-    from lakebed.writing.blocks import Blocks
+    from lakebed.writing.pending import Blocks
 
 STEP = 1 << 20
 """Bytes that are written by one call: as many as a processor has close by."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from lakebed.storage.base import Storage, is_early
@@ -39,8 +40,8 @@ class Draft:
     ----------
     tensors
         The tensors by key, hidden ones included.
-    schema, rows, companions
-        What changes names and settings, samples, and the hidden tensors of a tensor.
+    schema
+        Changes names and settings.
     buffer
         Rows that came one at a time and are not encoded yet.
     """
@@ -59,19 +60,24 @@ class Draft:
         self._structure: Snapshot | None = None
         self.tensors = Tensors(base.tensors, version_id, storage, read, guard, allocate)
         self.buffer = AppendBuffer(storage.early_file if is_early(storage) else None)
-        self._enter(DraftSchema(base, self.tensors, self.buffer))
+        self.schema = DraftSchema(base, self.tensors, self.buffer)
 
-    def _enter(self, schema: DraftSchema) -> None:
-        self.schema = schema
-        self.companions = DraftCompanions(schema)
-        self.rows = DraftRows(schema, self.companions)
+    @cached_property
+    def companions(self) -> DraftCompanions:
+        """Changes the hidden tensors of a tensor."""
+        return DraftCompanions(self.schema)
+
+    @cached_property
+    def rows(self) -> DraftRows:
+        """Changes samples."""
+        return DraftRows(self.schema, self.companions)
 
     def fork(self) -> Draft:
         """Return a copy to change, which may be given up; this one may not change any more."""
         copy = object.__new__(Draft)
         copy._version_id, copy._origin, copy._structure = self._version_id, self._origin, None
         copy.tensors, copy.buffer = self.tensors.fork(), self.buffer.fork()
-        copy._enter(self.schema.fork(copy.tensors, copy.buffer))
+        copy.schema = self.schema.fork(copy.tensors, copy.buffer)
         return copy
 
     @property
