@@ -577,7 +577,7 @@ class QueryMethods(DatasetBase):
         InvalidInputError
             If the table has no such column, or it holds others than row numbers, nulls among them.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         whole = type(self)(self._handle, self._group, None, self._columns)
         found: Self = whole[frames.row_numbers(relation, row_ids, len(whole))]  # type: ignore[index, arg-type]

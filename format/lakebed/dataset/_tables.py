@@ -115,7 +115,7 @@ class TableMethods(DatasetBase):
         ModuleNotInstalledException
             If pandas is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         frames.needed("pandas", "to_pandas")
         found = self.to_arrow(tensors, labels=labels, files=files)
@@ -144,7 +144,7 @@ class TableMethods(DatasetBase):
         ModuleNotInstalledException
             If polars is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         frames.needed("polars", "to_polars")
         return frames.to_polars(self.to_arrow(tensors, labels=labels, files=files))
@@ -180,7 +180,7 @@ class TableMethods(DatasetBase):
         ModuleNotInstalledException
             If DuckDB is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         if row_ids and tensors is None:
             tensors = _narrow(self._table())
@@ -195,7 +195,7 @@ class TableMethods(DatasetBase):
             If numbers are wanted: rows of several tensors are no array of them.
         """
         if dtype is None or np.dtype(dtype) == object:
-            from lakebed.reading.frames import array_of_rows
+            from lakebed.reading.columns.frames import array_of_rows
 
             return array_of_rows(self._names(), self._rows_of())  # type: ignore[attr-defined]
         raise TypeError(
@@ -255,7 +255,7 @@ class TensorTableMethods(TensorBase):
         ModuleNotInstalledException
             If pandas is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         frames.needed("pandas", "to_pandas")
         column = self._column(labels, files)
@@ -278,7 +278,7 @@ class TensorTableMethods(TensorBase):
         ModuleNotInstalledException
             If polars is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         frames.needed("polars", "to_polars")
         return frames.to_polars(_read(self._column(labels, files))).to_series(0)
@@ -306,7 +306,7 @@ class TensorTableMethods(TensorBase):
         ModuleNotInstalledException
             If DuckDB is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         return frames.to_duckdb(self._column(labels, files), connection)
 

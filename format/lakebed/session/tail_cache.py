@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lakebed.reading.fetch import ChunkSource
 from lakebed.storage.base import Storage, traits_of
 from lakebed.versions.state import Snapshot, TensorState
-from lakebed.writing.tensor_chunks import Files
+
+if TYPE_CHECKING:
+    from lakebed.writing.tensor_chunks import Files
 
 _SMALL = 256 * 1024
 _MOST_BYTES = 16 * 1024 * 1024
