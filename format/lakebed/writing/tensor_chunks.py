@@ -25,7 +25,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
-from lakebed.storage.base import Early, Summed
+from lakebed.storage.base import Summed
 from lakebed.versions.state import NewChunk, TensorState, folder_of
 from lakebed.writing.early_chunks import EarlyChunk
 from lakebed.writing.pending import Blocks, PendingEdits, Splice
@@ -201,7 +201,7 @@ class TensorChunks:
         if early.nbytes > LARGE:
             layout = layout_words(early.nbytes_of_sample, shape, early.count, lambda: early.sums)
         new = NewChunk(_number(), early.count, early.nbytes, early.blocks, layout)
-        return new, Early(early.pieces(), partial(has_sums, early.blocks), early.file)
+        return new, Summed(early.pieces(), partial(has_sums, early.blocks), file=early.file)
 
     def release_chunks(self) -> None:
         """Forget the contents of chunks that are in storage."""

@@ -8,7 +8,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers.detection import cvat_index
+from lakebed.importers.detection import cvat
 from unit_tests.lakebed.importers.hostile import check_hostile
 from unit_tests.lakebed.importers.test_yolo import photo
 
@@ -58,7 +58,7 @@ def pets(root: Path) -> None:
 
 
 def test_all_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cvat_index, "_READ_BYTES", 7)
+    monkeypatch.setattr(cvat, "_READ_BYTES", 7)
     pets(tmp_path / "pets")
     report = lakebed.import_from("auto", tmp_path / "pets", "mem://", progressbar=False, strict=True)
     ds = report.dataset

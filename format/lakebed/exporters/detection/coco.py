@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lakebed.errors import ExportError, LakebedError
 from lakebed.exporters.core.media import file_of, png_of, suffix_of
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of, tensors_of
 from lakebed.exporters.core.target import Target
 from lakebed.exporters.detection.boxes import as_ltwh
-from lakebed.htypes.rle import encode_rle
 
 if TYPE_CHECKING:
     import lakebed
@@ -401,7 +401,15 @@ def _segment(found: list[dict[str, Any]], row: lakebed.Dataset, tensors: Mapping
     elif layers.shape[2] != len(found):
         raise ExportError(f"there are {layers.shape[2]} masks for {len(found)} objects")
     for layer, owner in enumerate(whose):
-        found[owner]["segmentation"] = encode_rle(layers[..., layer])
+        found[owner]["segmentation"] = _run_lengths(layers[..., layer])
+
+
+def _run_lengths(mask: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return a mask as counts of zeros and ones in turn, down its columns."""
+    flat = mask.T.reshape(-1)
+    edges = np.flatnonzero(np.diff(flat, prepend=False))
+    counts = np.diff(edges, prepend=0, append=len(flat))
+    return {"size": list(mask.shape), "counts": counts.tolist()}
 
 
 def _area(one: Mapping[str, Any]) -> float:

@@ -41,6 +41,12 @@ IMAGE_KINDS: Mapping[str, str] = {
 }
 """Kind of an image by the suffix of its file."""
 
+
+def images_of(source: Source) -> list[str]:
+    """Return the names of the images of a source."""
+    return [name for name in source.files if suffix_of(name) in IMAGE_KINDS]
+
+
 LOSSLESS = "lossless"
 """What a user says in place of a kind of image, so that no pixel is lost where files are of several kinds."""
 
