@@ -98,7 +98,23 @@ def write_file(fd: int, views: Sequence[memoryview]) -> None:
         problem = native.reserve(fd, size)
         if problem:
             raise OSError(problem, os.strerror(problem))
+        if 2 * native.slow_bytes(list(views)) > size:
+            _write_from_pages(fd, views)
+            return
     write_all(fd, views)
+
+
+def _write_from_pages(fd: int, views: Sequence[memoryview]) -> None:
+    """Write byte views from a buffer in which each byte has the place in its page that it will have in the file.
+
+    Processors copy slowly to a place a few bytes beyond the source, modulo 4096, as a NumPy array lies behind the header
+    of a chunk; the copy into the buffer does not.
+    """
+    from lakebed.storage.files.page_buffers import buffers
+
+    with buffers.lent() as buffer:
+        for step in steps(views, STEP):
+            write_all(fd, step if buffer is None else [buffer[: native.fill(buffer, step)]])
 
 
 def steps(views: Sequence[memoryview], size: int) -> Iterator[list[memoryview]]:
