@@ -45,9 +45,15 @@ def test_what_pycocotools_writes_is_read(height: int, width: int, bits: int) -> 
         {"size": [0, 4], "counts": []},
         {"size": [-5, -4], "counts": [20]},
         {"size": [10**9, 10**9], "counts": []},
-        *({"size": [5, 4], "counts": counts} for counts in ([6], [19], [21], [-1, 21], [2**40, 20], ["x"], None, 7)),
+        *(
+            {"size": [5, 4], "counts": counts}
+            for counts in ([6], [19], [21], [-1, 21], [2**40, 20], ["x"], None, 7)
+        ),
         # The text of fewer and of more pixels, whose last number does not end, too large, no such text, and none.
-        *({"size": [5, 4], "counts": text} for text in ("6", "62;", "62;1", "62;2", "62;o", "PPPPPP1", "6 ", "ü", "")),
+        *(
+            {"size": [5, 4], "counts": text}
+            for text in ("6", "62;", "62;1", "62;2", "62;o", "PPPPPP1", "6 ", "ü", "")
+        ),
     ],
     ids=str,
 )
