@@ -76,11 +76,11 @@ class _Context:
     """Tensors of the pictures, groups of annotations, and what imported files said of themselves by their names."""
 
     images: str
+    groups: Sequence[_Group]
+    files: Mapping[str, Mapping[str, Any]]
     file: str | None
     image_id: str | None
     image_info: str | None
-    groups: Sequence[_Group]
-    files: Mapping[str, Mapping[str, Any]]
 
 
 def recognise(ds: lakebed.Dataset) -> str | None:
@@ -136,7 +136,7 @@ def plan(
     }
     groups = [] if any(given.values()) else _groups(ds)
     groups = groups or [_generic(ds, given)]
-    names = [name if name in ds.tensors else None for name in ("file", "image_id", "image_info")]
+    names = {name: name if name in ds.tensors else None for name in ("file", "image_id", "image_info")}
     tensors = {"images": image}
     for group in groups:
         tensors |= {
@@ -145,7 +145,7 @@ def plan(
     taken = {*tensors.values(), *names, "split"}
     problems = [(name, "this tensor is not written") for name in ds.tensors if name not in taken]
     found = f"{len(ds):,} pictures with {', '.join(group.name for group in groups)}"
-    context = _Context(image, *names, groups, _files(ds))
+    context = _Context(image, groups, _files(ds), **names)
     return ExportPlan(found, tensors, context, piece_rows=128, problems=problems)
 
 

@@ -331,9 +331,10 @@ def _outlines(row: lakebed.Dataset, context: _Context, size: tuple[int, int], co
         points = np.asarray(all_of)[:, :2]
         if context.task == "obb" and len(points) != 4:
             raise ExportError(f"object {owner} has {len(points)} corners, and an oriented box has 4")
-        is_native = context.native and context.task == "segment" and boxes is not None
-        if is_native and owner < len(boxes) and _is_rectangle_of(points, boxes[owner]):
-            found.append((owner, boxes[owner]))
+        box = boxes[owner] if boxes is not None and owner < len(boxes) else None
+        is_native = context.native and context.task == "segment"
+        if is_native and box is not None and _is_rectangle_of(points, box):
+            found.append((owner, box))
             continue
         if len(points) < 3 and not context.native:
             points = _corners(owner, points, boxes, context, size)

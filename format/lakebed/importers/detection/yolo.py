@@ -469,7 +469,7 @@ def _tensors(reader: Reader, layout: Layout) -> list[TensorPlan]:
 def _values(reader: Reader, objects: _Objects, dtype: str) -> dict[str, Any]:
     numbers, names = objects.classes, reader.names
     # Without any, an array has a type even if a dataset has no objects.
-    labels = [names[one] for one in numbers] if names and numbers else np.array(numbers, np.uint32)
+    labels: Any = [names[one] for one in numbers] if names and numbers else np.array(numbers, np.uint32)
     found: dict[str, Any] = {
         "labels": labels,
         "boxes": np.array(objects.boxes, dtype).reshape(len(numbers), 4),
