@@ -459,7 +459,7 @@ def _tensors(reader: Reader, layout: Layout) -> list[TensorPlan]:
         found.append(tensor("polygons", "polygon", dtype="float64", info=fractional))
     if reader.kpt_shape is not None:
         known = {key: layout.about[key] for key in ("flip_idx", "kpt_names") if key in layout.about}
-        info = {"kpt_shape": list(reader.kpt_shape), **fractional, **known}
+        info: dict[str, Any] = {"kpt_shape": list(reader.kpt_shape), **fractional, **known}
         found.append(tensor("keypoints", "keypoints_coco", dtype="float64", info=info))
     if reader.confidence:
         found.append(tensor("confidence", dtype="float64", is_list=True))
