@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from numpy import __version__ as _numpy_version
 
 if _numpy_version.startswith("1."):
-    from lakebed.runtime.old_numpy import check_pyarrow as _check_pyarrow
+    from lakebed.runtime.installed import check_pyarrow as _check_pyarrow
 
     _check_pyarrow(_numpy_version)
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         verify_backups,
     )
     from lakebed.api_queries import explain
-    from lakebed.dataset.drawing import show
+    from lakebed.dataset.display.drawing import show
     from lakebed.exporters.core.exporting import export_to
     from lakebed.exporters.detection.export_yolo import export_yolo
     from lakebed.htypes.constants import htype
@@ -213,7 +213,7 @@ _LATER = {
     "read_json": "lakebed.importers.tables.from_files",
     "read_parquet": "lakebed.importers.tables.from_files",
     "restore": "lakebed.api_copies",
-    "show": "lakebed.dataset.drawing",
+    "show": "lakebed.dataset.display.drawing",
     "tiled": "lakebed.htypes.partial",
     "transform": "lakebed.transforms.function",
     "unpack": "lakebed.api_copies",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from lakebed.api import check_options, load, opened, place_of
 from lakebed.dataset.dataset import Dataset
 from lakebed.history.timestamps import posix_seconds
-from lakebed.session.open_sessions import flush_open
 from lakebed.session.places import Path, whole
+from lakebed.session.process.open_sessions import flush_open
 from lakebed.storage.base import Storage
 from lakebed.storage.credentials import Creds, kept
 from lakebed.storage.url import open_storage
@@ -41,11 +41,11 @@ def like(
     tensors
         Names of the tensors or groups to create; None is all.
     overwrite
-        Replace a dataset that is there.
+        Replace an existing dataset.
     creds
         Credentials of an object store, for both; None asks the environment for them.
     options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+        Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
     Returns
     -------
@@ -54,7 +54,7 @@ def like(
     Raises
     ------
     DatasetHandlerError
-        If there is a dataset at ``dest`` and ``overwrite`` is false.
+        If a dataset exists at ``dest`` and ``overwrite`` is false.
     TensorDoesNotExistError
         If a name stands for nothing.
     """
@@ -90,17 +90,17 @@ def copy(
     tensors
         Names of the tensors or groups to copy; None is all.
     overwrite
-        Replace a dataset that is there.
+        Replace an existing dataset.
     progressbar
-        Show how far it is.
+        Show a progress bar.
     src_creds
-        Credentials of the object store that is read; None asks the environment for them.
+        Credentials of the source's object store; None uses those of the environment.
     dest_creds
-        Credentials of the object store that is written.
+        Credentials of the destination's object store; None uses those of the environment.
     unlink
         Fetch what links lead to; otherwise links stay links. See :func:`materialize`.
     options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+        Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
     Returns
     -------
@@ -109,7 +109,7 @@ def copy(
     Raises
     ------
     DatasetHandlerError
-        If there is no dataset at ``src``, or there is one at ``dest`` and ``overwrite`` is false.
+        If no dataset exists at ``src``, or one exists at ``dest`` and ``overwrite`` is false.
     TensorDoesNotExistError
         If a name stands for nothing.
     """
@@ -154,11 +154,11 @@ def materialize(
     ignore_errors
         Leave empty samples where links lead nowhere.
     progressbar
-        Show how far it is.
+        Show a progress bar.
     src_creds
-        Credentials of the object store that is read; None asks the environment for them.
+        Credentials of the source's object store; None uses those of the environment.
     dest_creds
-        Credentials of the object store that is written.
+        Credentials of the destination's object store; None uses those of the environment.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def materialize(
     SampleAppendError
         If a file cannot be stored in its tensor.
     DatasetHandlerError
-        If there is no dataset at ``src``, or there is another one at ``dest`` and ``overwrite`` is false.
+        If no dataset exists at ``src``, or there is another one at ``dest`` and ``overwrite`` is false.
     """
     src_creds, dest_creds = kept(src_creds), kept(dest_creds)
     opened = src if isinstance(src, Dataset) else load(src, read_only=dest is not None, creds=src_creds)
@@ -208,15 +208,15 @@ def deepcopy(
     tensors
         Names of the tensors or groups to keep; None is all.
     overwrite
-        Replace a dataset that is there.
+        Replace an existing dataset.
     progressbar
-        Show how far it is.
+        Show a progress bar.
     src_creds
-        Credentials of the object store that is read; None asks the environment for them.
+        Credentials of the source's object store; None uses those of the environment.
     dest_creds
-        Credentials of the object store that is written.
+        Credentials of the destination's object store; None uses those of the environment.
     options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+        Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
     Returns
     -------
@@ -225,7 +225,7 @@ def deepcopy(
     Raises
     ------
     DatasetHandlerError
-        If there is no dataset at ``src``, or there is one at ``dest`` and ``overwrite`` is false.
+        If no dataset exists at ``src``, or one exists at ``dest`` and ``overwrite`` is false.
     TypeError
         If ``src`` is a view: only a whole dataset has a history.
     """
@@ -258,13 +258,13 @@ def pack(
     tensors
         Names of the tensors or groups to keep; None is all.
     overwrite
-        Replace a file that is there.
+        Replace an existing file.
     progressbar
-        Show how far it is.
+        Show a progress bar.
     src_creds
-        Credentials of the object store that is read; None asks the environment for them.
+        Credentials of the source's object store; None uses those of the environment.
     dest_creds
-        Credentials of the object store that is written.
+        Credentials of the destination's object store; None uses those of the environment.
 
     Returns
     -------
@@ -273,7 +273,7 @@ def pack(
     Raises
     ------
     DatasetHandlerError
-        If there is no dataset at ``src``, or there is a file at ``dest`` and ``overwrite`` is false.
+        If no dataset exists at ``src``, or there is a file at ``dest`` and ``overwrite`` is false.
     InvalidInputError
         If the name of the file does not end in ``.lake``.
     ChecksumError
@@ -304,13 +304,13 @@ def unpack(
     dest
         Address of the new dataset.
     overwrite
-        Replace a dataset that is there.
+        Replace an existing dataset.
     progressbar
-        Show how far it is.
+        Show a progress bar.
     src_creds
-        Credentials of the object store that is read; None asks the environment for them.
+        Credentials of the source's object store; None uses those of the environment.
     dest_creds
-        Credentials of the object store that is written.
+        Credentials of the destination's object store; None uses those of the environment.
 
     Returns
     -------
@@ -370,11 +370,11 @@ def backup(
     verify
         Read what earlier backups have brought and this one needs, and copy again what is damaged there.
     progressbar
-        Show how far it is.
+        Show a progress bar.
     src_creds
-        Credentials of the object store that is read; None asks the environment for them.
+        Credentials of the source's object store; None uses those of the environment.
     dest_creds
-        Credentials of the object store that is written.
+        Credentials of the destination's object store; None uses those of the environment.
 
     Returns
     -------
@@ -383,7 +383,7 @@ def backup(
     Raises
     ------
     DatasetHandlerError
-        If there is no dataset at ``src``, or ``dest`` lies within it.
+        If no dataset exists at ``src``, or ``dest`` lies within it.
     ChecksumError
         If the dataset is damaged, and ``keep_damaged`` is false; there is no new backup then.
     LockedException
@@ -424,7 +424,7 @@ def backups(dest: Path, creds: Creds | None = None) -> list[BackupPoint]:
     dest
         Where they lie.
     creds
-        Credentials of an object store; None asks the environment for them.
+        Credentials of the object store; None uses those of the environment.
 
     Returns
     -------
@@ -451,9 +451,9 @@ def verify_backups(dest: Path, creds: Creds | None = None, *, progressbar: bool 
     dest
         Where they lie.
     creds
-        Credentials of an object store; None asks the environment for them.
+        Credentials of the object store; None uses those of the environment.
     progressbar
-        Show how far it is.
+        Show a progress bar.
 
     Returns
     -------
@@ -492,13 +492,13 @@ def restore(
         Id of the backup, or its first characters; or a time, of which the last backup before is meant, as in
         ``load(as_of=...)``; None is the newest.
     overwrite
-        Replace a dataset that is there.
+        Replace an existing dataset.
     progressbar
-        Show how far it is.
+        Show a progress bar.
     src_creds
-        Credentials of the object store that is read; None asks the environment for them.
+        Credentials of the source's object store; None uses those of the environment.
     dest_creds
-        Credentials of the object store that is written.
+        Credentials of the destination's object store; None uses those of the environment.
 
     Returns
     -------
@@ -509,7 +509,7 @@ def restore(
     DatasetHandlerError
         If there are no backups, or there is a dataset at ``dest`` and ``overwrite`` is false.
     InvalidInputError
-        If there is no such backup.
+        If the backup does not exist.
     ChecksumError
         If it is damaged; no dataset is at ``dest`` then.
     """

@@ -18,7 +18,7 @@ from lakebed import config
 from lakebed.cli import main
 from lakebed.credentials import aws
 from lakebed.credentials.named import forget, named
-from lakebed.dataset.viewing import Viewer
+from lakebed.dataset.display.viewing import Viewer
 from lakebed.errors import LakebedError
 from lakebed.links.http import HTTP
 from lakebed.storage.auth import roles

@@ -13,10 +13,7 @@ import lakebed
 
 SHIPPED_TESTS = "lakebed.testing"
 FRAMEWORKS = (  # not installed here
-    *(
-        f"lakebed.loaders.{name}"
-        for name in ("device", "torch", "torch_datasets", "torch_tensors", "tensorflow", "jax")
-    ),
+    *(f"lakebed.loaders.frameworks.{name}" for name in ("device", "torch", "tensorflow", "jax")),
     "lakebed.ray",
     "lakebed.dask",
 )

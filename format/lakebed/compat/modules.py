@@ -19,7 +19,7 @@ _TRANSFORM = {
     **_all("lakebed", "compute", "compose"),
     **_all("lakebed.transforms.function", "ComputeFunction", "Pipeline"),
 }
-_LOADER = {"DeepLakeDataLoader": "lakebed.loaders.fluent:DataLoader", "dataloader": f"{_PIECES}:dataloader"}
+_LOADER = {"DeepLakeDataLoader": "lakebed.loaders.frameworks.fluent:DataLoader", "dataloader": f"{_PIECES}:dataloader"}
 _META = {
     "Meta": "lakebed.dataset.public_meta:PublicMeta",
     "DatasetMeta": "lakebed.dataset.public_meta:PublicMeta",
@@ -97,7 +97,7 @@ MODULES: dict[str, dict[str, str]] = {
     ),
     "deeplake.util.exceptions": _EXCEPTIONS,
     "deeplake.util.path": _all(_PIECES, "convert_pathlib_to_string_if_needed", "is_remote_path"),
-    "deeplake.util.shape_interval": {"ShapeInterval": "lakebed.dataset._shape:ShapeInterval"},
+    "deeplake.util.shape_interval": {"ShapeInterval": "lakebed.dataset.tensor_chapters.shape:ShapeInterval"},
 }
 
 _STORAGE = "deeplake.load and deeplake.empty take paths and addresses, ds.storage is where the files are"

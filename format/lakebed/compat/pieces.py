@@ -98,17 +98,17 @@ def version_compare(one: str, other: str) -> int:
 
 
 def pytorch_installed() -> bool:
-    """Tell whether PyTorch can be imported."""
+    """Return whether PyTorch can be imported."""
     return importlib.util.find_spec("torch") is not None
 
 
 def tensorflow_installed() -> bool:
-    """Tell whether TensorFlow can be imported."""
+    """Return whether TensorFlow can be imported."""
     return importlib.util.find_spec("tensorflow") is not None
 
 
 def tfds_installed() -> bool:
-    """Tell whether TensorFlow Datasets can be imported."""
+    """Return whether TensorFlow Datasets can be imported."""
     return importlib.util.find_spec("tensorflow_datasets") is not None
 
 
@@ -118,7 +118,7 @@ def convert_pathlib_to_string_if_needed(path: Any) -> str:
 
 
 def is_remote_path(path: str) -> bool:
-    """Tell whether an address leads to a store behind a network."""
+    """Return whether an address leads to a store behind a network."""
     return "://" in path and not path.startswith(("file://", "mem://"))
 
 

@@ -12,10 +12,10 @@ from lakebed.copying.deepcopy import deepcopy
 from lakebed.documents.version_tree import new_id
 from lakebed.errors import DatasetExistsError, TensorDoesNotExistError
 from lakebed.session import credentials
+from lakebed.session.changes.copy_samples import Source, columns
+from lakebed.session.changes.inputs import progress
 from lakebed.session.copy_journal import FOLDER, Origin, unfinished
-from lakebed.session.copy_samples import Source, columns
 from lakebed.session.handle import Handle
-from lakebed.session.inputs import progress
 from lakebed.session.places import Path, make, remove, vacate, whole
 from lakebed.session.schema import add_planned, blank
 from lakebed.session.session import Session

@@ -13,11 +13,11 @@ from typing import IO
 
 from lakebed.copying.deepcopy import deepcopy
 from lakebed.errors import DatasetExistsError, InvalidInputError, PathNotEmptyException
+from lakebed.errors.stores import storage_error
 from lakebed.session.handle import Handle
 from lakebed.session.places import Path, whole
 from lakebed.session.session import Session
 from lakebed.storage.base import Storage, without_cache
-from lakebed.storage.disk import storage_error
 from lakebed.storage.pack_writer import PackWriter
 from lakebed.storage.packed import PackedStorage
 from lakebed.storage.url import PACKED_SUFFIX, Location, file_of, open_storage

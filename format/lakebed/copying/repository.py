@@ -48,8 +48,8 @@ from lakebed.errors import (
 )
 from lakebed.runtime import clock
 from lakebed.storage.base import Storage, is_bulk, traits_of
+from lakebed.storage.files.orphan_files import remove, remove_temporary, temporary_files
 from lakebed.storage.lock import Owner, WriterLock
-from lakebed.storage.orphan_files import remove, remove_temporary, temporary_files
 
 _LOCK = "backup"
 _TRIES = 50

@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint
 
 from lakebed.credentials.base import entry, plain
 from lakebed.errors import LakebedError, StorageUnavailableError
-from lakebed.runtime.plugins import entry_points
+from lakebed.runtime.installed import entry_points
 from lakebed.storage.credentials import CredentialSource, Given, Grant, kept
 
 _log = logging.getLogger(__name__)

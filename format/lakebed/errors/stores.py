@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from copy import copy as _copied
 from typing import Any
 
@@ -139,3 +140,31 @@ class LinkForbiddenError(GetDataFromLinkError, PermissionError):
 
 class LinkUnavailableError(GetDataFromLinkError, ConnectionError):
     """The server behind the link did not answer as it should, or the network failed."""
+
+
+OUT_OF_FILES = frozenset((errno.EMFILE, errno.ENFILE))
+# EBADMSG and EUCLEAN are what ext4 and XFS report of their own tables; Linux alone has the latter.
+_FAILING = (errno.EIO, errno.EBADMSG, getattr(errno, "EUCLEAN", errno.EIO))
+_KINDS: dict[int | None, tuple[type[StorageError], str]] = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), (StorageFullError, "free some space and try again")),
+    **dict.fromkeys(
+        (errno.EACCES, errno.EPERM), (StoragePermissionError, "ask for access, or use another place")
+    ),
+    **dict.fromkeys(OUT_OF_FILES, (StorageError, "close files or raise the limit (ulimit -n)")),
+    **dict.fromkeys(_FAILING, (StorageError, "the disk or its connection fails: check it (dmesg)")),
+    errno.EROFS: (StorageReadOnlyError, "open for reading, or mount it writable"),
+    errno.ELOOP: (UnsafePathError, "replace the symbolic link by the file it points to"),
+    errno.ENAMETOOLONG: (StorageError, "use shorter names"),
+    errno.ENOLCK: (
+        StorageError,
+        "this file system has no locks: mount it with them (NFS: lockd), or write to a local disk",
+    ),
+}
+
+
+def storage_error(error: OSError, doing: str, path: str) -> LakebedError:
+    """Return the error of the tree for an error of the operating system; return those of the tree as they are."""
+    if isinstance(error, LakebedError):
+        return error
+    kind, advice = _KINDS.get(error.errno, (StorageError, "check the disk"))
+    return kind(f"cannot {doing} {path}: {error.strerror or error}; {advice}", errno=error.errno)

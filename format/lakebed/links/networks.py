@@ -1,8 +1,8 @@
-"""Hosts and networks: which addresses are public, how a host is spelled, and the hosts that a user allows.
+"""Hosts and networks: public addresses, the spelling of hosts, and the hosts that a user allows.
 
-Public is what the registries of special-purpose addresses (RFC 6890 and its successors) leave over. An address that
-stands for another (IPv4-mapped, NAT64) is judged by the one it stands for; tunnels that are out of use (6to4, Teredo)
-are never public, whatever they contain.
+An address is public unless the registries of special-purpose addresses (RFC 6890 and its successors) list it. An
+address that stands for another (IPv4-mapped, NAT64) counts as the other; obsolete tunnels (6to4, Teredo) are never
+public, whatever they contain.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def meant(address: Address) -> Address:
 
 
 def is_public(address: Address) -> bool:
-    """Tell whether an address belongs to a machine that is reachable from all of the internet."""
+    """Tell whether an address is reachable from all of the internet."""
     real = meant(address)
     if isinstance(real, IPv4Address):
         return not any(real in network for network in _SPECIAL_4)
@@ -85,12 +85,12 @@ def is_public(address: Address) -> bool:
 
 
 def plain_host(host: str) -> str:
-    """Return the one spelling of a host name or address: ASCII, lower case, no dot at its end.
+    """Return the canonical spelling of a host name or address: ASCII, lower case, without a dot at the end.
 
     Raises
     ------
     ValueError
-        If it is none, or an IPv4 address that is not written as four decimal numbers.
+        If it is neither, or an IPv4 address that is not written as four decimal numbers.
     """
     if ":" in host:
         return str(IPv6Address(host))
@@ -108,7 +108,7 @@ def plain_host(host: str) -> str:
 
 
 def literal(host: str) -> Address | None:
-    """Return the address that a host is written as; None for a name."""
+    """Return a host as an address; None if it is a name."""
     try:
         return ip_address(host)
     except ValueError:
@@ -131,7 +131,7 @@ class Hosts:
     networks: tuple[tuple[Network, int | None], ...]
 
     def names_host(self, host: str, port: int) -> bool:
-        """Tell whether the host is allowed by its name, wherever that leads."""
+        """Tell whether the name of the host is allowed, whatever its addresses."""
         return any(
             (name in ("*", host) or (name.startswith("*.") and host.endswith(name[1:])))
             and only in (None, port)
@@ -139,7 +139,7 @@ class Hosts:
         )
 
     def has_address(self, address: Address, port: int) -> bool:
-        """Tell whether the address is in a network that is allowed."""
+        """Tell whether the address is in an allowed network."""
         real = meant(address)
         return any(
             only in (None, port)
@@ -150,7 +150,7 @@ class Hosts:
 
 @lru_cache(maxsize=32)
 def hosts(entries: tuple[str, ...]) -> Hosts:
-    """Parse a list of allowed hosts: names, ``*.name``, addresses, networks, each with ``:port`` if it is to count.
+    """Parse a list of allowed hosts: names, ``*.name``, addresses and networks, each with an optional ``:port``.
 
     Raises
     ------

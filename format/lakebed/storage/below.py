@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakebed.storage.base import StorageTraits, check_key, is_conditional, place_of, traits_of
+from lakebed.storage.base import Storage, StorageTraits, check_key, is_conditional, place_of, traits_of
 from lakebed.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lakebed.storage.base import Data, Stat, Storage, Tail
+    from lakebed.storage.base import Data, Stat, Tail
 
 
 def below(storage: Storage, folder: str) -> Storage:
@@ -21,8 +21,8 @@ def below(storage: Storage, folder: str) -> Storage:
     return Below(storage, folder)
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class Below:
+@dataclass(frozen=True)
+class Below(Storage):
     """The objects below a folder of any storage, through that storage.
 
     Parameters
@@ -50,18 +50,8 @@ class Below:
     def traits(self) -> StorageTraits:
         """What the outer storage can do, but for what takes more than keys."""
         outer = traits_of(self.outer)
-        return replace(
-            outer,
-            folder=f"{outer.folder.rstrip('/')}/{self.folder}" if outer.folder else "",
-            reader_leases=False,
-            mappable=False,
-            bulk_delete=False,
-            uncached_writes=False,
-            early_files=False,
-            views=False,
-            cache=False,
-            bucket=False,
-        )
+        folder = f"{outer.folder.rstrip('/')}/{self.folder}" if outer.folder else ""
+        return outer.of_wrapper(folder=folder, reader_leases=False)
 
     @property
     def conditional(self) -> bool:
@@ -78,10 +68,6 @@ class Below:
     def get_into(self, key: str, buffer: memoryview) -> int:
         """Read a whole object into the start of a buffer."""
         return self.outer.get_into(self._key(key), buffer)
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read a range of an object."""
-        return self.outer.get_range(self._key(key), start, length)
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several ranges of one object."""

@@ -23,13 +23,13 @@ from lakebed.errors import (
     TruncatedReadError,
 )
 from lakebed.runtime import process_hooks
-from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, fill, pieces
-from lakebed.storage.conditional_put import put_weakly, warn_of
+from lakebed.storage.base import Stat, Storage, StorageTraits, Tail, check_key, check_spans, pieces
 from lakebed.storage.credentials import NAMED, Given, kept, named
 from lakebed.storage.secret import Secret
+from lakebed.storage.stores.conditional_put import put_weakly, warn_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
     from lakebed.storage.base import Data
@@ -65,7 +65,7 @@ def _fsspec() -> ModuleType:
     return module
 
 
-class FsspecStorage:
+class FsspecStorage(Storage):
     """Objects below a folder of a file system of fsspec.
 
     Parameters
@@ -139,25 +139,13 @@ class FsspecStorage:
         path = self._path(key)
         return self._ask("read", key, lambda: bytes(self._fs.cat_file(path)))
 
-    def get_into(self, key: str, buffer: memoryview) -> int:
-        """Read a whole object into the start of a writable byte buffer and return its length."""
-        return fill(buffer, key, self.get(key))
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read exactly `length` bytes from offset `start`."""
-        return self.get_ranges(key, ((start, length),))[0]
-
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (start, length) ranges of one object, in the order given."""
         check_spans(key, spans)
         path = self._path(key)
         end = max((start + length for start, length in spans), default=0)
         if end > _LARGEST or any(not length for _, length in spans):
-            found = self._present(key)
-            if end > found.size:
-                raise TruncatedReadError(
-                    f"{key!r} in {self.url} has {found.size} bytes, and ends before byte {end}"
-                )
+            check_spans(key, spans, self._present(key).size, self.url)
         result = []
         for start, length in spans:
             data = b""
@@ -222,19 +210,6 @@ class FsspecStorage:
         self._ask("write", key, write)
         return self._present(key).etag
 
-    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:  # noqa: ARG002
-        """Write a batch of objects, one after the other."""
-        for key, data in items:
-            self.put(key, data)
-
-    def copy(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
-        """Let a new object hold what another holds; the bytes come through this process."""
-        self._path(target)
-        self.put(target, self.get(source))
-
-    def sync(self, keys: Iterable[str]) -> None:
-        """Do nothing: these protocols have no such call."""
-
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
         """Write an object only if the present one has this etag (None: only if there is none); see `put_weakly`."""
         check_key(key)
@@ -247,11 +222,6 @@ class FsspecStorage:
         with contextlib.suppress(KeyNotFound), self._turn:
             self._info(key)
             self._ask("delete", key, lambda: self._fs.rm_file(path))
-
-    def delete_prefix(self, prefix: str) -> None:
-        """Remove every object whose key starts with `prefix`."""
-        for key, _ in list(self._files(prefix)):
-            self.delete(key)
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
         """Iterate over the objects whose keys start with `prefix`."""

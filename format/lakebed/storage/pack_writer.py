@@ -7,8 +7,7 @@ import zipfile
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
-from lakebed.errors import TruncatedReadError
-from lakebed.storage.base import Stat, StorageTraits, Tail, check_spans, fill, pieces
+from lakebed.storage.base import Stat, Storage, StorageTraits, Tail, check_spans, pieces
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.packed import COMMENT, FIXED_HEADER, is_chunk, padding
 
@@ -23,7 +22,7 @@ _NO_DATE = (1980, 1, 1, 0, 0, 0)
 _PADDING_ID = (0xD935).to_bytes(2, "little")
 
 
-class PackWriter:
+class PackWriter(Storage):
     """Objects that become one file; thread-safe.
 
     Chunks are written as they come; everything else stays in memory until :meth:`finish`.
@@ -92,21 +91,9 @@ class PackWriter:
             self._chunks[key] = self._append(key, parts, sum(part.nbytes for part in parts), aligned=True)
             return _etag(self._chunks[key])
 
-    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:  # noqa: ARG002
-        """Write a batch of objects."""
-        for key, data in items:
-            self.put(key, data)
-
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
         """Write a document only if the present one has this etag."""
         return self._documents.put_if(key, data, etag)
-
-    def copy(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
-        """Let a new document hold what another holds."""
-        self.put(target, self.get(source))
-
-    def sync(self, keys: Iterable[str]) -> None:
-        """Do nothing: the file becomes durable as a whole."""
 
     def delete(self, key: str) -> None:
         """Remove an object; the bytes of a chunk stay where they are, without a name."""
@@ -114,11 +101,6 @@ class PackWriter:
             self._documents.delete(key)
         with self._mutex:
             self._drop(key)
-
-    def delete_prefix(self, prefix: str) -> None:
-        """Remove every object whose key starts with `prefix`."""
-        for key in [key for key, _ in self.list(prefix)]:
-            self.delete(key)
 
     def _drop(self, key: str) -> None:
         info = self._chunks.pop(key, None)
@@ -136,25 +118,12 @@ class PackWriter:
         info = self._chunks.get(key)
         return self._documents.get(key) if info is None else self._read(info, 0, info.file_size)
 
-    def get_into(self, key: str, buffer: memoryview) -> int:
-        """Read a whole object into the start of a writable byte buffer and return its length."""
-        return fill(buffer, key, self.get(key))
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read exactly `length` bytes from offset `start`."""
-        return self.get_ranges(key, ((start, length),))[0]
-
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (start, length) ranges of one object, in the order given."""
         info = self._chunks.get(key)
         if info is None:
             return self._documents.get_ranges(key, spans)
-        check_spans(key, spans)
-        for start, length in spans:
-            if start + length > info.file_size:
-                raise TruncatedReadError(
-                    f"{key!r} in {self.url} has {info.file_size} bytes, not bytes {start} to {start + length}"
-                )
+        check_spans(key, spans, info.file_size, self.url)
         return [self._read(info, start, length) for start, length in spans]
 
     def get_tail(self, key: str, length: int) -> Tail:

@@ -30,14 +30,23 @@ from lakebed.errors import (
     StorageReadOnlyError,
     TruncatedReadError,
 )
-from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, fill, is_viewed, place_of
-from lakebed.storage.disk import storage_error
+from lakebed.errors.stores import storage_error
+from lakebed.storage.base import (
+    Stat,
+    Storage,
+    StorageTraits,
+    Tail,
+    check_key,
+    check_spans,
+    is_viewed,
+    place_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from lakebed.storage.base import Data, Storage
-    from lakebed.storage.traffic import Traffic
+    from lakebed.storage.base import Data
+    from lakebed.storage.stores.traffic import Traffic
 
 COMMENT = "lakebed 1 {begin:020d}"
 """Comment of archives of ours: where the first object that is no chunk begins, in bytes."""
@@ -216,7 +225,7 @@ class _Window:
         return memoryview(self.data)[first : first + length] if first >= 0 else None
 
 
-class PackedStorage:
+class PackedStorage(Storage):
     """The objects of one archive; safe to use from several threads and after a fork.
 
     Parameters
@@ -295,14 +304,6 @@ class PackedStorage:
             return memoryview(self.get(key))
         return self.view_range(key, 0, member.file_size)
 
-    def get_into(self, key: str, buffer: memoryview) -> int:
-        """Read a whole object into the start of a writable byte buffer and return its length."""
-        return fill(buffer, key, self.get(key))
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read exactly `length` bytes from offset `start`."""
-        return self.get_ranges(key, ((start, length),))[0]
-
     def view_range(self, key: str, start: int, length: int) -> memoryview:
         """Read exactly `length` bytes from offset `start`, as `get_range` does."""
         file = self._file
@@ -359,13 +360,8 @@ class PackedStorage:
 
     def _first_of(self, key: str, spans: Sequence[tuple[int, int]]) -> int:
         """Return where an object begins, all of whose ranges are within it."""
-        check_spans(key, spans)
         member = self._member(key)
-        for start, length in spans:
-            if start + length > member.file_size:
-                raise TruncatedReadError(
-                    f"{key!r} in {self.url} has {member.file_size} bytes, not bytes {start} to {start + length}"
-                )
+        check_spans(key, spans, member.file_size, self.url)
         return self._start(member)
 
     def _start(self, member: zipfile.ZipInfo) -> int:
@@ -403,18 +399,6 @@ class PackedStorage:
     def put(self, key: str, data: Data) -> str:  # noqa: ARG002
         """Refuse."""
         self._refuse(f"write {key!r}")
-
-    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:  # noqa: ARG002
-        """Refuse, if there is anything to write."""
-        for key, _ in items:
-            self._refuse(f"write {key!r}")
-
-    def copy(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
-        """Refuse."""
-        self._refuse(f"write {target!r}")
-
-    def sync(self, keys: Iterable[str]) -> None:
-        """Do nothing: nothing was written."""
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:  # noqa: ARG002
         """Refuse."""

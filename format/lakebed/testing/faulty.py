@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from lakebed.runtime import clock
@@ -85,15 +84,8 @@ class FaultyStorage:
     @property
     def traits(self) -> StorageTraits:
         """What the inner storage can do, as far as it is passed on here."""
-        return replace(
-            traits_of(self.inner),
-            bulk_delete=False,
-            uncached_writes=False,
-            early_files=False,
-            views=False,
-            cache=False,
-            bucket=False,
-        )
+        inner = traits_of(self.inner)
+        return inner.of_wrapper(mappable=inner.mappable)
 
     @property
     def place(self) -> str:

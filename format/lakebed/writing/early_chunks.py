@@ -27,7 +27,7 @@ from lakebed.writing.replace_samples import fresh, placed
 
 if TYPE_CHECKING:
     from lakebed.documents.tensor_meta import TensorMeta
-    from lakebed.storage.early_files import EarlyFile
+    from lakebed.storage.files.early_files import EarlyFile
     from lakebed.writing.blocks import Blocks
 
 STEP = 1 << 20

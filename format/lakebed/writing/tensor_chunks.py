@@ -21,7 +21,7 @@ from lakebed.documents.manifest import LARGE, block_sums, has_sums
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
-from lakebed.storage.base import Early, Shown, Summed
+from lakebed.storage.base import Summed
 from lakebed.versions.state import NewChunk, TensorState, folder_of
 from lakebed.writing.early_chunks import EarlyChunk
 from lakebed.writing.passing_sums import PassingSums
@@ -191,7 +191,9 @@ class TensorChunks:
             layout = layout_words(early.nbytes_of_sample, shape, early.count, lambda: early.sums)
         new = NewChunk(_number(), early.count, early.nbytes, early.blocks, layout)
         chunks.append(new)
-        return self.chunk_key(new.id), Early(early.pieces(), partial(has_sums, early.blocks), early.file)
+        return self.chunk_key(new.id), Summed(
+            early.pieces(), partial(has_sums, early.blocks), file=early.file
+        )
 
     def _summed_on_its_way(
         self, run: Sequence[Block], chunks: list[NewChunk]
@@ -204,7 +206,7 @@ class TensorChunks:
         passing = PassingSums(
             packed.nbytes, len(packed.pieces[0]), [] if len(known) == packed.count else sizes
         )
-        yield self.chunk_key(number), Shown(packed.pieces, passing.is_same, passing.see)
+        yield self.chunk_key(number), Summed(packed.pieces, passing.is_same, see=passing.see)
         passing.complete(packed.pieces)
         samples = known if len(known) == packed.count else passing.samples
         layout = layout_of(run, shaped, samples) if packed.nbytes > LARGE else NO_WORDS

@@ -21,10 +21,10 @@ import lakebed
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import StorageError, StorageFullError
 from lakebed.native import disk
-from lakebed.storage import early_files, new_files
-from lakebed.storage.base import Early
+from lakebed.storage.base import Summed
 from lakebed.storage.below import Below
-from lakebed.storage.early_files import EarlyFile
+from lakebed.storage.files import early_files, new_files
+from lakebed.storage.files.early_files import EarlyFile
 from lakebed.storage.local import LocalStorage
 from lakebed.testing import FaultyStorage
 from lakebed.writing import early_chunks, passing_sums
@@ -586,7 +586,7 @@ def test_a_file_gets_one_name(tmp_path: Path) -> None:
             os._exit(code)
     assert os.waitpid(pid, 0)[1] == 0
     for name in ("a/one", "two"):
-        storage.put_many([(name, Early((b"content",), b"content".__eq__, file))])
+        storage.put_many([(name, Summed((b"content",), b"content".__eq__, file=file))])
     assert storage.get("a/one") == storage.get("two") == b"content"
     assert not os.path.samefile(tmp_path / "a/one", tmp_path / "two")  # noqa: PTH121
     assert {path.name for path in tmp_path.iterdir()} == {"a", "two"}
@@ -594,7 +594,7 @@ def test_a_file_gets_one_name(tmp_path: Path) -> None:
 
 _LOOP = """
 import sys, numpy as np, lakebed
-from lakebed.storage import new_files
+from lakebed.storage.files import new_files
 from lakebed.writing import early_chunks
 from lakebed.writing.draft import append_buffer
 from lakebed.writing.encode import arrays

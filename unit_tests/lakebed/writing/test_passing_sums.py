@@ -15,8 +15,8 @@ import lakebed
 from lakebed import config
 from lakebed.documents import manifest
 from lakebed.documents.manifest import block_sums
-from lakebed.storage import disk
-from lakebed.storage.base import Shown
+from lakebed.storage.base import Summed
+from lakebed.storage.files import disk
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.writing import passing_sums, tensor_chunks
@@ -74,7 +74,7 @@ def test_a_folder_shows_large_files_as_it_writes_them(
     """All bytes in order, step by step, or none of them."""
     monkeypatch.setattr(config, "OS_CACHE", cached)
     data, seen = content(3 * disk.STEP + 5), []
-    shown = Shown((data[:51], data[51:]), data.__eq__, lambda at, part: seen.append((at, bytes(part))))
+    shown = Summed((data[:51], data[51:]), data.__eq__, see=lambda at, part: seen.append((at, bytes(part))))
     LocalStorage(tmp_path).put_many([("a/b", shown)], durable=False)
     assert (tmp_path / "a/b").read_bytes() == data
     if cached:

@@ -1,12 +1,12 @@
-"""Where an export is written: nothing is at the address before all of it is there.
+"""The destination of an export, which appears when all of it is written.
 
-On this machine files go into a folder beside the address, which takes its name at the end. A bucket has no such thing:
-files are put as they come, the last ones are those that :meth:`Target.finish` or the exporter's ``finish`` writes, and
-what was put is removed again if the export fails.
+Local files go into a folder beside the address, which takes its name at the end. In a bucket, files appear at once; the
+files that make it a data set are written last, by :meth:`Target.finish` or the exporter's ``finish``, and all files are
+removed again if the export fails.
 """
 
 # Paths are strings here, as in storage.
-# ruff: noqa: PTH100, PTH101, PTH103, PTH104, PTH106, PTH108, PTH110, PTH111, PTH112, PTH114, PTH118, PTH119, PTH120
+# ruff: noqa: PTH100, PTH101, PTH103, PTH104, PTH106, PTH108, PTH110, PTH111, PTH112, PTH114, PTH118, PTH120
 # ruff: noqa: PTH123, PTH202, PTH208
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 class Target:
-    """What an exporter writes to; any thread may.
+    """A destination, which any thread may write to.
 
     Parameters
     ----------
     address
         Path or address.
     overwrite
-        Replace what is there.
+        Replace an existing destination.
     single_file
-        The address is that of a file, under whatever name it is written.
+        The address is that of a file; names that exporters give are ignored.
 
     Raises
     ------
     ExportError
-        If something is there and is not to be replaced.
+        If the destination exists, without `overwrite`.
     """
 
     def __init__(
@@ -62,12 +62,9 @@ class Target:
         self._prefix = ""
         if self.is_local:
             self._check_free()
-            os.makedirs(os.path.dirname(self.address), exist_ok=True)
-            self._staging = tempfile.mkdtemp(
-                prefix=f".{os.path.basename(self.address)}.",
-                suffix=".part",
-                dir=os.path.dirname(self.address),
-            )
+            parent, name = os.path.split(self.address)
+            os.makedirs(parent, exist_ok=True)
+            self._staging = tempfile.mkdtemp(prefix=f".{name}.", suffix=".part", dir=parent)
         else:
             self._open_bucket(creds)
             self._staging = tempfile.mkdtemp(prefix="lakebed-export-")
@@ -83,7 +80,7 @@ class Target:
                 self._storage.delete(self._prefix + name)
         shutil.rmtree(self._staging, ignore_errors=True)
 
-    # -- what exporters call -----------------------------------------------------------------------------------
+    # -- for exporters -----------------------------------------------------------------------------------------
 
     def write(self, name: str, data: bytes | memoryview) -> None:
         """Write a file; its name is relative, with ``/`` between its parts.
@@ -91,35 +88,31 @@ class Target:
         Raises
         ------
         ExportError
-            If a file of this name was written before, or the name leads out of the target.
+            If the name is taken, or leads out of the target.
         """
         self._take(name, len(data))
         if self._storage is not None:
             self._storage.put(self._prefix + name, bytes(data))
             return
-        path = self._staged(name)
-        with open(path, "wb") as file:
+        with open(self._staged(name), "wb") as file:
             file.write(data)
 
-    @contextmanager
-    def open(self, name: str = "") -> Iterator[BinaryIO]:
-        """Open a file for writing, from its beginning to its end."""
-        path = self.path(name)
-        with open(path, "wb") as file:
-            yield file
+    def open(self, name: str = "") -> BinaryIO:
+        """Open a new file for writing."""
+        return open(self.path(name), "wb")
 
     def path(self, name: str = "") -> str:
-        """Return where a library may write a file or folder of this name by itself; it goes to a bucket at the end."""
+        """Return the path at which a library may write a file or folder of this name; :meth:`finish` uploads it."""
         self._take(name, 0)
         return self._staged(name)
 
     @property
     def folder(self) -> str:
-        """Folder in which a library may write any files by itself; they go to a bucket at the end."""
+        """Folder in which a library may write any files; :meth:`finish` uploads them."""
         return self._staging
 
     def free(self, name: str) -> str:
-        """Return a safe name that no file has, like this one: ``a/b.jpg``, or ``a/b-2.jpg``, and reserve it.
+        """Reserve a safe name like this one: ``a/b.jpg``, or ``a/b-2.jpg`` if it is taken.
 
         Names come from datasets: parts such as ``..`` and a leading ``/`` are dropped.
         """
@@ -137,7 +130,7 @@ class Target:
         return found
 
     def put(self, name: str, data: bytes | memoryview) -> None:
-        """Write a file whose name was reserved with :meth:`free`."""
+        """Write a file under a name that :meth:`free` reserved."""
         with self._lock:
             self._names.discard(name)
         self.write(name, data)
@@ -145,7 +138,7 @@ class Target:
     # -- the end -----------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Let what was written appear at the address."""
+        """Make the files appear at the address."""
         if self._storage is not None:
             self._upload(self._storage)
             return
@@ -192,7 +185,7 @@ class Target:
             self._storage.delete_prefix("")
 
     def _upload(self, storage: Storage) -> None:
-        # What says that a folder is something, such as zarr.json, lies at its top, and comes last.
+        # Files that make the folder a data set, such as zarr.json, lie at its top, and are uploaded last.
         for folder, _, files in os.walk(self._staging, topdown=False):
             for name in sorted(files):
                 path = os.path.join(folder, name)
@@ -221,7 +214,7 @@ class Target:
         return path
 
     def _count_staged(self) -> None:
-        """Count what libraries wrote by themselves."""
+        """Count the files that libraries wrote."""
         total = files = 0
         for folder, _, names in os.walk(self._staging):
             for name in names:
@@ -238,7 +231,7 @@ _FILE = "file"
 
 @contextmanager
 def _content(path: str) -> Iterator[bytes | memoryview]:
-    """Open a file as its bytes, which stay on the disk until they are sent."""
+    """Open a file as mapped bytes, which stay on the disk until they are sent."""
     if not os.path.getsize(path):
         yield b""
         return
@@ -251,7 +244,7 @@ def _content(path: str) -> Iterator[bytes | memoryview]:
 
 
 def _clean(part: str) -> str:
-    """Return part of a name without characters that file systems refuse."""
+    """Return a part of a name without characters that file systems refuse."""
     found = "".join("_" if ord(character) < 32 or character in '<>:"|?*' else character for character in part)
     return found.encode("utf-8", "replace")[:200].decode("utf-8", "ignore").strip() or "_"
 

@@ -25,19 +25,19 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import replace
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakebed.storage import orphan_files
-from lakebed.storage.base import check_key, check_spans, fill, place_of, traits_of
+from lakebed.storage.base import Storage, check_key, check_spans, place_of, traits_of
 from lakebed.storage.cache.files import CacheFiles, Item
 from lakebed.storage.cache.layout import BLOCK
 from lakebed.storage.cache.singleflight import SingleFlight
+from lakebed.storage.files import orphan_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from lakebed.storage.base import Buffer, Data, Stat, Storage, Tail
+    from lakebed.storage.base import Buffer, Data, Stat, Tail
 
 _KEPT = re.compile(r"(?:.*/)?(?:chunks/[0-9a-f]{1,16}|\.lakebed/manifest-[^/]+)")
 # Objects whose identity is remembered.
@@ -74,7 +74,7 @@ def folder() -> str:
     return f"{os.path.expanduser(os.environ.get('XDG_CACHE_HOME') or usual)}/lakebed/blocks"
 
 
-class CachedStorage:
+class CachedStorage(Storage):
     """A remote storage, and what is kept of it here; safe to use from several threads and after a fork.
 
     Parameters
@@ -102,16 +102,7 @@ class CachedStorage:
     ) -> None:
         self.origin = origin
         self.inner = origin
-        self.traits = replace(
-            traits_of(origin),
-            mappable=False,
-            bulk_delete=True,
-            uncached_writes=False,
-            early_files=False,
-            views=False,
-            cache=True,
-            bucket=False,
-        )
+        self.traits = traits_of(origin).of_wrapper(bulk_delete=True, cache=True)
         self._files = files
         self._place = place
         self._asks = asks
@@ -229,11 +220,7 @@ class CachedStorage:
         size = self._files.size(item) if found[1] is None else found[1]
         if size and size <= len(buffer) and self._files.run_into(item, size, buffer):
             return size
-        return fill(buffer, key, self.get(key))
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read exactly `length` bytes from offset `start`."""
-        return self.get_ranges(key, ((start, length),))[0]
+        return super().get_into(key, buffer)
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (start, length) ranges of one object, in the order given."""
@@ -323,12 +310,19 @@ class CachedStorage:
 
     # -- writing ---------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def _forgetting(self, keys: Iterable[str]) -> Iterator[None]:
+        """Forget objects after a change, whether it succeeded or not."""
+        try:
+            yield
+        finally:
+            for key in keys:
+                self.forget(key)
+
     def put(self, key: str, data: Data) -> str:
         """Write an object to the origin, replacing any before it, and return its etag."""
-        try:
+        with self._forgetting([key]):
             return self.origin.put(key, data)
-        finally:
-            self.forget(key)
 
     def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
         """Write a batch of objects to the origin."""
@@ -339,44 +333,32 @@ class CachedStorage:
                 keys.append(key)
                 yield key, data
 
-        try:
+        with self._forgetting(keys):
             self.origin.put_many(noted(), durable=durable)
-        finally:
-            for key in keys:
-                self.forget(key)
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
-        """Let the origin make a new object that holds what another holds."""
-        try:
+        """Let the origin create an object with the content of another."""
+        with self._forgetting([target]):
             self.origin.copy(source, target, durable=durable)
-        finally:
-            self.forget(target)
 
     def sync(self, keys: Iterable[str]) -> None:
-        """Make what the origin wrote without `durable` survive a power cut."""
+        """Make objects that the origin wrote without `durable` survive a power cut."""
         self.origin.sync(keys)
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object to the origin only if the present one has this etag (None: only if there is none)."""
-        try:
+        """Write an object to the origin only if the present one has this etag (None: only if none exists)."""
+        with self._forgetting([key]):
             return self.origin.put_if(key, data, etag)
-        finally:
-            self.forget(key)
 
     def delete(self, key: str) -> None:
         """Remove an object from the origin; a missing one is no error."""
-        try:
+        with self._forgetting([key]):
             self.origin.delete(key)
-        finally:
-            self.forget(key)
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Remove objects from the origin; missing ones are no error. A failure leaves any of them."""
-        try:
+        """Remove objects from the origin; missing ones are no error. A failure leaves any subset."""
+        with self._forgetting(keys):
             orphan_files.remove(self.origin, keys)
-        finally:
-            for key in keys:
-                self.forget(key)
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every object of the origin whose key starts with `prefix`."""

@@ -31,6 +31,7 @@ from lakebed.storage.cache.layout import (
     sum_of,
 )
 from lakebed.storage.cache.quota import Quota, on_disk
+from lakebed.storage.files.disk import write_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -295,23 +296,16 @@ def _write(fd: int, name: bytes, blocks: Mapping[int, Buffer], size: int) -> Non
     if known is None or is_other or end - HEAD > 2 * _held(head) + BLOCK:
         os.ftruncate(fd, 0)
         end = HEAD
-        _pwrite(fd, start_of(name, size).ljust(HEAD, b"\0"), 0)
+        write_at(fd, start_of(name, size).ljust(HEAD, b"\0"), 0)
     elif size not in (UNKNOWN, known):
-        _pwrite(fd, start_of(name, size), 0)
+        write_at(fd, start_of(name, size), 0)
     for block, data in sorted(blocks.items()):
         # Never in the place of what is there: an entry that is damaged may point into another block.
-        _pwrite(fd, data, end)
+        write_at(fd, data, end)
         offset, entry = entry_at(block, Entry(sum_of(data, name, block), end, len(data)))
-        _pwrite(fd, entry, offset)
+        write_at(fd, entry, offset)
         end += len(data)
 
 
 def _held(head: bytes) -> int:
     return sum(min(entry.length, BLOCK) for entry in entries_in(head, 0, BLOCKS - 1))
-
-
-def _pwrite(fd: int, data: Buffer, at: int) -> None:
-    view = memoryview(data)
-    while view:
-        done = os.pwrite(fd, view, at)
-        at, view = at + done, view[done:]

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from lakebed.runtime.jitter import JITTER
-from lakebed.storage.disk import LockedFile, boot_id, lock_file
+from lakebed.runtime import clock
+from lakebed.storage.files.disk import LockedFile, boot_id, lock_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,7 +175,7 @@ class Quota:
     def _make_room(self, ledger: Ledger, need: int, most: int) -> None:
         """Remove what was not used for longest, among as many files as can be looked at in a moment."""
         ledger.write(busy=True)
-        shelves = JITTER.sample(range(SHELVES), SHELVES)
+        shelves = clock.chance().sample(range(SHELVES), SHELVES)
         while shelves and ledger.used + need > most:
             seen: list[_File] = []
             before = len(shelves)

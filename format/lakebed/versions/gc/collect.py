@@ -252,7 +252,7 @@ class Collector:
             logging.getLogger(__name__).warning("garbage of %s stays for now: %s", self._storage.url, error)
 
     def _prune(self) -> None:
-        from lakebed.storage.orphan_files import prune
+        from lakebed.storage.files.orphan_files import prune
 
         folders, self._folders = self._folders, set()
         prune(self._storage, folders)
@@ -264,7 +264,7 @@ class Collector:
         return self._knows_readers and newer >= config.KEEP_HEADS and age > YOUNG_SECONDS
 
     def _remove_heads(self, tree: VersionTree) -> None:
-        from lakebed.storage.orphan_files import remove
+        from lakebed.storage.files.orphan_files import remove
 
         again, self._read = self._read, []
         while again:

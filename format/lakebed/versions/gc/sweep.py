@@ -22,7 +22,7 @@ from lakebed.errors import CorruptError, FormatError
 from lakebed.runtime import clock
 from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.concurrently import together
-from lakebed.storage.orphan_files import remove, remove_temporary, temporary_files
+from lakebed.storage.files.orphan_files import remove, remove_temporary, temporary_files
 from lakebed.storage.reader_locks import claimed, is_shared
 from lakebed.versions.gc.mark import LiveChunks, mark, mark_outside, versions_of_views
 from lakebed.versions.gc.report import Report
