@@ -51,7 +51,7 @@ def options_of(plan: Callable[..., Any]) -> list[Option]:
     )
     hints = get_type_hints(annotated, vars(import_module(plan.__module__)))
     told = _told(inspect.getdoc(plan) or "")
-    found = []
+    found: list[Option] = []
     for name, parameter in keywords.items():
         if parameter.kind is parameter.VAR_KEYWORD:
             found += _shared(get_args(hints[name])[0])
