@@ -466,7 +466,7 @@ class Session(Writer):
 
     def packed(self, draft: Draft) -> Snapshot:
         """Return a draft with all samples in chunks; chunks that this needs are read concurrently."""
-        self._tail_cache.fetch(draft.tails())
+        self._tail_cache.fetch(draft.tails)
         return draft.snapshot()
 
     def yield_lock(self) -> bool:

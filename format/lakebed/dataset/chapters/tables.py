@@ -107,7 +107,7 @@ class TableMethods(DatasetBase):
         ModuleNotInstalledException
             If pandas is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         frames.needed("pandas", "to_pandas")
         found = self.to_arrow(tensors, labels=labels, files=files)
@@ -132,7 +132,7 @@ class TableMethods(DatasetBase):
         ModuleNotInstalledException
             If polars is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         frames.needed("polars", "to_polars")
         return frames.to_polars(self.to_arrow(tensors, labels=labels, files=files))
@@ -168,7 +168,7 @@ class TableMethods(DatasetBase):
         ModuleNotInstalledException
             If DuckDB is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         if row_ids and tensors is None:
             tensors = _narrow(self._table())
@@ -183,7 +183,7 @@ class TableMethods(DatasetBase):
             If the dtype is not object: rows of several tensors are no array of numbers.
         """
         if dtype is None or np.dtype(dtype) == object:
-            from lakebed.reading.frames import array_of_rows
+            from lakebed.reading.columns.frames import array_of_rows
 
             return array_of_rows(self._names(), self._rows_of())  # type: ignore[attr-defined]
         raise TypeError(
@@ -242,7 +242,7 @@ class TensorTableMethods(TensorBase):
         ModuleNotInstalledException
             If pandas is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         frames.needed("pandas", "to_pandas")
         column = self._column(labels, files)
@@ -265,7 +265,7 @@ class TensorTableMethods(TensorBase):
         ModuleNotInstalledException
             If polars is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         frames.needed("polars", "to_polars")
         return frames.to_polars(_read(self._column(labels, files))).to_series(0)
@@ -293,7 +293,7 @@ class TensorTableMethods(TensorBase):
         ModuleNotInstalledException
             If DuckDB is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         return frames.to_duckdb(self._column(labels, files), connection)
 

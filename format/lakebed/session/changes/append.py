@@ -31,9 +31,9 @@ from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.column import is_arrow, ranked
 from lakebed.writing.encode.encoded import Column
+from lakebed.writing.encode.files import in_turns
 from lakebed.writing.encode.links import Linking, looked_at
 from lakebed.writing.encode.missing_values import plain_column
-from lakebed.writing.encode.unread_files import is_unread, slices
 from lakebed.writing.names import normalize
 
 
@@ -97,16 +97,11 @@ def extend_rows(
 
 
 def extend_draft(draft: Draft, columns: Mapping[str, Any], linking: Linking) -> None:
-    """Append columns of one length, by tensor key; columns of files are read slice by slice.
+    """Append columns of one length, by tensor key.
 
     After an error some tensors may have new samples and others not: the draft must be given up.
     """
-    states = {key: draft.tensors.seen[key].state for key in columns}
-    unread = [key for key, values in columns.items() if is_unread(values, states[key].meta)]
-    if not unread:
-        draft.rows.extend({key: _encoded(values, states[key], linking) for key, values in columns.items()})
-        return
-    for part in slices(columns, unread, draft.tensors.allocate):
+    for part in in_turns(columns):
         draft.rows.extend(
             {key: _encoded(rows, draft.tensors.seen[key].state, linking) for key, rows in part.items()}
         )
