@@ -236,8 +236,8 @@ def test_creds(name: str, url: str, as_json: bool) -> None:
         _fail(f"{url} does not let {name!r} in", problem)
     else:
         say(f"{url} lets {name!r} in")
-    found = look_up(name).found
-    if isinstance(found, Given) and PREVIOUS in found:
+    held = look_up(name).found
+    if isinstance(held, Given) and PREVIOUS in held:
         _drop_previous(name)
 
 
