@@ -123,7 +123,9 @@ def _check_items(state: TensorState, rows: Sequence[int], value: Any) -> None:
 
 def _kept_whole(session: Session, state: TensorState, rows: Sequence[int] | NDArray[np.int64]) -> TensorState:
     """Return the state without tiling, unless a sample is tiled: ordinary samples stay so (FORMAT.md 6.2)."""
-    if state.sequence is not None or session.draft().tensors.seen[state.key].has_tiled(rows):
+    if state.sequence is not None or session.draft().tensors.seen[state.key].has_tiled(
+        np.asarray(rows, np.int64)
+    ):
         return state
     return replace(state, meta=state.meta.with_(tiling_threshold=-1))
 
