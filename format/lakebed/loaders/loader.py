@@ -173,10 +173,9 @@ class Loader:
         _one_of("ragged", ragged, RAGGED)
         _one_of("on_error", on_error, ("raise", "skip", "substitute"))
         _one_of("shuffle", shuffle, (True, False, "window", "exact", "chunk"))
-        if threads is not None and threads < 0:
-            raise InvalidInputError(f"threads is a number of threads, or 0 for none, not {threads}")
-        if processes < 0:
-            raise InvalidInputError(f"processes is a number of processes, or 0 for none, not {processes}")
+        for name, count in (("threads", threads), ("processes", processes)):
+            if count is not None and count < 0:
+                raise InvalidInputError(f"{name} is a number of {name}, or 0 for none, not {count}")
         self.table = _table(source, tensors, transform)
         self.batch_size = batch_size
         self.mode: Mode = "none" if shuffle is False else "window" if shuffle is True else shuffle

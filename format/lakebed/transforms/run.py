@@ -496,7 +496,7 @@ class _Run:
 
 
 def _in_one_line(error: BaseException) -> str:
-    """Return an error in one line: its type, the first line of its text, and the line of the function that raised it."""
+    """Return an error in one line: its type, the first line of its text, and the line of the function at fault."""
     text = str(error).strip().partition("\n")[0]
     said = f"{type(error).__name__}: {text}" if text else type(error).__name__
     own = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - as tracebacks write it

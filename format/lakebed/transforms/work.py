@@ -132,15 +132,15 @@ class Cancelled(Exception):
     """The transform was given up while this worker was busy."""
 
 
+@dataclass(slots=True)
 class _Waiting:
     """Rows of items that wait to be encoded together, and their items: as columns, or as they came."""
 
-    def __init__(self) -> None:
-        self._columns: dict[str, list[Any]] = {}
-        self._whole: list[dict[str, Any]] = []
-        self.items: list[tuple[int, Any]] = []
-        self.ends: list[int] = []
-        self.nbytes = 0
+    _columns: dict[str, list[Any]] = field(default_factory=dict)
+    _whole: list[dict[str, Any]] = field(default_factory=list)
+    items: list[tuple[int, Any]] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    nbytes: int = 0
 
     def takes(self, rows: Rows | WholeRows) -> bool:
         """Whether rows can wait together with these: all as they came, or all as columns of the same tensors."""
@@ -181,6 +181,7 @@ class _Waiting:
             start = end
 
 
+@dataclass(slots=True)
 class _LargeItem:
     """An item whose rows are written while it makes them: all of them stay, or none.
 
@@ -188,13 +189,12 @@ class _LargeItem:
     all ``rows``.
     """
 
-    def __init__(self) -> None:
-        self.is_begun = False
-        self.rows = 0
-        self.lost = 0
-        self._writer: PartWriter | None = None
-        self._point: Savepoint | None = None
-        self._error: SampleAppendError | None = None
+    is_begun: bool = False
+    rows: int = 0
+    lost: int = 0
+    _writer: PartWriter | None = None
+    _point: Savepoint | None = None
+    _error: SampleAppendError | None = None
 
     def begin(self, writer: PartWriter | None) -> None:
         self.is_begun, self._writer = True, writer

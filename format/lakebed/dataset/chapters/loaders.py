@@ -345,7 +345,7 @@ class LoaderMethods(DatasetBase):
         **settings: Any,
     ) -> Source:
         """Return the source of a loader; `settings` are those of ``loaders.arguments.source_of``."""
-        from lakebed.loaders.arguments import source_of
+        from lakebed.loaders.frameworks.arguments import source_of
 
         if isinstance(transform, Mapping):
             tensors = [name for name in transform if name != "index"]
