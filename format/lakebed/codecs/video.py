@@ -111,11 +111,7 @@ def header(container: InputContainer, name: str) -> dict[str, Any]:
         stream = video_stream(container, name)
         duration, unit = duration_of(container, stream)
         rate = stream.guessed_rate or stream.average_rate
-        return {
-            "duration": duration,
-            "fps": float(rate) if rate else None,
-            "timebase": unit,
-        }
+        return {"duration": duration, "fps": float(rate) if rate else None, "timebase": unit}
 
 
 def chosen(selection: int | slice, count: int, what: str) -> range:

@@ -34,16 +34,7 @@ from lakebed.maintenance.plan import (
 from lakebed.maintenance.salvage_chunks import ChunkSalvage, SalvagedTensor
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import resolve_chunks
-from lakebed.versions.state import (
-    CREDS,
-    PAD,
-    SEQUENCE,
-    TILES,
-    ChunkTable,
-    Snapshot,
-    TensorState,
-    folder_of,
-)
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, Snapshot, TensorState, folder_of
 
 _IDS = "chunks_index/unsharded"
 _META = "/tensor_meta.json"

@@ -320,7 +320,7 @@ class _Run:
             self.kept.add_rows(outcome.left_out)
             self.report.items += task.stop - task.start
             self.report.rows += outcome.rows
-            is_whole = not outcome.skipped and all(one.is_change for one in outcome.left_out)
+            is_whole = not outcome.skipped and all(one.is_change for _, one in outcome.left_out)
             self.one_each &= outcome.one_each and is_whole
             self.seconds_per_item = max(outcome.seconds / (task.stop - task.start), 1e-7)
             self.ending = outcome.ending

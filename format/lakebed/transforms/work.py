@@ -81,17 +81,6 @@ class Failure:
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """Rows of an item that were left out: item number, which rows, reason, count; or a change in a row."""
-
-    index: int
-    where: str
-    reason: str
-    rows: int = 1
-    is_change: bool = False
-
-
 @dataclass(slots=True)
 class Outcome:
     """The outcome of a task.
@@ -105,7 +94,7 @@ class Outcome:
     skipped
         Items that failed and were left out.
     left_out
-        Rows that were left out of items which did not fail.
+        Rows that were left out of items which did not fail, and changes in rows: number of the item, and which.
     one_each
         Whether every item became one row of each tensor that it gave rows to, and a batch as many as it had items;
         computed for transforms in place only.
@@ -121,7 +110,7 @@ class Outcome:
     part: Part | None = None
     rows: int = 0
     skipped: list[Failure] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: list[tuple[int, Skipped]] = field(default_factory=list)
     one_each: bool = True
     failure: Failure | None = None
     seconds: float = 0.0
@@ -275,7 +264,9 @@ class Worker:
             return
         finally:
             RECAST.reset(before)
-            outcome.left_out += [LeftOut(task.start, path, what, 0, is_change=True) for path, what in recast]
+            outcome.left_out += [
+                (task.start, Skipped(path, what, 0, is_change=True)) for path, what in recast
+            ]
             outcome.seconds = perf_counter() - started
             self._waiting, self._outcome, self._writer = _Waiting(), None, None
 
@@ -406,7 +397,7 @@ class Worker:
                 at, told = _item_of(rows, row, index, self._place(item, before + row, count))
                 if not self._job.ignore_errors:
                     self._failed(at, told, error)
-                self._told().left_out.append(LeftOut(at, _text(told), _cause(error)))
+                self._told().left_out.append((at, Skipped(_text(told), _cause(error))))
             else:
                 good += 1
         return good
@@ -427,16 +418,15 @@ class Worker:
         """
         if rows and not self._job.ignore_errors:
             raise SkippedRowError(f"{rows[0].where}: {rows[0].reason}")
-        self._told().left_out.extend(
-            LeftOut(index, row.where, row.reason, row.rows, row.is_change) for row in rows
-        )
+        self._told().left_out.extend((index, row) for row in rows)
 
     def _forget_changes(self, outcome: Outcome) -> None:
         """Remove changes of rows that could not be written after all."""
         gone = {failure.item for failure in outcome.skipped}
-        gone |= {one.where for one in outcome.left_out if one.rows}
+        gone |= {one.where for _, one in outcome.left_out if one.rows}
         if gone:
-            outcome.left_out = [one for one in outcome.left_out if not one.is_change or one.where not in gone]
+            kept = [(at, one) for at, one in outcome.left_out if not one.is_change or one.where not in gone]
+            outcome.left_out = kept
 
     def _told(self) -> Outcome:
         if self._outcome is None:
