@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,23 +28,16 @@ from lakebed.loaders.stats import Stats
 from lakebed.reading.buffers import BufferPool
 from lakebed.reading.index import Rows
 from lakebed.reading.parallel import cores
+from lakebed.session.table import HasTable, Table
 
 if TYPE_CHECKING:
     from lakebed.reading.samples import SampleReader
-    from lakebed.session.table import Table
 
 Shuffle = Literal["window", "exact", "chunk"] | bool
 
 WINDOW = 512 << 20
 _MOST_MEMORY = 4 << 30
 _SINGLE = 32  # single samples are made in batches of this size
-
-
-@runtime_checkable
-class HasTable(Protocol):
-    """A dataset, or a view of one: a source of rows and tensors."""
-
-    def _table(self, tensors: Sequence[str] | None = None) -> Table: ...
 
 
 class Loader:

@@ -36,11 +36,11 @@ from lakebed.runtime.progress import Advance, rows_bar
 from lakebed.session.branches import commit, is_changed
 from lakebed.session.parts import Part, PartTarget, adopt, replace_by, writing_parts
 from lakebed.session.session import Session
-from lakebed.session.table import Table
+from lakebed.session.table import HasTable, Table
 from lakebed.transforms.executors import Executor, Serial, threads
 from lakebed.transforms.report import SkippedLog, TransformReport
 from lakebed.transforms.resume import Note, Plan, items_done, plan_of, read_note, remove_note, write_note
-from lakebed.transforms.source import DatasetLike, Source, source_of
+from lakebed.transforms.source import Source, source_of
 from lakebed.transforms.stages import Stage
 from lakebed.transforms.work import Failure, Job, Outcome, Task
 
@@ -126,7 +126,7 @@ def run(
             "checkpoint_interval > 0 and ds_out is None. Cannot checkpoint during inplace transform."
         )
     target = data if in_place else output
-    if not isinstance(target, DatasetLike):
+    if not isinstance(target, HasTable):
         raise InvalidOutputDatasetError(
             f"the output of a transform is a dataset, not {type(target).__name__}; pass ds_out="
         )
