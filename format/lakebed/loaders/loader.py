@@ -376,8 +376,10 @@ class Loader:
         rows = self.table.rows()
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(rows):
             raise IndexError(f"samples are 0 to {len(rows) - 1}")
-        is_range = isinstance(rows, range)
-        chosen = rows.start + wanted * rows.step if is_range else np.asarray(rows, dtype=np.int64)[wanted]
+        if isinstance(rows, range):
+            chosen = rows.start + wanted * rows.step
+        else:
+            chosen = np.asarray(rows, dtype=np.int64)[wanted]
         columns = self._made_columns()
         readers = {column.name: column.reader for column in columns if not isinstance(column, Resident)}
         table = span_table(readers, chosen, single=True)
