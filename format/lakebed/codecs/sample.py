@@ -200,14 +200,6 @@ class Sample:
         """Path of a local file that was not read yet; None for every other sample."""
         return self._local if self._buffer is None and self._array is None else None
 
-    def is_unread_as(self, compression: str | None) -> bool:
-        """Whether this is such a file, and not declared to be of another kind."""
-        return self._kind in (None, compression) and self.unread_path is not None
-
-    def fill(self, content: Buffer) -> None:
-        """Set the content of the file at :attr:`unread_path`, which the caller has read."""
-        self._buffer = content
-
     @property
     def array(self) -> NDArray[Any]:
         """The values, decoded on first use.

@@ -33,9 +33,8 @@ from lakebed.session import credentials
 from lakebed.storage.base import Stat, Storage
 from lakebed.storage.concurrently import together
 from lakebed.versions.gc.mark import VIEWS_KEY, LiveChunks, mark_outside, versions_of_views
-from lakebed.versions.locks.reader_lease import lease_version
 from lakebed.versions.manifests import manifest_key
-from lakebed.versions.opening import TREE_KEY, open_version
+from lakebed.versions.opening import TREE_KEY, lease_version, open_version
 from lakebed.versions.refs import REFS_KEY, read_refs
 from lakebed.versions.state import Snapshot, folder_of, split_chunk
 

@@ -20,8 +20,8 @@ from lakebed.session.places import Path, vacate, whole
 from lakebed.session.session import Session
 from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.url import open_storage
-from lakebed.versions.digests import digests_of
 from lakebed.versions.locks.marker import released_file
+from lakebed.versions.manifests import digests_of
 from lakebed.versions.opening import TREE_KEY
 
 _ID = re.compile(r"[0-9a-f]{4,12}")

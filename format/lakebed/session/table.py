@@ -15,7 +15,7 @@ from lakebed.versions.state import TensorState
 from lakebed.writing.names import companion, companion_key
 
 if TYPE_CHECKING:
-    from lakebed.reading.scan import ColumnScan
+    from lakebed.reading.columns.scan import ColumnScan
     from lakebed.session.process.pickling import Address
 
 
@@ -177,7 +177,7 @@ class Table:
         keep
             Put chunks into the cache.
         """
-        from lakebed.reading.scan import ColumnScan
+        from lakebed.reading.columns.scan import ColumnScan
 
         return ColumnScan(self.reader(name), self.companion(name, "null"), keep=keep)
 

@@ -571,7 +571,7 @@ class QueryMethods(DatasetBase):
         InvalidInputError
             If the table has no such column, or its values are no row numbers or null.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         whole = type(self)(self._handle, self._group, None, self._columns)
         found: Self = whole[frames.row_numbers(relation, row_ids, len(whole))]  # type: ignore[index, arg-type]

@@ -21,8 +21,7 @@ from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.reader_locks import Lease, claimed
 from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Tombstones
 from lakebed.versions.locks.marker import lock_key
-from lakebed.versions.locks.reader_lease import lease_version, reader_lease_key
-from lakebed.versions.opening import manifest_key
+from lakebed.versions.opening import lease_version, manifest_key, reader_lease_key
 from lakebed.versions.state import ChunkTable, Snapshot, folder_of, split_chunk
 
 if TYPE_CHECKING:

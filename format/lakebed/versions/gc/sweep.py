@@ -29,8 +29,7 @@ from lakebed.versions.gc.report import Report
 from lakebed.versions.gc.tombstones import DIGITS, YOUNG_SECONDS, Tombstones
 from lakebed.versions.gc.view_data import left_of_views
 from lakebed.versions.locks.marker import is_being_written, read_lock
-from lakebed.versions.locks.reader_lease import reader_lease_key
-from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
+from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree, reader_lease_key
 from lakebed.versions.refs import read_refs
 from lakebed.versions.state import folder_of, split_chunk
 

@@ -11,7 +11,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import DynamicTensorNumpyError, InvalidInputError, InvalidOperationError
-from lakebed.reading import scan
+from lakebed.reading.columns import scan
 from lakebed.session import columns
 
 NUMBER = itertools.count()

@@ -20,15 +20,15 @@ from lakebed.errors import FormatError, LakebedError, LimitError, StorageError
 from lakebed.htypes.base import Storing
 from lakebed.native import chunks as native
 from lakebed.reading.bulk import cut
+from lakebed.reading.columns.strings import Documents, Encoded, Lists, Strings, join
 from lakebed.reading.index import Index, Rows
 from lakebed.reading.remote.prefetch import Wanted
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.selection import Selection
 from lakebed.reading.stored import Locating
-from lakebed.reading.strings import Documents, Encoded, Lists, Strings, join
 
 if TYPE_CHECKING:
-    from lakebed.reading.scattered import ScatteredRows
+    from lakebed.reading.columns.scattered import ScatteredRows
 
 Column = Any
 
@@ -306,7 +306,7 @@ class ColumnScan:
         """Return what reads these rows, some at a time, from mapped files; None where :meth:`gathered` does better."""
         if not self._is_fixed:
             return None
-        from lakebed.reading.scattered import scattered
+        from lakebed.reading.columns.scattered import scattered
 
         return scattered(self.reader, rows, _DENSE)
 

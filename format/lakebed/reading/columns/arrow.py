@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from lakebed.documents.json_style import encode_custom
 from lakebed.errors import FormatError, InvalidOperationError
 from lakebed.htypes.base import Storing
+from lakebed.reading.columns.scan import ChunkRun, ColumnScan, expand_absent
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.scan import ChunkRun, ColumnScan, expand_absent
 
 BATCH_ROWS = 1 << 16
 

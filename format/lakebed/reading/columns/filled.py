@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.htypes.base import Storing
-from lakebed.reading.scan import ColumnScan
+from lakebed.reading.columns.scan import ColumnScan
 from lakebed.reading.selection import Selection
 
 UNFILLED: Any = object()
@@ -27,7 +27,7 @@ def moments_dtype(logical: Any) -> np.dtype[Any] | None:
     """Return the dtype of NumPy for what ``info["logical_type"]`` names; None if that is no date or time."""
     import pyarrow as pa
 
-    from lakebed.reading.arrow import logical_type
+    from lakebed.reading.columns.arrow import logical_type
 
     kind = logical_type(logical)
     if kind is None:

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from lakebed.errors import InvalidOperationError
 from lakebed.htypes.arrow import null_rows, numpy_dtype
-from lakebed.reading.arrow import arrow_column, arrow_type, number_array, taken_column
-from lakebed.reading.scan import ColumnScan
+from lakebed.reading.columns.arrow import arrow_column, arrow_type, number_array, taken_column
+from lakebed.reading.columns.scan import ColumnScan
 
 FILE_ROWS = 1024
 """Rows of a batch that holds files."""
