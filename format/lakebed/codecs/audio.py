@@ -123,11 +123,8 @@ class _Track:
         self._lengths = self._measured()
         self.count = sum(self._lengths)
         self.shape = (self.count, channels)
-        self._check_length(self.count)
-
-    def _check_length(self, count: int) -> None:
-        limits.check("MAX_MEDIA_SECONDS", count / self._rate, f"{self.what}, in seconds")
-        limits.check_sample((count, self.shape[1]), 4, self.what)
+        limits.check("MAX_MEDIA_SECONDS", self.count / self._rate, f"{self.what}, in seconds")
+        limits.check_sample(self.shape, 4, self.what)
 
     def _measured(self) -> list[int]:
         """Return the number of samples of each packet: from the container, or else by decoding."""

@@ -5,6 +5,7 @@ Nothing is decoded here; chunk files that lost samples are packed again, under t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -38,6 +39,7 @@ from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, Snap
 
 _IDS = "chunks_index/unsharded"
 _META = "/tensor_meta.json"
+_NAME = re.compile("[0-9a-f]{1,16}")
 _SMALLEST_INDEX = len(b"\x063.9.52\x08")
 
 T = TypeVar("T")
@@ -236,7 +238,7 @@ class Salvage:
             return ids
         if data is None and ids is not None:
             self.steps.add("document", f"{self._folder}{key}/{_IDS} is taken from the parent version", name)
-        files = [int(file, 16) for file in self._chunks.own_files(key) if _is_name(file)]
+        files = [int(file, 16) for file in self._chunks.own_files(key) if _NAME.fullmatch(file)]
         inherited = None if known is None else known.table.ids
         order, rest = guessed_index(ids, inherited, files)
         if rest:
@@ -279,7 +281,3 @@ def _is_whole(data: bytes) -> bool:
     except LakebedError:
         return False
     return True
-
-
-def _is_name(text: str) -> bool:
-    return 0 < len(text) <= 16 and all(c in "0123456789abcdef" for c in text)
