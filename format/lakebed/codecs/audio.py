@@ -1,6 +1,6 @@
 """Sounds: mp3, flac, wav (FORMAT.md 5.3, 7). A sample is (samples, channels) float32.
 
-Values are those of the file, not scaled: a 16-bit sound goes from -32768 to 32767, an mp3 from -1 to 1, as in 3.9.52.
+Values are those of the file, unscaled: a 16-bit sound goes from -32768 to 32767, an mp3 from -1 to 1, as in 3.9.52.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakebed import limits
-from lakebed.codecs.base import FileFacts
+from lakebed.codecs.base import FileCodec, FileFacts
 from lakebed.codecs.container import Packets, decoding, open_container
-from lakebed.codecs.files_only import FilesOnly
 from lakebed.codecs.video import chosen
 from lakebed.errors import FormatError, SampleDecompressionError
 
@@ -28,14 +27,14 @@ if TYPE_CHECKING:
 
     from lakebed.codecs.base import Buffer
 
-# Kinds of which every packet decodes without those before it.
+# Codecs whose packets decode independently.
 _INDEPENDENT = ("pcm_", "flac")
-# Decoders may come out this much longer or shorter than the container says; a larger gap is damage.
+# Decoders may deliver this much more or less than the container says; a larger gap is damage.
 _SLACK = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class Audio(FilesOnly):
+class Audio(FileCodec):
     """Sound files of one kind; only files can be stored, arrays cannot be encoded."""
 
     name: str
@@ -67,7 +66,7 @@ class Audio(FilesOnly):
             return out
 
     def part(self, data: Buffer, selection: int | slice) -> NDArray[np.float32]:
-        """Decode one sample, (channels,), or the samples of a slice; no packet beyond it, and none before if it may be.
+        """Decode one sample, (channels,), or the samples of a slice, from as few packets as possible.
 
         Raises
         ------
@@ -113,7 +112,7 @@ def _stream(container: InputContainer, name: str) -> AudioStream:
 
 
 class _Track:
-    """A demuxed sound: its packets, and how many samples each makes."""
+    """A demuxed sound: its packets, and the number of samples of each."""
 
     def __init__(self, container: InputContainer, name: str) -> None:
         self._stream = _stream(container, name)
@@ -122,7 +121,7 @@ class _Track:
             channels, self._rate, self._codec = context.channels, context.sample_rate, context.name
         self.what = f"a {name} sound of {channels} channels"
         if channels <= 0 or self._rate <= 0:
-            raise FormatError(f"{self.what} at {self._rate} samples a second is none")
+            raise FormatError(f"{self.what} at {self._rate} samples a second is invalid")
         limits.check("MAX_AUDIO_CHANNELS", channels, self.what)
         self._packets = Packets.of(container, self._stream, self.what).items
         self._lengths = self._measured()
@@ -135,7 +134,7 @@ class _Track:
         limits.check_sample((count, self.shape[1]), 4, self.what)
 
     def _measured(self) -> list[int]:
-        """Tell how many samples each packet makes: from the container, or by decoding where it does not tell."""
+        """Return the number of samples of each packet: from the container, or else by decoding."""
         unit = self._stream.time_base
         lengths: list[int] = []
         for packet in self._packets:
@@ -143,7 +142,7 @@ class _Track:
                 return [sum(frame.samples for frame in self._frames(0))]
             ticks = packet.duration * unit.numerator * self._rate
             lengths.append((2 * ticks + unit.denominator) // (2 * unit.denominator) - _skipped(packet))
-        # What is cut off may be longer than the packet that says so.
+        # The skipped samples of a packet may exceed its length.
         owed = 0
         for at, length in enumerate(lengths):
             lengths[at] = max(0, length + owed)
@@ -174,7 +173,7 @@ class _Track:
             out[max(at, low) - low :] = 0
 
     def _block(self, frame: Any) -> NDArray[Any]:
-        """Samples of a frame, (samples, channels), whether the decoder keeps channels apart or not."""
+        """Return the samples of a frame, (samples, channels), for decoders with and without separate channels."""
         values = frame.to_ndarray()
         channels = self.shape[1]
         if frame.format.is_planar:
@@ -197,7 +196,7 @@ class _Track:
 
 
 def _skipped(packet: Packet[Any]) -> int:
-    """Samples that the container tells to cut off the start and the end of a packet: padding of the encoder."""
+    """Return the number of padding samples that the container says to cut off a packet."""
     if not packet.has_sidedata("skip_samples"):
         return 0
     for item in packet.iter_sidedata():

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
 from lakebed.documents import fields, json_style
@@ -113,23 +112,11 @@ class TensorMeta:
     def to_bytes(self) -> bytes:
         """Write `tensor_meta.json`."""
         if self.raw is None:
-            object.__setattr__(
-                self, "raw", self._short() if not self.extra and not self.links else self._any()
-            )
+            doc = dict(self.extra)
+            doc.update({name: getattr(self, name) for name in _MEMBERS})
+            doc["links"] = {key: dict(link) for key, link in self.links.items()}
+            object.__setattr__(self, "raw", json_style.dump_meta(doc))
         return self.raw or b""
-
-    def _short(self) -> bytes:
-        """Write what has no members but the usual ones, none of which is an object of some depth."""
-        texts = [
-            "null" if value is None else json_style.indented(value, "    ") for value in _usual_members(self)
-        ]
-        return (_FORM % tuple(texts)).encode("ascii")
-
-    def _any(self) -> bytes:
-        doc = dict(self.extra)
-        doc.update({name: getattr(self, name) for name in _MEMBERS})
-        doc["links"] = {key: dict(link) for key, link in self.links.items()}
-        return json_style.dump_meta(doc)
 
     def widened(self, bounds: Bounds | None) -> Bounds:
         """Return min_shape and max_shape with samples of such bounds taken in (FORMAT.md 3)."""
@@ -155,5 +142,3 @@ class TensorMeta:
 
 _FIELDS = frozenset(TensorMeta.__match_args__) - {"raw"}
 _MEMBERS = _FIELDS - {"extra"}
-_usual_members = attrgetter(*sorted(_MEMBERS))
-_FORM = "{\n" + ",\n".join(f'    "{name}": %s' for name in sorted(_MEMBERS)) + "\n}"

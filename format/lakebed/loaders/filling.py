@@ -1,4 +1,4 @@
-"""A batch of what was read for it: its samples are decoded and transformed, by several threads, and put together."""
+"""Filling of a batch: several threads decode and transform its samples, and one puts them together."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Settings:
     Parameters
     ----------
     batch_memory, read_memory
-        Bytes of batches, and of what is read ahead, at most.
+        Limits in bytes: of batches, and of data that is read ahead.
     transform
         Called with each sample as a dictionary.
     processes
-        What calls it in other processes.
+        Worker processes that call it instead.
     """
 
     threads: int
@@ -51,7 +51,7 @@ class Job:
     missing: int = 0
     rooms: dict[str, Room] = field(default_factory=dict)
     keep: list[int] | None = None
-    """Samples of the step that the rooms are for; None for all."""
+    """Numbers of the samples in the rooms; None for all samples of the step."""
     nbytes: int = 0
     is_measured: bool = False
     is_open: bool = False
@@ -68,12 +68,12 @@ class Job:
 
 
 class Filling:
-    """Fills the batches of one epoch, each of them on several threads.
+    """Filler of the batches of one epoch, each of them on several threads.
 
     Parameters
     ----------
     mutex
-        Of the run: threads fill one batch at the same time.
+        The mutex of the run: threads fill one batch at the same time.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class Filling:
         self._mutex = mutex
 
     def lost(self, job: Job, i: int, error: Exception) -> None:
-        """Note that a sample of the step is not to be had; the caller holds the mutex, or alone has the batch."""
+        """Record that a sample of the step failed; the caller holds the mutex, or is alone with the batch."""
         job.bad[i] = error
         self._stats.failed(error, partial(self._where, error, int(job.step.rows[i])))
 
     def _where(self, error: Exception, row: int) -> dict[str, Any]:
-        """Return where a sample lies that could not be had; of one that the transform refused, its row."""
+        """Return the location of a sample that failed; if a transform failed, its row only."""
         tensor = getattr(error, "tensor", None)
         for column in self._columns:
             if column.reader.name == tensor:
@@ -123,7 +123,7 @@ class Filling:
             self.lost(job, i if job.keep is None else job.keep[i], error)
 
     def transform(self, job: Job, start: int, stop: int, transform: Transform) -> None:
-        """Call the transform with some samples that are decoded."""
+        """Call the transform with some decoded samples."""
         numbers = range(start, stop) if job.keep is None else job.keep[start:stop]
         places = [i for i, number in enumerate(numbers, start) if number not in job.bad]
         samples = [self._sample(job, i) for i in places]
@@ -138,7 +138,7 @@ class Filling:
         for i, sample in zip(places, samples, strict=True):
             try:
                 job.made[i] = transform(sample)
-            except Exception as error:  # noqa: BLE001 - raised there, or counted
+            except Exception as error:  # noqa: BLE001 - any error of a user's function is raised there, or counted
                 self._untransformed(job, i, error)
 
     def _sample(self, job: Job, i: int) -> dict[str, Any]:
@@ -156,14 +156,14 @@ class Filling:
         self._bad(job, i, error)
 
     def finish(self, job: Job) -> None:
-        """Make the batch of samples that are all there."""
+        """Put the batch together once all of its samples are made."""
         step, ragged = job.step, self._settings.ragged
-        numbers = list(range(len(step.rows))) if job.keep is None else job.keep
+        numbers: Sequence[int] = range(len(step.rows)) if job.keep is None else job.keep
         places = [i for i, number in enumerate(numbers) if number not in job.bad]
         if job.bad and not places:
             if self._settings.on_error == "substitute":
                 raise next(iter(job.bad.values()))
-            job.done.set()  # nothing is left of it
+            job.done.set()  # no sample remains
             return
         if self._settings.on_error == "substitute" and job.bad:
             kept = {numbers[i]: i for i in places}

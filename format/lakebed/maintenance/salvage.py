@@ -1,6 +1,6 @@
-"""Read what is left of a damaged version: documents, with those of its parent where they fail, and whole samples.
+"""Read the rest of a damaged version: documents, replaced by those of its parent if damaged, and whole samples.
 
-Nothing is decoded here; chunk files that lost samples are packed anew, under the id of the version to come.
+Nothing is decoded here; chunk files that lost samples are packed again, under the id of the new version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError
-from lakebed.maintenance.plan import VersionSteps, fitted_tiles, guessed_dataset_meta, guessed_index
+from lakebed.maintenance.plan import (
+    COMPANIONS,
+    VersionSteps,
+    fitted_tiles,
+    guessed_dataset_meta,
+    guessed_index,
+)
 from lakebed.maintenance.salvage_chunks import ChunkSalvage, SalvagedTensor
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import resolve_chunks
@@ -38,25 +44,9 @@ from lakebed.versions.state import (
     TensorState,
     folder_of,
 )
-from lakebed.writing.schema import HIDDEN_CHUNK_SIZE
 
 _IDS = "chunks_index/unsharded"
 _META = "/tensor_meta.json"
-# Settings of hidden tensors, which are the same for all tensors (FORMAT.md 8).
-_COMPANIONS = {
-    "id": TensorMeta(
-        htype="generic", dtype="uint64", typestr="<u8", hidden=True, min_shape=(1,), max_shape=(1,)
-    ),
-    "shape": TensorMeta(
-        htype="generic",
-        dtype="int64",
-        hidden=True,
-        max_chunk_size=HIDDEN_CHUNK_SIZE,
-        min_shape=(1,),
-        max_shape=(1,),
-    ),
-    "info": TensorMeta(htype="json", dtype="Any", hidden=True, max_chunk_size=HIDDEN_CHUNK_SIZE),
-}
 _SMALLEST_INDEX = len(b"\x063.9.52\x08")
 
 T = TypeVar("T")
@@ -64,7 +54,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class SalvagedVersion:
-    """One version as far as it is left; ``tensors`` by key, in the order of ``meta``."""
+    """The rest of one version; ``tensors`` by key, in the order of ``meta``."""
 
     meta: DatasetMeta
     info: Mapping[str, Any]
@@ -73,20 +63,20 @@ class SalvagedVersion:
 
 
 class Salvage:
-    """Reads one uncommitted version.
+    """Reader of one uncommitted version.
 
     Parameters
     ----------
     node
         The version.
     parent
-        What its parent holds; None if that cannot be opened either, or there is none.
+        Its parent; None if that cannot be opened either, or it has none.
     manifest
-        The version's manifest, if it still counts.
+        The version's manifest, if it is still valid.
     new_id
-        Id of the version to come, in whose folder new chunks lie.
+        Id of the new version, whose folder receives new chunks.
     steps
-        Takes what is done with documents that are damaged.
+        Receives steps about damaged documents.
     """
 
     def __init__(
@@ -134,7 +124,7 @@ class Salvage:
             return None
 
     def _document(self, name: str, parse: Callable[[bytes], T], tensor: str | None = None) -> T | None:
-        """Read a document; None if it is absent, or damaged, which is a step then."""
+        """Read a document; None if it is absent, or damaged, which adds a step."""
         data = self._get(name)
         if data is None:
             return None
@@ -149,7 +139,7 @@ class Salvage:
     def _info(
         self, name: str, known: Mapping[str, Any] | None, tensor: str | None = None
     ) -> Mapping[str, Any]:
-        """Read an info; a damaged one is the parent version's again."""
+        """Read an info; a damaged one is replaced by that of the parent version."""
         if self._get(name) is None:
             return {}
         found = self._document(name, info_document.from_bytes, tensor)
@@ -173,7 +163,7 @@ class Salvage:
         return guessed_dataset_meta(metas, None if self._parent is None else self._parent.meta)
 
     def _tensor_meta(self, key: str, name: str, *, is_folder_going: bool) -> TensorMeta | None:
-        """Read a tensor's settings; None if the tensor is to be dropped."""
+        """Read a tensor's settings; None if the tensor must be dropped."""
         known = None if self._parent is None else self._parent.tensors.get(key)
         if self._get(key + _META) is None and not (is_folder_going and known is not None):
             self._drop(key, name, "its files are gone: a deletion, or its creation, was cut off")
@@ -183,11 +173,11 @@ class Salvage:
             self._steps.add("document", f"{self._folder}{key}{_META} is taken from the parent version", name)
             return known.meta
         kind = key.rpartition("_")[2]
-        if meta is None and key.rpartition("/")[2].startswith("_") and kind in _COMPANIONS:
+        if meta is None and key.rpartition("/")[2].startswith("_") and kind in COMPANIONS:
             self._steps.add(
                 "document", f"{self._folder}{key}{_META} is made anew, as it always is the same", name
             )
-            return _COMPANIONS[kind].with_(name=name)
+            return COMPANIONS[kind].with_(name=name)
         if meta is None:
             self._drop(key, name, f"{self._folder}{key}{_META} is damaged, so that nobody knows its dtype")
         return meta
@@ -239,7 +229,7 @@ class Salvage:
         return found
 
     def _index(self, key: str, known: TensorState | None) -> ChunkIds | None:
-        """Read the chunk index; of a damaged one the rows that are whole."""
+        """Read the chunk index; for a damaged one its whole rows."""
         data = self._get(f"{key}/{_IDS}")
         if data is None:
             return None if known is None else known.table.ids
@@ -253,7 +243,7 @@ class Salvage:
             return None
 
     def _rows(self, key: str, name: str, meta: TensorMeta, known: TensorState | None) -> ChunkIds:
-        """Return the chunk index, or the best guess at a damaged one."""
+        """Return the chunk index, or the best guess if it is damaged."""
         data, ids = self._get(f"{key}/{_IDS}"), self._index(key, known)
         if data is None and not meta.length:
             return ChunkIds.empty()

@@ -35,8 +35,8 @@ from lakebed.merging.schema import (
     plan_schema,
 )
 from lakebed.reading.samples import SampleReader
+from lakebed.session.changes.inputs import encode_sample
 from lakebed.session.incoming import Held, Incoming, merged_names, remap_labels
-from lakebed.session.inputs import encode_sample
 from lakebed.session.session import Session
 from lakebed.versions.ancestry import Ancestry
 from lakebed.versions.state import Snapshot, TensorState

@@ -119,7 +119,7 @@ class ResultColumn(ColumnVerbs):
 
     def plain(self) -> Any:
         """Return the value of the one row that is selected, as Python has it; arrays of numbers as such."""
-        from lakebed.reading.arrow import logical_type
+        from lakebed.reading.columns.arrow import logical_type
 
         shown = self.shown(range(self._single or 0, (self._single or 0) + 1))[0]
         if not isinstance(shown, list) or self.info.is_key or logical_type(self.info.logical) is not None:
@@ -224,7 +224,7 @@ class ResultColumn(ColumnVerbs):
         """
         import pyarrow as pa
 
-        from lakebed.reading.shown import Names
+        from lakebed.reading.columns.shown import Names
 
         column = _once(self.read(), self.info)
         if isinstance(column, Texts):
@@ -253,7 +253,7 @@ class ResultColumn(ColumnVerbs):
         """Return dates and times, or lists of those of a group, as a column of Arrow; None if they are no such."""
         import pyarrow as pa
 
-        from lakebed.reading.arrow import logical_type
+        from lakebed.reading.columns.arrow import logical_type
 
         logical = logical_type(self.info.logical)
         if logical is None:

@@ -25,7 +25,7 @@ from lakebed.errors import (
 from lakebed.reading.buffers import BufferPool
 from lakebed.reading.open_chunk import ByteRange, Bytes, OpenChunk
 from lakebed.storage.base import Storage, is_cache, is_mappable, is_viewed
-from lakebed.storage.traffic import Traffic, traffic_of
+from lakebed.storage.stores.traffic import Traffic, traffic_of
 from lakebed.versions.tree_file import TREE_KEY, is_dataset
 
 T = TypeVar("T")

@@ -30,7 +30,7 @@ from lakebed.reading.local_ranges import LocalRanges
 from lakebed.reading.open_chunk import Bytes, OpenChunk, described
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage
-from lakebed.storage.traffic import Traffic
+from lakebed.storage.stores.traffic import Traffic
 from lakebed.versions.state import ChunkTable
 
 if TYPE_CHECKING:

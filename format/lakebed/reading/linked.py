@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,11 +24,11 @@ from lakebed.links.ranged import RangedFile
 from lakebed.links.verify import described
 from lakebed.reading.decode import file_part, timestamps
 from lakebed.reading.index import Rows
+from lakebed.reading.stored import StoredSamples
 from lakebed.storage.address import shown
 
 if TYPE_CHECKING:
     from lakebed.credentials.named import Keys
-    from lakebed.reading.samples import SampleReader
     from lakebed.storage.credentials import Creds
 
 
@@ -41,7 +41,7 @@ class Links:
         Credentials by their code in the creds index; None where links need none.
     """
 
-    def __init__(self, reader: SampleReader, credentials: Keys | None = None) -> None:
+    def __init__(self, reader: StoredSamples, credentials: Keys | None = None) -> None:
         self._reader = reader
         self._credentials = credentials
         self._policy = Policy(reader.source.url)
@@ -128,7 +128,7 @@ class Links:
         if not url:
             return np.empty(0)[subscript]
         try:
-            if self._reader.htype.name == "video":
+            if self._reader.decoder.htype.name == "video":
                 return self._segment(row, url, subscript)
             data = self.fetch(row, url)
             codec = _codec(self._reader.storing, url, data)
@@ -171,11 +171,6 @@ class Links:
                 raise
             raise self.failed(row, url, error) from error
         return found[selection]
-
-    def many(self, rows: Sequence[int], use: Callable[[int, Any], None]) -> None:
-        """Call ``use(position, value)`` for the samples behind many links, which are fetched at the same time."""
-        for position, value in enumerate(self.values(np.array(rows, dtype=np.int64))):
-            use(position, value)
 
     def values(self, rows: Rows) -> Iterator[Any]:
         """Yield the samples behind many links, in the order given; those that follow are fetched ahead."""

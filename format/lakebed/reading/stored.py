@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed import limits
 from lakebed.chunks.chunk import Chunk
 from lakebed.chunks.image_chunk import ChunkCodec, chunk_codec
 from lakebed.codecs.base import Buffer
@@ -22,6 +23,7 @@ from lakebed.codecs.registry import normalize
 from lakebed.documents.layouts import Layout, layout_words
 from lakebed.errors import (
     CorruptError,
+    DynamicTensorNumpyError,
     FormatError,
     LakebedError,
     LimitError,
@@ -44,6 +46,8 @@ _WHOLE_FROM = 8
 # Where the manifest does not tell where samples of fewer bytes on average lie, chunks below so many are read whole.
 _FINE_BELOW = 16_000
 _WHOLE_BELOW = 16 << 20
+# Single arrays of so many bytes come from the pool.
+_POOLED_FROM = 1 << 20
 # Characters of the version in a chunk's header at most (FORMAT.md 5.5).
 _LONGEST_VERSION = 10
 
@@ -67,6 +71,19 @@ class Locating:
                 raise located from error
 
 
+class Detector(Protocol):
+    """Watches which rows of a tensor are read over a network, and has those that follow read ahead."""
+
+    @property
+    def is_paused(self) -> bool: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def note(self, reader: StoredSamples, first: int, stop: int) -> bool: ...
+
+
 class StoredSamples:
     """The flat samples of one tensor of one version, as they are stored.
 
@@ -74,7 +91,14 @@ class StoredSamples:
     ----------
     name
         The tensor's name, for messages.
+
+    Attributes
+    ----------
+    detector
+        Watches which rows are read; None on this machine.
     """
+
+    detector: Detector | None = None
 
     def __init__(self, name: str, state: TensorState, source: ChunkSource) -> None:
         self.name = name
@@ -385,4 +409,51 @@ class StoredSamples:
         return (
             size > 0
             and 0 < chunk.size - self.state.table.samples(ordinal) * size - shortest <= _LONGEST_VERSION
+        )
+
+    # -- values ----------------------------------------------------------------------------------------------
+
+    def decode(self, data: Buffer, shape: Shape | None) -> Any:
+        """Decode the stored bytes of one sample; large arrays lie in memory that is used again once they are gone."""
+        decoder = self.decoder
+        if self.storing is not Storing.ARRAY:
+            return decoder.value(data, shape)
+        dtype = decoder.dtype
+        is_image = decoder.traits.decodes_into and dtype is not None and dtype.kind != "O"
+        if is_image and dtype is not None and len(data) and shape is not None:
+            size = math.prod(shape) * dtype.itemsize
+            if size > limits.FREE_BYTES:
+                decoder.check_facts(data, shape)
+            # Else it is no more than blank images may have anyway: the shape row needs no second opinion beforehand.
+            # The allocator reuses memory for small arrays faster than the pool finds some.
+            room = np.empty(shape, dtype) if size < _POOLED_FROM else self.source.pool.array(shape, dtype)
+            if decoder.direct is not None and decoder.direct(data, room):
+                return room
+            return decoder.array(data, shape, room, checked=True)
+        return decoder.array(data, shape)
+
+    def decoded(self, rows: Rows) -> Iterator[Any]:
+        """Yield the values of samples that are not tiled, in the order given; a chunk is read once per run of rows."""
+        for row, data, shape in self.many(rows):
+            with Locating(self, row):
+                value = self.decode(data, shape)
+            yield value
+
+    def stack(self, samples: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return samples, or parts of samples, as one array.
+
+        Raises
+        ------
+        DynamicTensorNumpyError
+            If their shapes differ.
+        """
+        if len({s.shape for s in samples}) > 1:
+            raise self.dynamic()
+        return np.stack(samples) if samples else np.empty((0, *self.state.meta.max_shape), dtype=self.dtype)
+
+    def dynamic(self) -> DynamicTensorNumpyError:
+        """Return the error for samples that do not make one array."""
+        return DynamicTensorNumpyError(
+            f"tensor {self.name!r} has samples of different shapes and can not become one array; "
+            "pass aslist=True to get a list of arrays"
         )

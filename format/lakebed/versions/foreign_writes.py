@@ -15,8 +15,8 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import FormatError, StorageError
 from lakebed.storage.base import Stat, Storage, traits_of
-from lakebed.versions.digests import digest_time, digests_of
 from lakebed.versions.locks.marker import LOCK_NAME, LockFile, read_lock
+from lakebed.versions.manifests import digest_time, digests_of
 from lakebed.versions.state import TILES, Snapshot, folder_of
 
 # Larger heads are not listed: two pages of most stores.

@@ -1,13 +1,23 @@
-"""Manifests in storage: whole ones of small versions, what differs from an older one of large versions."""
+"""Manifests in storage, and their digests: what the version tree names of each, and when that of a head was made.
+
+Manifests of small versions are whole; those of large ones hold what differs from an older one.
+
+Deep Lake 3.9.52 drops keys that it does not know when it rewrites ``version_control_info.json``: at a commit, at a new
+branch, at the first ``ds.append``. So the digest of a committed version says that its manifest is right. An uncommitted
+head it changes in place, and leaves the tree as it is (append, pop, update, info through a tensor): there the files
+must be no younger than the digest, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from lakebed.documents.commits import Commits
 from lakebed.documents.manifest import Manifest, digest_of
 from lakebed.documents.manifest_delta import Read, Whole, delta_bytes, read_manifest
-from lakebed.documents.version_tree import VersionTree
+from lakebed.documents.version_tree import OURS, VersionTree
 from lakebed.storage.base import Storage
 from lakebed.versions.state import Origin
 
@@ -104,3 +114,50 @@ def _size(manifest: Manifest) -> int:
         words = 0 if layouts is None else len(layouts.words)
         rows += 13 * len(places.sizes) + 8 * len(places.sums) + 4 * words
     return files + rows + _NAME_BYTES * (len(manifest.files) + len(manifest.chunks))
+
+
+# -- digests ----------------------------------------------------------------------------------------------------------
+
+
+class Digests(Mapping[str, str]):
+    """Checksum of its manifest for each version that has one to be trusted; what is asked for is looked up then."""
+
+    def __init__(self, tree: VersionTree) -> None:
+        self._tree = tree
+
+    def __getitem__(self, version: str) -> str:
+        digest = self._tree.commits[version].digest
+        if digest is None:
+            raise KeyError(version)
+        return digest
+
+    def __iter__(self) -> Iterator[str]:
+        return (version for version, node in self._tree.commits.items() if node.digest is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def digests_of(tree: VersionTree) -> Mapping[str, str]:
+    """Return {version id: checksum of its manifest}; empty when 3.9.52 was the last writer."""
+    return Digests(tree)
+
+
+def digest_time(tree: VersionTree, version: str) -> int:
+    """Return when the digest of a head was made, in nanoseconds since 1970; 0 if that is not known."""
+    ours = tree.extra.get(OURS)
+    times: Any = ours.get("times") if isinstance(ours, dict) else None
+    found: Any = times.get(version) if isinstance(times, dict) else None
+    return found if isinstance(found, int) else 0
+
+
+def with_digests(tree: VersionTree, digests: Mapping[str, str], now: int) -> VersionTree:
+    """Return the tree with digests made at a time in nanoseconds; those of versions that it lacks are dropped."""
+    times = {
+        head: now if head in digests else digest_time(tree, head)
+        for head in sorted(set(tree.branches.values()))
+        if head in digests or tree.commits[head].digest is not None
+    }
+    ours = tree.extra.get(OURS)
+    other = dict(ours) if isinstance(ours, dict) else {}
+    return replace(tree.with_digests(digests), extra={**tree.extra, OURS: {**other, "times": times}})

@@ -20,12 +20,19 @@ from lakebed.documents.manifest_delta import Read
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, VersionTree
-from lakebed.errors import DatasetCorruptError, FormatError, KeyNotFound, LakebedError, LimitError
+from lakebed.errors import (
+    DatasetCorruptError,
+    FormatError,
+    KeyNotFound,
+    LakebedError,
+    LimitError,
+    VersionReplaced,
+)
 from lakebed.storage.base import Storage, is_cache, traits_of
-from lakebed.versions.digests import digests_of
+from lakebed.storage.reader_locks import Lease, share
 from lakebed.versions.foreign_writes import has_lock_marker, is_unmodified, is_whole_copy, would_tell
 from lakebed.versions.locks.marker import LockFile, read_lock
-from lakebed.versions.manifests import load_manifest, manifest_key, origin_of
+from lakebed.versions.manifests import digests_of, load_manifest, manifest_key, origin_of
 from lakebed.versions.state import (
     CREDS,
     PAD,
@@ -417,3 +424,31 @@ def resolve_chunks(
         folder_rows[rows] = folders.setdefault((FIRST, key), len(folders))
     sizes = np.zeros(len(names), dtype=np.uint64)
     return ChunkPlaces(tuple(folders), folder_rows, sizes, np.empty(0, np.uint64), own)
+
+
+# -- readers ----------------------------------------------------------------------------------------------------------
+
+
+def reader_lease_key(version: str) -> str:
+    """Return the storage key of the file that readers of a version lock, and that is removed first of all."""
+    return f"{folder_of(version)}dataset_meta.json"
+
+
+def lease_version(storage: Storage, version: str) -> Lease | None:
+    """Become a reader of a version, before anything of it is read; None where that is impossible or of no use.
+
+    Raises
+    ------
+    VersionReplaced
+        If it left the tree since that was read, and was collected: read the tree again.
+    """
+    if version == FIRST:
+        return None
+    try:
+        return share(storage, reader_lease_key(version))
+    except KeyNotFound:
+        if version in read_tree(storage).commits:
+            return None  # the file is damage, which opening the version tells better
+        raise VersionReplaced(
+            f"version {version} of {storage.url} was replaced and removed while it was being opened; try again"
+        ) from None

@@ -35,8 +35,8 @@ from lakebed.documents.commits import Commits
 from lakebed.documents.version_tree import OURS, VersionTree
 from lakebed.errors import CommitFailed, CommitStateUnknown, LeaseLost
 from lakebed.runtime import clock
-from lakebed.versions.digests import with_digests
 from lakebed.versions.gc.tombstones import with_sweep_by, without_tombstones
+from lakebed.versions.manifests import with_digests
 from lakebed.versions.state import Snapshot
 
 _SHORT = 12

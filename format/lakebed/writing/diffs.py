@@ -14,9 +14,6 @@ from lakebed.versions.state import TensorState
 
 RowNumbers = Sequence[int] | NDArray[np.integer]
 
-# So many rows are put in their places one by one; for more, sorting all is cheaper.
-_FEW = 4
-
 # So many updated rows are listed; of more, a version says that the tensor was transformed. The list takes 8 bytes a
 # row in a file that is written again with every publish, for each tensor and each of its companions, and 3.9.52 makes
 # a Python set of it (about 60 bytes a row) whenever it opens the dataset: beyond 1 MB and 7 MB a tensor, knowing the
@@ -44,16 +41,14 @@ def with_updated(diff: CommitDiff, rows: RowNumbers) -> CommitDiff:
 
     Of a great many rows it is only recorded that the tensor was transformed.
     """
-    if len(rows) > _FEW:
-        many = np.asarray(rows, dtype=np.uint64)
-        old = many[many < np.uint64(diff.first)]
-        if not len(old) or (diff.data_transformed and not len(diff.updated)):
-            return diff
-        updated = _union(diff.updated, old)
-        if len(updated) > MOST_LISTED:
-            return replace(diff, updated=np.zeros(0, np.uint64), data_transformed=True)
-        return replace(diff, updated=updated)
-    return _with_few_updated(diff, [int(row) for row in rows if row < diff.first])
+    many = np.asarray(rows, dtype=np.uint64)
+    old = many[many < np.uint64(diff.first)]
+    if not len(old) or (diff.data_transformed and not len(diff.updated)):
+        return diff
+    updated = _union(diff.updated, old)
+    if len(updated) > MOST_LISTED:
+        return replace(diff, updated=np.zeros(0, np.uint64), data_transformed=True)
+    return replace(diff, updated=updated)
 
 
 def _union(known: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -65,19 +60,6 @@ def _union(known: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.ui
     rows.sort(kind="stable")
     found: NDArray[np.uint64] = rows[np.concatenate([np.ones(1, np.bool_), rows[1:] != rows[:-1]])]
     return found
-
-
-def _with_few_updated(diff: CommitDiff, old: Sequence[int]) -> CommitDiff:
-    if not old or (diff.data_transformed and not len(diff.updated)):
-        return diff
-    if bool((diff.updated[1:] < diff.updated[:-1]).any()):
-        return replace(diff, updated=np.union1d(diff.updated, np.asarray(old, dtype=np.uint64)))
-    known = diff.updated
-    for row in old:
-        at = int(known.searchsorted(np.uint64(row)))
-        if at == len(known) or known[at] != row:
-            known = np.concatenate([known[:at], np.array([row], np.uint64), known[at:]])
-    return diff if known is diff.updated else replace(diff, updated=known)
 
 
 def with_resized(diff: CommitDiff, row: int, more: int) -> CommitDiff:

@@ -11,7 +11,6 @@ If anything else happens to the samples before that, they are read back, and go 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -22,13 +21,12 @@ from lakebed.chunks.pack import POSITION_ROW, even_header, header_of
 from lakebed.documents.manifest import BLOCK
 from lakebed.errors import StorageError
 from lakebed.native import gather as native
-from lakebed.writing.passing_sums import Cuts
 from lakebed.writing.replace_samples import fresh, placed
 
 if TYPE_CHECKING:
     from lakebed.documents.tensor_meta import TensorMeta
-    from lakebed.storage.early_files import EarlyFile
-    from lakebed.writing.blocks import Blocks
+    from lakebed.storage.files.early_files import EarlyFile
+    from lakebed.writing.pending import Blocks
 
 STEP = 1 << 20
 """Bytes that are written by one call: as many as a processor has close by."""
@@ -79,11 +77,13 @@ class EarlyChunk:
 
     __slots__ = (
         "_at",
+        "_blocks",
         "_buffer",
-        "_cuts",
         "_header",
+        "_in_block",
         "_is_whole",
         "_size",
+        "_state",
         "_written",
         "capacity",
         "count",
@@ -111,7 +111,8 @@ class EarlyChunk:
         buffer[: self._at] = np.frombuffer(self._header, np.uint8)
         # Where the file ends; between this and `_at` the bytes lie in the buffer, as in a step of the file.
         self._written = 0
-        self._cuts = Cuts(repeat(BLOCK))
+        self._blocks: list[int] = []
+        self._state, self._in_block = xxhash.xxh3_64(), 0
         self._is_whole = True
 
     @property
@@ -127,8 +128,9 @@ class EarlyChunk:
     @property
     def blocks(self) -> list[int]:
         """The xxh3-64 of each block of the file of a chunk that is full and settled."""
-        self._cuts.end()
-        return self._cuts.sums
+        if self._in_block:
+            self._end_block()
+        return self._blocks
 
     @property
     def nbytes_of_sample(self) -> int:
@@ -163,8 +165,23 @@ class EarlyChunk:
         """Write the step that begins where the file ends: the first bytes of the buffer."""
         step = self._buffer[:length].data
         self.file.write(self._written, step)
-        self._cuts.take(step)
+        self._sum(step)
         self._written += length
+
+    def _sum(self, step: memoryview) -> None:
+        """Take the next bytes of the file into the checksums of its blocks."""
+        while step:
+            part = step[: BLOCK - self._in_block]
+            self._state.update(part)
+            self._in_block += len(part)
+            step = step[len(part) :]
+            if self._in_block == BLOCK:
+                self._end_block()
+
+    def _end_block(self) -> None:
+        self._blocks.append(self._state.intdigest())
+        self._state.reset()
+        self._in_block = 0
 
     @property
     def is_settled(self) -> bool:
@@ -246,11 +263,6 @@ class EarlySample:
 
     def __init__(self, chunk: EarlyChunk, number: int) -> None:
         self.chunk, self.number = chunk, number
-
-    @property
-    def sum(self) -> int:
-        """The xxh3-64 of its bytes."""
-        return self.chunk.sums[self.number]
 
     def read(self) -> NDArray[Any]:
         """Return a copy of it; errors as in `EarlyChunk.read`."""

@@ -16,7 +16,7 @@ from lakebed.chunks.pack import groups
 from lakebed.codecs.block import Block
 from lakebed.native import chunks as native
 from lakebed.versions.state import ChunkTable, NewChunk
-from lakebed.writing.blocks import cost
+from lakebed.writing.pending import cost
 from lakebed.writing.repack import SMALL, Plan
 from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, replaced
 

@@ -18,7 +18,6 @@ from lakebed.errors import IngestionError
 from lakebed.importers.core.source import Source
 from lakebed.importers.detection.coco import many, plan
 from lakebed.importers.detection.coco import rows as coco_rows
-from lakebed.importers.detection.coco_annotations import _polygons
 from lakebed.importers.tables import json_index
 from lakebed.transforms.output import Skipped
 
@@ -388,17 +387,6 @@ def test_the_search_for_cycles_goes_on_after_a_file(tmp_path: Path) -> None:
     with pytest.raises(IngestionError):
         lakebed.import_from("coco", tmp_path, "mem://", annotations=["x.json"], progressbar=False)
     assert gc.isenabled()
-
-
-@pytest.mark.parametrize("part", [[1, 2, 3, 4.5], [[1, 2], [3, 4.5]], ["1", "2", "3", "4.5"]])
-def test_a_polygon_is_numbers_in_a_row_or_what_numpy_takes_for_them(part: list[Any]) -> None:
-    found = _polygons([[0, 0.5], part], "float64")
-    assert [one.tolist() for one in found] == [[[0, 0.5]], [[1, 2], [3, 4.5]]]
-
-
-def test_half_a_point_is_told() -> None:
-    with pytest.raises(ValueError, match="half a point"):
-        _polygons([[1, 2, 3], [4]], "float64")
 
 
 # -- one bad annotation of many ----------------------------------------------------------------------------------------

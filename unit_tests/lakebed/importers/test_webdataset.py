@@ -143,7 +143,7 @@ def test_archives_that_unpack_without_end_are_refused(tmp_path: Path) -> None:
     member = tarfile.TarInfo("a.txt")
     member.size = 1 << 40
     (tmp_path / "x.tar.gz").write_bytes(gzip.compress(member.tobuf(tarfile.GNU_FORMAT) + bytes(10_000)))
-    with pytest.raises(IngestionError, match="unpacks"):
+    with pytest.raises(IngestionError, match="claims to unpack"):
         load(tmp_path / "x.tar.gz")
     long = tarfile.TarInfo("././@LongLink")
     long.type, long.size = tarfile.GNUTYPE_LONGNAME, 1 << 40

@@ -1,10 +1,10 @@
-"""A process that reads HDF5, Zarr and bcolz: at some damage their libraries crash, or never return.
+"""A process that reads HDF5, Zarr, bcolz and LMDB: at some damage their libraries crash, or never return.
 
 The process has limits of CPU time for each answer and of memory. It speaks over its standard streams, gets no
 credentials, and ends when it is not asked for a while.
 
     message                     8 bytes, length; JSON; the bytes of arrays, whose dtypes and shapes the JSON lists
-    open, read                  requests: the contents of the file; rows of an array
+    open, read                  requests: the contents of the file; rows of an array; LMDB has requests of its own
     bytes                       a request back, for a range of a file in a bucket
     error                       instead of an answer
 """
@@ -52,19 +52,25 @@ _PROGRAM = (
 
 
 class Reader:
-    """A file or folder that another process has open; for one thread.
+    """A file or folder that another process has open.
 
     Parameters
     ----------
     module
-        Name of the module of the format: its ``opened`` opens a path or a file, its ``found_in`` returns the contents.
+        Name of the module of the format. Its ``opened`` opens a path or a file, and its ``found_in`` makes of that the
+        arrays, or an object of any type, which its ``answered`` then gets with each request.
+    name
+        Name of the file in the source; "" for the source itself.
     """
 
-    def __init__(self, source: Source, module: str) -> None:
-        self._source = source
-        self._module = module
-        self._raw: Any = None if source.is_local else source.open()
+    def __init__(self, source: Source, module: str, name: str = "") -> None:
         self._popen: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._module = module
+        self._shown = f"{source.shown}/{name}" if name else source.shown
+        self._path = None if not source.is_local else source.path(name) if name else source.address
+        self._size = 0 if source.is_local else source.files[name or source.name]
+        self._raw: Any = None if source.is_local else source.open(name)
 
     def found(self) -> Found:
         """Return the contents.
@@ -74,7 +80,7 @@ class Reader:
         IngestionError
             If it is not of the format, or damaged.
         """
-        head, _ = self._ask({"open": True})
+        head, _ = self.ask({"open": True})
         return Found(
             {name: _Array(self, name, tuple(shape), np.dtype(kind)) for name, shape, kind in head["arrays"]},
             head["kinds"],
@@ -91,7 +97,7 @@ class Reader:
         IngestionError
             If they are damaged.
         """
-        head, arrays = self._ask({"read": name, "start": start, "stop": stop})
+        head, arrays = self.ask({"read": name, "start": start, "stop": stop})
         if "values" in head:
             return head["values"]
         if len(arrays) == 1:
@@ -119,26 +125,41 @@ class Reader:
     def __del__(self) -> None:
         self.close()
 
-    def _ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-        is_new = self._popen is None
-        popen = self._popen = self._popen or self._started()
-        try:
-            _send(popen.stdin, request)
-            return self._answer(popen)
-        except (EOFError, OSError) as error:
-            if isinstance(error, IngestionError):
-                raise
-            self.close()
-            if is_new:
-                raise IngestionError(
-                    f"{self._source.shown} is damaged: the library that reads it crashed, or did not come to an end"
-                ) from None
-        return self._ask(request)  # the process had ended without work, or crashed: a new one tells
+    def ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+        """Return the answer to a request: JSON and arrays.
+
+        Raises
+        ------
+        IngestionError
+            If the process says so, or crashes.
+        """
+        with self._lock:
+            return self._asked(request)
+
+    def _asked(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+        for attempt in (0, 1):
+            popen = self._popen
+            is_new = popen is None
+            if popen is None or popen.stdin is None or popen.stdout is None:
+                popen = self._popen = self._started()
+            try:
+                _send(popen.stdin, request)
+                return self._answer(popen)
+            except (EOFError, OSError) as error:
+                if isinstance(error, IngestionError):
+                    raise
+                self.close()
+                if is_new or attempt:
+                    raise IngestionError(
+                        f"{self._shown} is damaged: the library that reads it crashed, or did not come to an end"
+                    ) from None
+            # The process had nothing to do, and ended; or the library crashed: a new one tells.
+        raise AssertionError("two attempts")
 
     def _started(self) -> subprocess.Popen[bytes]:
-        path = self._source.address if self._source.is_local else None
-        size = 0 if path is not None else self._source.files[self._source.name]
-        program = _PROGRAM.format(path=sys.path, module=self._module, file=path, size=size, seconds=_SECONDS)
+        program = _PROGRAM.format(
+            path=sys.path, module=self._module, file=self._path, size=self._size, seconds=_SECONDS
+        )
         return subprocess.Popen(  # noqa: S603 - this Python
             [sys.executable, "-c", program],
             stdin=subprocess.PIPE,
@@ -155,7 +176,7 @@ class Reader:
                 _send(popen.stdin, {}, [np.frombuffer(self._raw.read(size), np.uint8)])
                 continue
             if "error" in head:
-                raise IngestionError(f"{self._source.shown}: {head['error']}")
+                raise IngestionError(f"{self._shown}: {head['error']}")
             return head, arrays
 
 
@@ -279,9 +300,13 @@ def serve(module: str, file: str | None, size: int, seconds: int) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries may print
     _limit_memory()
-    ranges = io.BufferedReader(Ranges(partial(_asked, requests, answers), size), 1 << 20)
-    raw: Any = ranges if file is None else file
-    found: Found | None = None
+    raw: Any = (
+        file
+        if file is not None
+        else io.BufferedReader(Ranges(partial(_asked, requests, answers), size), 1 << 20)
+    )
+    answered = getattr(of_format, "answered", _answered)
+    found: Any = None
     while True:
         if not select.select([requests], [], [], _IDLE_SECONDS)[0]:
             return
@@ -293,8 +318,8 @@ def serve(module: str, file: str | None, size: int, seconds: int) -> None:
         try:
             if found is None:
                 found = of_format.found_in(of_format.opened(raw))
-            _send(answers, *_answered(request, found))
-        except Exception as error:  # noqa: BLE001 - reported to the other side
+            _send(answers, *answered(request, found))
+        except Exception as error:  # noqa: BLE001 - told to the other side
             _send(answers, {"error": f"not of the format, or damaged: {error}"})
 
 

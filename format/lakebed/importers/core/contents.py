@@ -28,6 +28,7 @@ from lakebed.htypes.registry import FILE_KINDS
 from lakebed.importers.arrays.numpy_files import loaded
 from lakebed.importers.core.columns import SUPPOSED, form_of_files
 from lakebed.importers.core.plan import Problem, TensorPlan, media, tensor
+from lakebed.importers.core.source import Source
 from lakebed.links.read import read
 
 KINDS = ("image", "audio", "video", "dicom", "array", "json", "text", "bytes")
@@ -62,6 +63,21 @@ _RATES = (
     (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
 )
 _HERTZ = (44_100, 48_000, 32_000)
+
+
+def check_kinds(source: Source, kinds: Mapping[str, str], known: Sequence[str], what: str) -> None:
+    """Check that a source has all columns whose kinds the user gives.
+
+    Raises
+    ------
+    IngestionError
+        If it lacks one.
+    """
+    for name in kinds:
+        if name not in known:
+            raise IngestionError(
+                f"{source.shown} has no {what} {name!r}: {', '.join(known) or 'it has none'}"
+            )
 
 
 class Kind(NamedTuple):

@@ -145,6 +145,14 @@ class Source:
         return bool(self.address) and not self.is_file
 
     @property
+    def folder(self) -> Source:
+        """The folder that a source of one file lies in; other sources as they are."""
+        if not self.is_file:
+            return self
+        above = self.address.rpartition("/")[0] or "/"
+        return Source.of(above, self.creds, follow_symlinks=self.follow_symlinks, dest=self.dest)
+
+    @property
     def name(self) -> str:
         """Last part of the address."""
         return self.shown.rstrip("/").rpartition("/")[2]

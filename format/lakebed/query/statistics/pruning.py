@@ -38,7 +38,7 @@ from lakebed.query.statistics.statistics import beginning
 from lakebed.query.statistics.stored import StoredColumn
 from lakebed.query.values.exact import may_round
 from lakebed.reading.remote.prefetch import prefetch
-from lakebed.storage.traffic import Counts
+from lakebed.storage.stores.traffic import Counts
 
 Mask = NDArray[np.bool_]
 

@@ -25,7 +25,7 @@ from lakebed import config
 from lakebed.errors import LakebedError
 from lakebed.reading.remote.plan import ReadWindow, headers, read_windows, tiles
 from lakebed.reading.remote.tasks import submit
-from lakebed.reading.stored import StoredSamples
+from lakebed.reading.stored import Detector, StoredSamples
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from lakebed.reading.index import Rows
     from lakebed.reading.remote.ranges import PendingRead, RemoteRanges
-    from lakebed.reading.samples import SampleReader
 
 # Bytes that are asked for ahead before the reader has had to wait.
 _FIRST = 16 << 20
@@ -47,7 +46,7 @@ _STREAK_OF_SLICES = 1
 class Wanted(NamedTuple):
     """Rows of a tensor that will be read; ``whole`` if chunks will be asked for as a whole, as scans do."""
 
-    reader: SampleReader
+    reader: StoredSamples
     rows: Rows
     whole: bool = False
 
@@ -75,13 +74,13 @@ def prefetch(wanted: Sequence[Wanted], *, knows_all: bool = True) -> AbstractCon
     return Prefetch(remote, planned, detectors=detectors)
 
 
-def prefetch_headers(reader: SampleReader, ordinals: NDArray[np.int64]) -> AbstractContextManager[object]:
+def prefetch_headers(reader: StoredSamples, ordinals: NDArray[np.int64]) -> AbstractContextManager[object]:
     """Return a context in which the headers of chunks are prefetched, small chunks as a whole."""
     remote = reader.source.remote
     return nullcontext() if remote is None else Prefetch(remote, headers(reader, ordinals))
 
 
-def prefetch_tiles(reader: SampleReader, ordinals: Iterable[int]) -> AbstractContextManager[object]:
+def prefetch_tiles(reader: StoredSamples, ordinals: Iterable[int]) -> AbstractContextManager[object]:
     """Return a context in which chunks that hold one tile each are prefetched."""
     remote = reader.source.remote
     return nullcontext() if remote is None else Prefetch(remote, tiles(reader, ordinals))
@@ -109,7 +108,7 @@ class Prefetch:
         *,
         most: int | None = None,
         passing: bool = False,
-        detectors: Sequence[SequentialDetector] = (),
+        detectors: Sequence[Detector] = (),
     ) -> None:
         self._remote = remote
         self._passing = passing
@@ -247,7 +246,7 @@ class SequentialDetector:
         if running is not None:
             running.close()
 
-    def note(self, reader: SampleReader, first: int, stop: int) -> bool:
+    def note(self, reader: StoredSamples, first: int, stop: int) -> bool:
         """Take note that rows ``first`` to ``stop`` are about to be read; tell whether they are prefetched."""
         last = self._last
         if self._paused or (last.start <= first and stop <= last.stop):

@@ -21,8 +21,7 @@ from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.reader_locks import Lease, claimed
 from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Tombstones
 from lakebed.versions.locks.marker import lock_key
-from lakebed.versions.locks.reader_lease import lease_version, reader_lease_key
-from lakebed.versions.opening import manifest_key
+from lakebed.versions.opening import lease_version, manifest_key, reader_lease_key
 from lakebed.versions.state import ChunkTable, Snapshot, folder_of, split_chunk
 
 if TYPE_CHECKING:
@@ -252,7 +251,7 @@ class Collector:
             logging.getLogger(__name__).warning("garbage of %s stays for now: %s", self._storage.url, error)
 
     def _prune(self) -> None:
-        from lakebed.storage.orphan_files import prune
+        from lakebed.storage.files.orphan_files import prune
 
         folders, self._folders = self._folders, set()
         prune(self._storage, folders)
@@ -264,7 +263,7 @@ class Collector:
         return self._knows_readers and newer >= config.KEEP_HEADS and age > YOUNG_SECONDS
 
     def _remove_heads(self, tree: VersionTree) -> None:
-        from lakebed.storage.orphan_files import remove
+        from lakebed.storage.files.orphan_files import remove
 
         again, self._read = self._read, []
         while again:

@@ -17,8 +17,7 @@ from lakebed.documents.manifest_delta import Read
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LimitError
 from lakebed.storage.base import Storage
-from lakebed.versions.digests import digests_of
-from lakebed.versions.manifests import load_manifest
+from lakebed.versions.manifests import digests_of, load_manifest
 from lakebed.versions.state import folder_of
 
 VIEWS_KEY = "queries.json"

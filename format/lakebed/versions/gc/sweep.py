@@ -22,15 +22,14 @@ from lakebed.errors import CorruptError, FormatError
 from lakebed.runtime import clock
 from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.concurrently import together
-from lakebed.storage.orphan_files import remove, remove_temporary, temporary_files
+from lakebed.storage.files.orphan_files import remove, remove_temporary, temporary_files
 from lakebed.storage.reader_locks import claimed, is_shared
 from lakebed.versions.gc.mark import LiveChunks, mark, mark_outside, versions_of_views
 from lakebed.versions.gc.report import Report
 from lakebed.versions.gc.tombstones import DIGITS, YOUNG_SECONDS, Tombstones
 from lakebed.versions.gc.view_data import left_of_views
 from lakebed.versions.locks.marker import is_being_written, read_lock
-from lakebed.versions.locks.reader_lease import reader_lease_key
-from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
+from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree, reader_lease_key
 from lakebed.versions.refs import read_refs
 from lakebed.versions.state import folder_of, split_chunk
 

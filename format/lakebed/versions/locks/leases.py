@@ -94,9 +94,7 @@ class Lease:
             if self._lock.is_system_lock:
                 clock.sleep(pause)
             else:
-                from lakebed.runtime.jitter import JITTER
-
-                clock.sleep(JITTER.uniform(pause / 2, pause))
+                clock.sleep(clock.chance().uniform(pause / 2, pause))
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _acquire(self, expected: str | None, known: TreeAt | None) -> TreeAt:

@@ -14,14 +14,14 @@ from lakebed.codecs.block import Block, empty_block, join_samples
 from lakebed.codecs.images import pil_array
 from lakebed.codecs.registry import byte_codec
 from lakebed.codecs.sample import Sample
-from lakebed.documents.tensor_meta import TILING_THRESHOLD, TensorMeta
+from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import TensorDtypeMismatchError, TensorInvalidSampleShapeError
 from lakebed.htypes.arrays import as_sample, block_of_array, cast, is_numeric, stacked_numbers
 from lakebed.htypes.images import converted, converted_file, is_pil, padded, padded_shape
 from lakebed.htypes.partial import PartialSample
 from lakebed.native import gather as native
 from lakebed.writing.encode.encoded import Encoded, Samples
-from lakebed.writing.encode.spec import TensorSpec, dtype_named, with_dtype
+from lakebed.writing.encode.spec import TensorSpec, with_dtype
 from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shape_of
 
 # Arrays of so many bytes are not worth a copy.
@@ -53,29 +53,6 @@ def encode_arrays(rows: Samples, meta: TensorMeta, kinds: set[type] | None = Non
         if gathered is not None:
             return gathered
     return list(_one_by_one(rows, spec))
-
-
-# -- samples that are stored as they come ------------------------------------------------------------------------------
-
-
-def is_as_stored(rows: NDArray[Any], meta: TensorMeta) -> bool:
-    """Whether an array holds samples of a tensor of plain numbers just as they are stored: dtype, rank, size."""
-    if meta.htype != "generic" or meta.dtype in (None, "object"):
-        return False
-    if meta.sample_compression is not None or meta.chunk_compression is not None:
-        return False
-    if meta.is_link or meta.is_sequence or meta.links or rows.ndim == 0:
-        return False
-    rank, threshold = max(rows.ndim - 1, 1), meta.tiling_threshold
-    if len(meta.max_shape) != rank or rows.dtype != dtype_named(meta.dtype):
-        return False
-    most = TILING_THRESHOLD if threshold is None else threshold
-    return most < 0 or rows.nbytes <= most * len(rows)
-
-
-def encode_as_stored(rows: NDArray[Any], meta: TensorMeta) -> Encoded:
-    """Encode such samples: see :func:`is_as_stored`."""
-    return Encoded(block_of_array(rows), meta, owned=not rows.flags.c_contiguous)
 
 
 # -- samples of one shape ----------------------------------------------------------------------------------------------

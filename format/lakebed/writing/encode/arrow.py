@@ -179,7 +179,7 @@ def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> An
     """
     import pyarrow as pa
 
-    from lakebed.reading.arrow import logical_type
+    from lakebed.reading.columns.arrow import logical_type
 
     if not pa.types.is_temporal(array.type):
         return array
