@@ -106,7 +106,7 @@ class Wishes:
     compression: str | None = None
 
     @classmethod
-    def of(cls, options: ColumnOptions) -> Wishes:
+    def of(cls, options: Mapping[str, object]) -> Wishes:
         """Return the wishes of a user."""
         return cls(**{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
 
