@@ -1,4 +1,4 @@
-"""What lies in a place of backups, beside the files: its catalog, and a list of files for each point.
+"""Documents of a place of backups: its catalog, and a list of files for each point.
 
     catalog.json             {"lakebed_backups": 1, "source": address, "points": [point, ...], "removed": [ids],
                               "run": run or null, "sum": checksum}

@@ -44,7 +44,7 @@ class CommitNode:
 
     @property
     def is_committed(self) -> bool:
-        """Whether the version is a commit."""
+        """Return whether the version is a commit."""
         return self.time is not None
 
     @classmethod

@@ -20,7 +20,7 @@ from lakebed.documents.commit_node import WHAT, CommitNode, key_text
 from lakebed.errors import FormatError
 
 OPENING = b'{"commits": {'
-"""What the document begins with; the text of each version that is not at hand follows, with a comma behind."""
+"""Beginning of the document; the text of each version that is not at hand follows, with a comma behind."""
 
 _FEW = 8
 _WINDOW = 2048
@@ -278,7 +278,7 @@ _TRAILER_BYTES = 160
 
 @dataclass(frozen=True, slots=True)
 class TreeEnd:
-    """How many versions are before the offset `begins`, the checksum of that text, and that of the end."""
+    """Number of versions before the offset `begins`, the checksum of that text, and that of the end."""
 
     nodes: int
     begins: int

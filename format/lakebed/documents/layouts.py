@@ -1,4 +1,4 @@
-"""Where the samples of large chunks lie, as a manifest keeps it, so that one can be read without the chunk's header.
+"""Places of the samples of large chunks as a manifest keeps them, so that one is read without the chunk's header.
 
     words       content, all u32
     1           form: number of axes a; plus 2^31 if one row stands for all samples, 2^30 if there are checksums
@@ -26,9 +26,9 @@ Words = NDArray[np.uint32]
 
 _ALL_ALIKE = 1 << 31
 _SUMS = 1 << 30
-# Words that the chunks of one tensor may have: a manifest is read before anything else.
+# Most words of all chunks of one tensor, because a manifest is read before anything else.
 MOST_WORDS = 4_000_000
-# Data that a word must stand for on average, in bytes.
+# Bytes of data per word below which words are not kept.
 _WORTH = 4_000
 NO_WORDS: Words = np.empty(0, dtype=np.uint32)
 

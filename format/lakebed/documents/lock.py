@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from lakebed.errors import FormatError
 
 LOCK_SECONDS = 300.0
-"""How long 3.9.52 takes a dataset's lock to be valid."""
+"""Seconds for which 3.9.52 considers a dataset's lock valid."""
 
 _LAYOUT = struct.Struct("<6sdI")
 _OLD_SIZE = 14
@@ -63,7 +63,7 @@ class DatasetLock:
 
     @property
     def is_released(self) -> bool:
-        """Whether its owner has given it back."""
+        """Return whether its owner has given it back."""
         return self.expiry == RELEASED
 
     @classmethod

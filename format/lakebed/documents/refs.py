@@ -22,7 +22,7 @@ from lakebed.documents import fields, json_style
 from lakebed.errors import FormatError
 
 _WHAT = "refs.json"
-# What a calendar can show.
+# Range of times that a calendar can show.
 _YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
 _UNSUMMED = "0" * 16
 # Quotes inside of JSON strings are escaped, so no name or message can look like this.

@@ -20,7 +20,7 @@ from lakebed.errors import FormatError
 
 FILE = "queries.json"
 FOLDER = ".queries/"
-"""Where the data of views lie."""
+"""Folder with the data of views."""
 
 _FLAG = "virtual-datasource"
 
@@ -65,12 +65,12 @@ class SavedView:
 
     @property
     def folder(self) -> str:
-        """What the keys of its data begin with."""
+        """Prefix of the keys of its data."""
         return f"{FOLDER}{self.place}/" if self.place else FOLDER
 
     @property
     def is_virtual(self) -> bool:
-        """Whether only the numbers of the rows are stored, not their samples."""
+        """Return whether only the numbers of the rows are stored, not their samples."""
         return bool(self.doc.get(_FLAG, True))
 
     @property
@@ -86,7 +86,7 @@ class SavedView:
 
     @property
     def is_single(self) -> bool:
-        """Whether it is one row, the sample axis dropped."""
+        """Return whether it is one row, the sample axis dropped."""
         axes = self.doc.get("source-dataset-index")
         is_int = isinstance(axes, list) and bool(axes) and type(axes[0]) is int
         return is_int or self.doc.get("first-index-subscriptable") is False

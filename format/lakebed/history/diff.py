@@ -1,4 +1,4 @@
-"""What changed between versions, as a dictionary or in print."""
+"""Differences between versions, as a dictionary or in print."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def diff(session: Session, id_1: str | None, id_2: str | None, *, as_dict: bool)
     return None
 
 
-# -- what is compared ----------------------------------------------------------------------------------------------
+# -- compared versions ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class Merger:
     target
         The version to merge.
     ancestry
-        Who descends from whom.
+        Descent of versions.
     """
 
     def __init__(self, session: Session, target: str, ancestry: Ancestry) -> None:
@@ -218,7 +218,7 @@ class Merger:
         return plan_rows(base, ours, theirs, comparison().differ)
 
     def _is_recreated(self, key: str) -> bool:
-        """Whether the tensor of a key was deleted, and another one made under the key, on one of the lines."""
+        """Return whether the tensor of a key was deleted, and another one made under the key, on one of the lines."""
         having = [self._open(v) for v in self._bases if key in self._versions[self._open(v)].tensors]
         base = np.concatenate([self._line(number, key).ids for number in having])
         for number, version in ((self._ours, self.ours), (self._theirs, self.theirs)):
@@ -381,7 +381,7 @@ class Merger:
         draft.rows.pop(pair.ours, steps.deletes.tolist())
 
     def _is_unchanged(self, pair: Pair) -> bool:
-        """Whether our tensor, with its companions, is what it was in the only common ancestor."""
+        """Return whether our tensor, with its companions, is what it was in the only common ancestor."""
         if pair.base is None or len(self._bases) > 1:
             return False
         keys = {pair.ours: pair.base}
@@ -423,7 +423,7 @@ def _class_names(state: TensorState) -> list[str]:
 
 
 def _is_same(one: TensorState, other: TensorState) -> bool:
-    """Whether a tensor has the same samples, settings and chunks in two versions; names may differ."""
+    """Return whether a tensor has the same samples, settings and chunks in two versions; names may differ."""
     table, its = one.table, other.table
     return (
         one.meta.with_(name=None, links={}) == other.meta.with_(name=None, links={})
@@ -436,7 +436,7 @@ def _is_same(one: TensorState, other: TensorState) -> bool:
 
 
 def _share(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> bool:
-    """Whether two columns of ids have one in common."""
+    """Return whether two columns of ids have one in common."""
     count = min(len(one), len(other))
     return bool((one[:count] == other[:count]).any() or np.isin(one, other).any())
 

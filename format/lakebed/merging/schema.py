@@ -1,4 +1,4 @@
-"""What a merge does to whole tensors: pair them up, rename, bring in, delete. Pure.
+"""Effects of a merge on whole tensors: pair them up, rename, bring in, delete. Pure.
 
 A tensor that the common ancestor has is known again by its key, which renames leave alone (FORMAT.md 1.4); others by
 their name.
@@ -26,7 +26,7 @@ class Pair:
 
 @dataclass(slots=True)
 class SchemaPlan:
-    """What becomes of the tensors.
+    """Plan for the tensors.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _visible(version: Snapshot) -> list[str]:
 
 
 def _differs(one: TensorState, other: TensorState) -> bool:
-    """Whether a tensor was written to between two versions."""
+    """Return whether a tensor was written to between two versions."""
     a, b = one.table, other.table
     if one.length != other.length or len(a) != len(b) or one.info != other.info:
         return True

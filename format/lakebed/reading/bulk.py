@@ -51,7 +51,7 @@ def listed(reader: StoredSamples, rows: Rows) -> list[NDArray[Any]]:
 
 
 def is_decoded(reader: StoredSamples) -> bool:
-    """Whether samples are files, or arrays compressed as bytes, of which each is worth a thread."""
+    """Return whether samples are files, or arrays compressed as bytes, of which each is worth a thread."""
     if reader.storing is not Storing.ARRAY or reader.decoder.compression is None:
         return False
     if reader.decoder.files is not None:

@@ -65,7 +65,7 @@ class ChunkFiles:
 
     @property
     def hits(self) -> int:
-        """How often a cache on this machine had what was wanted."""
+        """Number of requests that a cache on this machine answered."""
         return int(getattr(self._cache, "hits", 0))
 
     def size(self, key: str) -> int:
@@ -106,7 +106,7 @@ class ChunkFiles:
 
     @property
     def has_cache(self) -> bool:
-        """Whether what is read may come from a cache on this machine."""
+        """Return whether what is read may come from a cache on this machine."""
         return self._cache is not None
 
     def again(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:

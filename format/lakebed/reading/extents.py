@@ -36,7 +36,7 @@ class Extents:
         return tuple(meta.min_shape), tuple(meta.max_shape)
 
     def is_settled(self, count: int) -> bool:
-        """Whether looking at the samples would not change the recorded extents, or would take too long."""
+        """Return whether looking at the samples would not change the recorded extents, or would take too long."""
         low, high = self.recorded()
         return low == high or count > _LOOKED_AT
 

@@ -103,7 +103,7 @@ class ChunkSource:
 
     @property
     def hits(self) -> int:
-        """How often what was wanted over a network was here: in memory, or in a cache on this machine."""
+        """Number of remote reads answered from memory or from a cache on this machine."""
         return 0 if self.remote is None else self._hits + self.remote.hits + self._files.hits
 
     def clear(self) -> None:
@@ -115,7 +115,7 @@ class ChunkSource:
             self.remote.clear()
 
     def is_here(self, key: str) -> bool:
-        """Whether a whole chunk is in memory."""
+        """Return whether a whole chunk is in memory."""
         return key in self.cache or key in self._unpublished
 
     def place_on_disk(self, table: ChunkTable, row: int, inside: int) -> SamplePlace | None:
@@ -228,7 +228,7 @@ class ChunkSource:
         return self._even(chunk, table.samples(row), item)
 
     def is_settled(self, table: ChunkTable, row: int) -> bool:
-        """Whether the file of a chunk can be mapped, as it can not change any more."""
+        """Return whether the file of a chunk can be mapped, as it can not change any more."""
         is_known = self._files.mappable is not None and int(table.places.sizes[row]) > 0
         return is_known and table.folder(row)[0] not in self.heads and table.key(row) not in self._unpublished
 

@@ -57,7 +57,7 @@ class Links:
         return decode_link(self._reader.raw(row)[0])
 
     def is_grid(self, row: int) -> bool:
-        """Whether the row holds a grid of links (link_tiled)."""
+        """Return whether the row holds a grid of links (link_tiled)."""
         return row in self._reader.tile_entries
 
     def grid(self, row: int) -> NDArray[np.str_]:

@@ -1,4 +1,4 @@
-"""What is selected of one tensor, read in the forms of the 3.x API: arrays, lists, shapes, bytes, paths."""
+"""A selection of one tensor, read in the forms of the 3.x API: arrays, lists, shapes, bytes, paths."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Selection:
 
     @property
     def is_single(self) -> bool:
-        """Whether one row is selected, without the sample axis."""
+        """Return whether one row is selected, without the sample axis."""
         return self.index.is_single
 
     def rows(self) -> Rows:

@@ -85,7 +85,7 @@ def write_manifest(
     Returns
     -------
     bytes, Origin
-        What is to be stored; what versions made from this one can take over.
+        The bytes to store, and the origin of versions made from this one.
     """
     base = next((whole for whole in origin.wholes if _is_commit(tree, whole)), None) if origin else None
     size = _size(manifest)
@@ -120,7 +120,7 @@ def _size(manifest: Manifest) -> int:
 
 
 class Digests(Mapping[str, str]):
-    """Checksum of its manifest for each version that has one to be trusted; what is asked for is looked up then."""
+    """Checksum of the manifest of each version that has one to be trusted, looked up on access."""
 
     def __init__(self, tree: VersionTree) -> None:
         self._tree = tree

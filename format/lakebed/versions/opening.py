@@ -81,7 +81,7 @@ _SOMETIMES = (
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What was read to open a version: what it holds, and its lock file if that had to be looked at."""
+    """Result of opening a version: its content, and its lock file if that had to be read."""
 
     snapshot: Snapshot
     lock: LockFile | None = None

@@ -126,7 +126,7 @@ def publish(
 
 
 class _Files:
-    """What is to be written for some versions, and which of it the storage can copy from older ones."""
+    """Files to write for some versions, and those that the storage can copy from older ones."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

@@ -1,4 +1,4 @@
-"""What one version holds: tensors with their metadata, chunk index and chunk places. Plain frozen data."""
+"""Content of one version: tensors with their metadata, chunk index and chunk places. Plain frozen data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Encoder files of a tensor beside its chunk index (FORMAT.md 4.3 to 4.6).
 TILES, SEQUENCE, CREDS, PAD = (f"{name}_index/unsharded" for name in ("tiles", "sequence", "creds", "pad"))
 
-# From so many folders on, those that hold nothing any more are forgotten.
+# From this number of folders on, those without chunks are dropped.
 _MANY_FOLDERS = 32
 
 
@@ -235,7 +235,7 @@ class NewChunk:
     size: int
     sums: list[int]
     layout: Words = field(default_factory=lambda: NO_WORDS)
-    """Where its samples lie (see `lakebed.documents.layouts`); no words where that is not kept."""
+    """Places of its samples (see `lakebed.documents.layouts`); empty if they are not kept."""
 
 
 _members = attrgetter("id", "count", "size", "sums", "layout")
@@ -404,7 +404,7 @@ class Snapshot:
 
     @property
     def has_changes(self) -> bool:
-        """Whether this uncommitted version differs from its parent (FORMAT.md 10.1)."""
+        """Return whether this uncommitted version differs from its parent (FORMAT.md 10.1)."""
         return self.diff is not None or any(t.diff is not None for t in self.tensors.values())
 
 

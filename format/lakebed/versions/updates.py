@@ -62,7 +62,7 @@ class Requirement(ABC):
 
     @abstractmethod
     def holds(self, tree: VersionTree) -> bool:
-        """Whether a tree fulfils it."""
+        """Return whether a tree fulfils it."""
 
     @abstractmethod
     def error(self) -> CommitFailed:
@@ -156,7 +156,7 @@ class HeadIs(Requirement):
     """Message of the error where it does not hold."""
 
     def holds(self, tree: VersionTree) -> bool:
-        """Whether the branch has this head."""
+        """Return whether the branch has this head."""
         return tree.branches.get(self.branch) == self.head
 
     def error(self) -> CommitFailed:
@@ -177,7 +177,7 @@ class FenceIs(Requirement):
     number: int
 
     def holds(self, tree: VersionTree) -> bool:
-        """Whether the fence has this number."""
+        """Return whether the fence has this number."""
         return fences_of(tree).get(self.branch, 0) == self.number
 
     def error(self) -> CommitFailed:
@@ -293,7 +293,7 @@ class DropBranch(Update):
 
 @dataclass(frozen=True, slots=True)
 class CutBranch(Update):
-    """A branch gets a new head below one of its commits; what was below that commit leaves the tree."""
+    """A branch gets a new head below one of its commits; versions below that commit leave the tree."""
 
     branch: str
     base: str

@@ -116,7 +116,7 @@ def any_name() -> Iterator[None]:
 
 
 def is_companion(name: str) -> bool:
-    """Whether a name is one that hidden companions have, of whatever tensor."""
+    """Return whether a name is one that hidden companions have, of whatever tensor."""
     return _COMPANION.fullmatch(name.rpartition("/")[2]) is not None
 
 

@@ -95,7 +95,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How the samples of a tensor lie in its chunks.
+    """Layout of a tensor's samples in its chunks.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class ColumnScan:
 
     @property
     def has_nulls(self) -> bool:
-        """Whether a companion tells which rows are null."""
+        """Return whether a companion tells which rows are null."""
         return self._nulls is not None
 
     def wanted(self, rows: Rows) -> list[Wanted]:
@@ -299,7 +299,7 @@ class ColumnScan:
 
     @property
     def is_dense(self) -> bool:
-        """Whether samples lie in chunks as they are, so that many rows of a chunk are had by one gather."""
+        """Return whether samples lie in chunks as they are, so that many rows of a chunk are had by one gather."""
         return self._is_fixed or self._is_masked or self._encoded is not None
 
     def scattered(self, rows: NDArray[np.int64]) -> ScatteredRows | None:

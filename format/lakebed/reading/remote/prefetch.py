@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # Bytes that are asked for ahead before the reader has had to wait.
 _FIRST = 16 << 20
-# Of what was asked for ahead, so many pieces for each request that may be under way.
+# Pieces of read-ahead data per request that may be under way.
 _PIECES = 4
 # Reads of neighbouring rows, one after the other, from which on more of them are expected: of single ones, of several.
 _STREAK = 3
@@ -87,7 +87,7 @@ def prefetch_tiles(reader: StoredSamples, ordinals: Iterable[int]) -> AbstractCo
 
 
 class Prefetch:
-    """What is prefetched for one reader.
+    """Prefetched data of one reader.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class Prefetch:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it may still ask for something, in this process."""
+        """Return whether it may still ask for something, in this process."""
         return not self._is_over and self._pid == os.getpid()
 
     def close(self) -> None:
@@ -229,7 +229,7 @@ class SequentialDetector:
 
     @property
     def is_paused(self) -> bool:
-        """Whether a caller of :func:`prefetch` prefetches."""
+        """Return whether a caller of :func:`prefetch` prefetches."""
         return self._paused > 0
 
     def pause(self) -> None:

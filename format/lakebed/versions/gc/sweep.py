@@ -238,7 +238,7 @@ class Sweep:
         return is_being_written(self._storage, version)
 
     def _is_in_writing(self, version: str, tombstones: Tombstones) -> bool:
-        """Whether a version that is not in the tree is being written."""
+        """Return whether a version that is not in the tree is being written."""
         # On stores the lock of a head that was replaced is left to run out.
         is_left = tombstones.lists(version) and read_lock(self._storage, version).digest != ""
         return not is_left and self._is_locked(version)

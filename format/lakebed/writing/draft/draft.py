@@ -91,7 +91,7 @@ class Draft:
 
     @property
     def dirty(self) -> bool:
-        """Whether there may be anything to publish."""
+        """Return whether there may be anything to publish."""
         return self.tensors.is_changed
 
     # -- rows one by one ---------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column, Encoded
 from lakebed.writing.replace_samples import SampleNumbers
 
-# From so many neighbouring samples on, one splice is cheaper than an edit of each.
+# From this number of neighbouring samples on, one splice is cheaper than an edit of each.
 LONG_RUN = 16
 
 
@@ -185,7 +185,7 @@ class DraftRows:
             tensor.rows_updated(tensor.rows_of(rows))
 
     def _can_replace_many(self, tensor: TensorDraft, rows: RowNumbers, parts: Sequence[Encoded]) -> bool:
-        """Whether samples can be replaced chunk by chunk: ascending rows of a tensor whose chunks hold whole ones."""
+        """Return whether samples can be replaced chunk by chunk: ascending rows of a tensor whose chunks hold whole ones."""
         where = np.asarray(rows, np.int64)
         if not bool((np.diff(where) > 0).all()) or any(part.tiled is not None for part in parts):
             return False
@@ -401,7 +401,7 @@ class DraftRows:
 
 
 def tells_names(part: Encoded) -> bool:
-    """Whether samples count as a change of the tensor's info, as every class label does (FORMAT.md 10.2)."""
+    """Return whether samples count as a change of the tensor's info, as every class label does (FORMAT.md 10.2)."""
     return bool(part.info) or part.meta.htype == "class_label"
 
 

@@ -316,11 +316,11 @@ class TensorDraft(TensorChunks):
             self._rebuild(plan)
 
     def can_replace_many(self, rows: SampleNumbers) -> bool:
-        """Whether samples can be replaced at once: none is tiled, and packing chunks anew loses nothing."""
+        """Return whether samples can be replaced at once: none is tiled, and packing chunks anew loses nothing."""
         return not self._is_lossy and not self.has_tiled(rows)
 
     def splice(self, start: int, stop: int, parts: Sequence[Encoded]) -> None:
-        """Replace samples ``start`` to ``stop`` by others, more or fewer: at once, so for what is rare."""
+        """Replace samples ``start`` to ``stop`` by others, more or fewer, at once; meant for rare changes."""
         self.pack()
         pieces: list[Piece] = []
         added = 0
@@ -399,7 +399,7 @@ class TensorDraft(TensorChunks):
 
     @property
     def diff(self) -> CommitDiff:
-        """What the version says of its changes to this tensor; a fresh one if it changed nothing so far."""
+        """The version's record of changes to this tensor; a fresh one if it changed nothing so far."""
         return diffs.touched(self.state)
 
     def record(self, diff: CommitDiff) -> None:
@@ -407,12 +407,12 @@ class TensorDraft(TensorChunks):
         self._set(diff=diff)
 
     def add_sequences(self, lengths: Sequence[int] | NDArray[np.integer]) -> None:
-        """Let samples that were added make rows of so many each, if the tensor holds sequences."""
+        """Group added samples into rows of the given lengths, if the tensor holds sequences."""
         if self.state.sequence is not None:
             self._set(sequence=self.state.sequence.extend(lengths))
 
     def resize_sequence(self, row: int, length: int) -> None:
-        """Let a sequence have so many samples; those of it were replaced."""
+        """Set the number of samples of a sequence, whose samples were replaced."""
         if self.state.sequence is not None:
             lengths = self.state.sequence.lengths
             lengths[row] = length
@@ -464,11 +464,11 @@ class TensorDraft(TensorChunks):
     # -- looking -----------------------------------------------------------------------------------------------
 
     def is_tiled(self, row: int) -> bool:
-        """Whether a sample is cut into tiles."""
+        """Return whether a sample is cut into tiles."""
         return row in self._tiles
 
     def has_tiled(self, rows: SampleNumbers) -> bool:
-        """Whether any of several samples is cut into tiles."""
+        """Return whether any of several samples is cut into tiles."""
         return bool(self._tiles) and bool(np.isin(np.fromiter(self._tiles, np.int64), rows).any())
 
     def pending_sample(self, row: int) -> Block | None:

@@ -24,7 +24,7 @@ from lakebed.writing.encode.encoded import Encoded, Samples
 from lakebed.writing.encode.spec import TensorSpec, with_dtype
 from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shape_of
 
-# Arrays of so many bytes are not worth a copy.
+# Arrays from this size on are written from where they lie, without a copy.
 _LARGE = 64_000
 
 Info = Mapping[str, Any]
