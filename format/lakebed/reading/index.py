@@ -44,7 +44,7 @@ class Index:
 
     @property
     def is_basic(self) -> bool:
-        """Return whether the inside of samples is subscripted by ints and slices only, so that axes keep their order."""
+        """Return whether samples are subscripted by ints and slices only, so that axes keep their order."""
         return all(isinstance(i, int | slice | EllipsisType) for subscript in self.inside for i in subscript)
 
     def __getitem__(self, item: Any) -> Index:

@@ -90,7 +90,7 @@ class SampleReader(StoredSamples):
 
     @property
     def is_nullable(self) -> bool:
-        """Return whether samples are single numbers of which some are absent: stored as empty samples (FORMAT.md 5.3)."""
+        """Return whether samples are single numbers, some of them absent, that is, empty samples (FORMAT.md 5.3)."""
         return self.dtype is not None and self.is_scalar and list(self.state.meta.min_shape) == [0]
 
     # -- places ----------------------------------------------------------------------------------------------

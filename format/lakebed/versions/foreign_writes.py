@@ -41,7 +41,7 @@ def is_unmodified(
     lock: LockFile | None = None,
     meta: DatasetMeta | None = None,
 ) -> bool:
-    """Return whether 3.9.52 has not written into a version since its digest was made: it is a commit, or bears no trace.
+    """Return whether 3.9.52 left a version as its digest found it: it is a commit, or bears no trace.
 
     On a store without locks of its own, the lock file that comes with each head says so.
 
@@ -151,7 +151,7 @@ def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool
 
 
 def is_as_read(storage: Storage, tree: VersionTree, head: Snapshot, lock: LockFile) -> bool:
-    """Return whether a head still is what was read, or published, earlier: 3.9.52 does not always change the tree with it.
+    """Return whether a head is unchanged since it was read or published; 3.9.52 may change it and not the tree.
 
     Parameters
     ----------

@@ -136,7 +136,7 @@ def ensure_durable(storage: Storage, now: TreeAt) -> TreeAt:
 
 
 def _took_effect(before: VersionTree, after: VersionTree, stored: VersionTree) -> bool:
-    """Return whether the stored tree has the heads that the updates gave, or all that they made where no head changed."""
+    """Return whether the stored tree has the updated heads, or is the updated tree if no head changed."""
     changed = changed_branches(before, after)
     if changed:
         return all(stored.branches.get(name) == after.branches.get(name) for name in changed)

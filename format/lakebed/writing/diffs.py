@@ -63,7 +63,7 @@ def _union(known: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.ui
 
 
 def with_resized(diff: CommitDiff, row: int, more: int) -> CommitDiff:
-    """Record that a run of samples from ``row`` on was replaced by one with ``more`` more (or, below 0, fewer) samples."""
+    """Record that a run of samples from ``row`` on was replaced by one with ``more`` samples more (below 0: fewer)."""
     first = diff.first + more if row < diff.first else diff.first
     return _with_range(diff, first, diff.last + more)
 

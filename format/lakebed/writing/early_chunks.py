@@ -2,8 +2,8 @@
 
 `append` has to copy its argument, which the caller may change. Eight megabytes of copies, those of one chunk, have left
 the processor's cache by the time the chunk is packed. So the copies go into a buffer of one step. When the buffer is
-full, its bytes enter the checksums of the file's blocks, and are written to a file without a name, at their place in the
-chunk. A full chunk needs only a name. Nothing is read or written twice.
+full, its bytes enter the checksums of the file's blocks, and are written to a file without a name, at their place in
+the chunk. A full chunk needs only a name. Nothing is read or written twice.
 
 If anything else happens to the samples before that, they are read back and packed as all others are.
 """
@@ -272,8 +272,8 @@ class EarlySample:
 class EarlyChunks:
     """The early chunks of one tensor, one after the other.
 
-    They begin at the start of a chunk. If encoded samples wait that will share a chunk with the next arrays, those arrays
-    wait in memory until that chunk is full.
+    They begin at the start of a chunk. If encoded samples wait that will share a chunk with the next arrays, those
+    arrays wait in memory until that chunk is full.
 
     Parameters
     ----------

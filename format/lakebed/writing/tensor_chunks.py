@@ -338,7 +338,7 @@ class TensorChunks:
             return None
         waiting = sum(b.nbytes for b in self.pending)
         if self._codec is not None and size:
-            # The limit is on uncompressed bytes, of which the chunk has a fraction: assume samples like those that wait.
+            # The limit counts uncompressed bytes, and the chunk has fewer: assume samples like the waiting ones.
             samples = sum(b.count for b in self.pending)
             size = max(size, waiting * table.samples(row) // max(samples, 1))
         if size == 0 or size > min(_SMALL_TAIL, 2 * waiting + 4096) or size + waiting > self.chunk_limit:

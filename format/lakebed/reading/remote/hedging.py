@@ -1,7 +1,7 @@
 """Policy for repeating slow requests, without threads, clocks or requests of its own.
 
-A few of many requests take many times as long as the others, for reasons that a second request does not meet. The second
-request is made when the first takes twice as long as nearly all recent ones did, for one request in thirty at most: a
+A few of many requests take many times as long as the others, for reasons that a second request does not meet. That
+is made when the first takes twice as long as nearly all recent ones did, for one request in thirty at most: a
 store that is slow as a whole, such as an overloaded one, does not get more requests.
 """
 

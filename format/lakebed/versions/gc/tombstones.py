@@ -1,9 +1,9 @@
 """Versions that left the tree lately, with the time, so that a collector keeps them long enough. Pure.
 
 The version tree carries, among what lakebed adds, ``"retired": {"ids": [[first 12 digits, POSIX seconds], ...],
-"since": s, "left": n, "sweep": s}``. Versions that are not listed left at ``since`` or before; ``left`` counts the versions
-that left since the last full sweep, and ``sweep`` says when the next is due at the latest. 3.9.52 drops all that; then
-the times of files decide.
+"since": s, "left": n, "sweep": s}``. Unlisted versions left at ``since`` or before; ``left`` counts the versions that
+left since the last full sweep, and ``sweep`` is the latest time of the next one. 3.9.52 drops all that; then the times
+of files decide.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ class Lease:
         return found.lock is not None and not is_own(found.lock) and not found.lock.is_released
 
     def _is_left(self, lock: DatasetLock | None) -> bool:
-        """Return whether a lock file is of the writer whose lock the system freed, as a killed container leaves both."""
+        """Return whether a lock file is of the writer whose lock the system freed: a killed container leaves both."""
         return lock is not None and self._lock.was_left_by(lock.pid, int.from_bytes(lock.node, "little"))
 
     def _check_current(self, head: str, error: LockedException) -> None:

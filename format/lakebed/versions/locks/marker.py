@@ -146,7 +146,7 @@ def _is_in_the_way(lock: DatasetLock) -> bool:
 
 
 def _owner_is_dead(lock: DatasetLock) -> bool:
-    """Return whether the lock was left by a process of this machine that is gone, as a killed writer of ours leaves it."""
+    """Return whether a dead process of this machine left the lock, as our killed writers do."""
     from lakebed.documents.lock import LOCK_SECONDS, DatasetLock
 
     if lock.node != DatasetLock.own(0.0).node or not 0 < lock.pid < 1 << 31:

@@ -185,7 +185,7 @@ class DraftRows:
             tensor.rows_updated(tensor.rows_of(rows))
 
     def _can_replace_many(self, tensor: TensorDraft, rows: RowNumbers, parts: Sequence[Encoded]) -> bool:
-        """Return whether samples can be replaced chunk by chunk: ascending rows of a tensor whose chunks hold whole ones."""
+        """Return whether samples can be replaced chunk by chunk: ascending rows, none of them tiled."""
         where = np.asarray(rows, np.int64)
         if not bool((np.diff(where) > 0).all()) or any(part.tiled is not None for part in parts):
             return False

@@ -27,7 +27,7 @@ class PinnedChunks:
 
 
 def _is_inside(frame: FrameType | None, sought: FrameType) -> bool:
-    """Return whether a frame (of `sys._getframe`: that of `inspect` costs the same) is another one, or was called from it."""
+    """Return whether a frame is another one, or was called from it (`inspect` costs the same)."""
     while frame is not None and frame is not sought:
         frame = frame.f_back
     return frame is not None
