@@ -7,15 +7,17 @@ name of the function that users call, this package can be called: ``lakebed.quer
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 if TYPE_CHECKING:
     from lakebed.api_queries import prepare, query
     from lakebed.query.engine.limits import Limits as Limits
-    from lakebed.query.functions.registry import register
     from lakebed.query.language.parser import parse as parse
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 _LATER = {
     "Limits": "lakebed.query.engine.limits",
@@ -31,11 +33,29 @@ class QueryPackage(ModuleType):
     if TYPE_CHECKING:
         __call__ = staticmethod(query)
         prepare = staticmethod(prepare)
-        register = staticmethod(register)
+
+        @overload
+        @staticmethod
+        def register(
+            name: str, function: None = None, *, vectorised: bool = False, arguments: int | None = None
+        ) -> Callable[[_F], _F]: ...
+
+        @overload
+        @staticmethod
+        def register(
+            name: str, function: _F, *, vectorised: bool = False, arguments: int | None = None
+        ) -> _F: ...
+
+        @staticmethod
+        def register(*args: Any, **kwargs: Any) -> Any: ...
     else:
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             return import_module("lakebed.api_queries").query(*args, **kwargs)
+
+        @property
+        def __signature__(self) -> Any:
+            return import_module("inspect").signature(import_module("lakebed.api_queries").query)
 
 
 def __getattr__(name: str) -> Any:

@@ -160,7 +160,7 @@ class Session(Writer):
             if draft.buffer.rows:
                 with _Change(self) as draft:
                     draft.encode_pending()
-            return self._structure(draft, is_final=work is None)
+            return draft.structure(is_final=work is None) if draft.dirty else self._position.snapshot
 
     def structure(self) -> Snapshot:
         """Return the present version; lengths and extents may lag behind samples that were just added."""
@@ -169,10 +169,8 @@ class Session(Writer):
             if draft is None:
                 return self._position.snapshot
             work = self._unpublished.work
-            return self._structure(draft if work is None else work, is_final=work is None)
-
-    def _structure(self, draft: Draft, *, is_final: bool) -> Snapshot:
-        return draft.structure(is_final=is_final) if draft.dirty else self.snapshot
+            draft = draft if work is None else work
+            return draft.structure(is_final=work is None) if draft.dirty else self._position.snapshot
 
     def reader(self, key: str, name: str) -> SampleReader:
         """Return a reader of a tensor, which also reads unpublished samples of this session."""

@@ -9,7 +9,6 @@ import pytest
 import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.detection import cvat
-from unit_tests.lakebed.importers.hostile import check_hostile
 from unit_tests.lakebed.importers.test_yolo import photo
 
 META = """<meta><job><labels>
@@ -165,12 +164,3 @@ def test_declarations_of_types_and_entities_are_refused(tmp_path: Path) -> None:
 def make_all(root: Path) -> None:
     pets(root)
     (root / "tracks.xml").write_text(TRACKS)
-
-
-def test_damaged_sources_end_in_a_report_or_an_error_of_ours(tmp_path: Path) -> None:
-    check_hostile("cvat", make_all, tmp_path, 10, suffixes=(".xml",))
-
-
-@pytest.mark.soak
-def test_many_damaged_sources(tmp_path: Path) -> None:
-    check_hostile("cvat", make_all, tmp_path, 500, seed=1)

@@ -9,7 +9,6 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
-from unit_tests.lakebed.importers.hostile import check_hostile
 from unit_tests.lakebed.importers.test_yolo import photo
 
 HEAD = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside\n"
@@ -106,12 +105,3 @@ def test_what_is_damaged_is_counted(tmp_path: Path) -> None:
     (tmp_path / "oi/train-annotations-bbox.csv").write_bytes(TRAIN.encode() + b"x" * (2 << 20))
     with pytest.raises(IngestionError, match="has a line of more than"):
         lakebed.import_from("open_images", tmp_path / "oi", "mem://", progressbar=False)
-
-
-def test_damaged_sources_end_in_a_report_or_an_error_of_ours(tmp_path: Path) -> None:
-    check_hostile("open_images", pets, tmp_path, 8, suffixes=(".csv", ".json"))
-
-
-@pytest.mark.soak
-def test_many_damaged_sources(tmp_path: Path) -> None:
-    check_hostile("open_images", pets, tmp_path, 500, seed=1)

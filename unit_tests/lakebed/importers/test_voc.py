@@ -10,7 +10,6 @@ from PIL import Image
 
 import lakebed
 from lakebed.errors import IngestionError
-from unit_tests.lakebed.importers.hostile import check_hostile
 from unit_tests.lakebed.importers.test_yolo import photo
 
 XML = """<?xml version="1.0" encoding="utf-8"?>
@@ -154,12 +153,3 @@ def test_documents_that_nest_without_end_are_refused(tmp_path: Path) -> None:
     (tmp_path / "pets/Annotations/1.xml").write_text("<annotation>" + "<a>" * 100_000)
     with pytest.raises(IngestionError, match="nests more than"):
         lakebed.import_from("voc", tmp_path / "pets", "mem://", progressbar=False, strict=True)
-
-
-def test_damaged_sources_end_in_a_report_or_an_error_of_ours(tmp_path: Path) -> None:
-    check_hostile("voc", pets, tmp_path, 10)
-
-
-@pytest.mark.soak
-def test_many_damaged_sources(tmp_path: Path) -> None:
-    check_hostile("voc", pets, tmp_path, 500, seed=1)

@@ -11,7 +11,6 @@ from PIL import Image
 
 import lakebed
 from lakebed.errors import IngestionError
-from unit_tests.lakebed.importers.hostile import check_hostile
 
 DATA = "path: ../datasets/pets\ntrain: images/train\nval: images/val\nnames:\n  0: cat\n  1: dog\n"
 
@@ -239,15 +238,6 @@ def make_all(root: Path) -> None:
     pets(root, "0 0.5 0.5 0.2 0.3\n1 0.1 0.1 0.1 0.1 0.2 0.2\n")
     (root / "train.txt").write_text("images/train/1.jpg\nimages/train/2.jpg\n")
     (root / "data.yaml").write_text(DATA.replace("images/train", "train.txt") + "nc: 2\n")
-
-
-def test_damaged_sources_end_in_a_report_or_an_error_of_ours(tmp_path: Path) -> None:
-    check_hostile("yolo", make_all, tmp_path, 10)
-
-
-@pytest.mark.soak
-def test_many_damaged_sources(tmp_path: Path) -> None:
-    check_hostile("yolo", make_all, tmp_path, 500, seed=1)
 
 
 def test_no_objects_and_no_label_file_differ_where_no_image_has_two(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def write_pictures(
     Raises
     ------
     click.ClickException
-        If there are no pictures, or a file is there already.
+        If no tensor holds pictures, or a file exists already.
     """
     chosen = {name: ds[name] for name in tensors}
     pictures = {

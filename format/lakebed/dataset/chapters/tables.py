@@ -61,11 +61,7 @@ class TableMethods(DatasetBase):
     """Conversion of all selected rows to a table."""
 
     def to_arrow(
-        self,
-        tensors: Sequence[str] | None = None,
-        *,
-        labels: Labels = "names",
-        files: Files = "bytes",
+        self, tensors: Sequence[str] | None = None, *, labels: Labels = "names", files: Files = "bytes"
     ) -> pa.Table:
         """Read the rows as a table of Arrow; ``ds[a:b].to_arrow()`` reads some of them.
 
@@ -93,11 +89,7 @@ class TableMethods(DatasetBase):
         return _read(_rows(self._table(tensors), labels, files))
 
     def to_pandas(
-        self,
-        tensors: Sequence[str] | None = None,
-        *,
-        labels: Labels = "names",
-        files: Files = "bytes",
+        self, tensors: Sequence[str] | None = None, *, labels: Labels = "names", files: Files = "bytes"
     ) -> pd.DataFrame:
         """Read the rows as a data frame of pandas.
 
@@ -122,11 +114,7 @@ class TableMethods(DatasetBase):
         return frames.to_pandas(found, _arrays(self._table(tensors)))
 
     def to_polars(
-        self,
-        tensors: Sequence[str] | None = None,
-        *,
-        labels: Labels = "names",
-        files: Files = "bytes",
+        self, tensors: Sequence[str] | None = None, *, labels: Labels = "names", files: Files = "bytes"
     ) -> pl.DataFrame:
         """Read the rows as a data frame of polars.
 

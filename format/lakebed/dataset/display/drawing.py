@@ -138,7 +138,7 @@ def image_of(ds: Any) -> str:
     for wanted in (_IMAGES, ("binary_mask", "segment_mask")):
         for name, tensor in ds.tensors.items():
             if tensor.base_htype in wanted and not tensor.is_sequence:
-                return name
+                return str(name)
     raise InvalidOperationError(
         f"no tensor has the htype image: name the one to draw with image=... Tensors: {', '.join(ds.tensors)}"
     )

@@ -49,11 +49,8 @@ def append_row(
     missing = _check_names(table, group, sample, skip_ok=skip_ok, append_empty=append_empty)
     session = table.session
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
-        schema = session.schema()
-        states = {name: _meant(schema, group, name) for name in sample}
-        states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
+        states = _states(session.schema(), group, sample, missing if append_empty else [])
         new.of(states.values())
-        _check_equal_lengths(states.values())
         draft.rows.extend(
             {
                 state.key: of_one_length(encode_sample(sample.get(name), state, session.linking), state)
@@ -85,11 +82,8 @@ def extend_rows(
     columns = columns_of(samples)
     count, session = len(next(iter(columns.values()))), table.session
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
-        schema = session.schema()
-        states = {name: _meant(schema, group, name) for name in columns}
-        states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
+        states = _states(session.schema(), group, columns, missing if append_empty else [])
         new.of(states.values())
-        _check_equal_lengths(states.values())
         columns |= {name: [None] * count for name in states.keys() - columns.keys()}
         if ignore_errors or progressbar:
             encoded = _row_by_row(
@@ -235,14 +229,19 @@ def _check_names(
     return [names[name] for name in missing]
 
 
-def _check_equal_lengths(states: Iterable[TensorState]) -> None:
-    states = list(states)
-    if len({state.length for state in states}) > 1:
-        lengths = {state.meta.name or state.key: state.length for state in states}
+def _states(
+    schema: Snapshot, group: str, names: Iterable[str], missing: Iterable[str]
+) -> dict[str, TensorState]:
+    """Return the tensors of the names of a row, and of the missing ones; all must have one length."""
+    states = {name: _meant(schema, group, name) for name in names}
+    states |= {name: schema.tensor(name) for name in missing}
+    if len({state.length for state in states.values()}) > 1:
+        lengths = {state.meta.name or state.key: state.length for state in states.values()}
         raise ValueError(
             "When appending using Dataset.append or Dataset.extend, all tensors being updated are expected to have "
             f"the same length; they have {lengths}. Pass `skip_ok=True` and name tensors of one length only."
         )
+    return states
 
 
 def checked_rows(index: object, length: int, what: str) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from lakebed import config
-from lakebed.errors import LockedException, StorageError
+from lakebed.errors import LockedException, StorageError, TruncatedReadError
 from lakebed.errors.stores import OUT_OF_FILES, storage_error
 from lakebed.native import disk as native
 from lakebed.runtime import clock
@@ -75,6 +75,30 @@ def write_all(fd: int, views: Sequence[memoryview]) -> None:
                 done -= group.pop(0).nbytes
             if done:
                 group[0] = group[0][done:]
+
+
+def read_at(fd: int, start: int, length: int, path: str) -> bytes:
+    """Read exactly this range of a file, by several calls if necessary: one returns at most 2 GiB.
+
+    Raises
+    ------
+    StorageError
+        If the operating system fails, or the file ends earlier (TruncatedReadError).
+    """
+    found = b""
+    try:
+        while True:
+            part = os.pread(fd, length, start)
+            if not found and len(part) == length:
+                return part
+            found += part
+            start, length = start + len(part), length - len(part)
+            if not length:
+                return found
+            if not part:
+                raise TruncatedReadError(f"{path} ended at byte {start} while it was read")
+    except OSError as error:
+        raise storage_error(error, "read", path) from error
 
 
 def write_at(fd: int, data: Buffer, at: int) -> None:

@@ -1,4 +1,4 @@
-"""``ingest_dataframe`` of Deep Lake 3.x, with its arguments, tensors and results, on the importer ``dataframe``."""
+"""``ingest_dataframe`` and ``ingest_huggingface`` of Deep Lake 3.x, with their arguments, tensors and results."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 
 import lakebed
 from lakebed.errors import IngestionError, InvalidPandasDataframeError
+from lakebed.importers.core.importing import import_from
 from lakebed.importers.core.plan import Plan, TensorPlan
 from lakebed.importers.core.source import Source
 from lakebed.importers.ingest.ingest import Path, ingested
-from lakebed.importers.tables import dataframe
+from lakebed.importers.tables import dataframe, huggingface
 
 _MEDIA = ("image", "audio", "video")
 
@@ -37,7 +38,7 @@ def ingest_dataframe(
     Parameters
     ----------
     src
-        The data frame: of pandas, or whatever hands out Arrow.
+        The data frame: of pandas, or any object that exports Arrow.
     dest
         Where the dataset is made; an open one is appended to.
     column_params
@@ -48,9 +49,9 @@ def ingest_dataframe(
     creds_key
         Name of the credentials that links need.
     progressbar
-        Show how far it is.
+        Show a progress bar.
     token, connect_kwargs, indra
-        Without a meaning here.
+        Ignored.
     dataset_kwargs
         Arguments of ``lakebed.empty``, such as ``overwrite=True``.
 
@@ -63,7 +64,7 @@ def ingest_dataframe(
     InvalidPandasDataframeError
         If ``src`` is no data frame.
     IngestionError
-        If a column holds what has no type, or there is no such column.
+        If a column holds values without a type, or does not exist.
     """
     del token, connect_kwargs, indra
     source = Source("", _texts_for_dates(src), src_creds)
@@ -120,3 +121,52 @@ def _named(plan: Plan, params: Mapping[str, Mapping[str, Any]]) -> Plan:
         beside={names[name]: values for name, values in plan.context.beside.items()},
     )
     return replace(plan, tensors=tensors, context=context)
+
+
+def ingest_huggingface(
+    src: Any,
+    dest: Path | lakebed.Dataset,
+    use_progressbar: bool = True,
+    token: str | None = None,
+    connect_kwargs: Mapping[str, Any] | None = None,
+    progressbar: bool = True,
+    **dataset_kwargs: Any,
+) -> lakebed.Dataset:
+    """Import an open Hugging Face dataset, a tensor for each column; ``import_from("huggingface", ...)`` has options.
+
+    Parameters
+    ----------
+    src
+        A ``datasets.Dataset`` or ``IterableDataset``; or a dictionary of them, whose rows name their splits in the
+        tensor ``split``.
+    dest
+        Where the dataset is made; an open one is appended to.
+    use_progressbar, progressbar
+        Show a progress bar, unless one of them is false: 3.x has the first, and its other functions the second.
+    token, connect_kwargs
+        Ignored.
+    dataset_kwargs
+        Arguments of ``lakebed.empty``, such as ``overwrite=True``.
+
+    Returns
+    -------
+    The dataset.
+
+    Raises
+    ------
+    ValueError
+        If ``src`` is no such object, such as the name of a dataset.
+    """
+    del token, connect_kwargs
+    use_progressbar = use_progressbar and progressbar
+    source = Source("", src)
+    if isinstance(src, str) or huggingface.recognise(source) is None:
+        raise ValueError(
+            f"a dataset of the datasets package was expected, such as load_dataset(...) returns, not {src!r}"
+        )
+    plan = huggingface.plan(source)
+    if not plan.splits:
+        return ingested("huggingface", source, plan, dest, None, use_progressbar, False, 0, dataset_kwargs)
+    ds = dest if isinstance(dest, lakebed.Dataset) else lakebed.empty(dest, **dataset_kwargs)
+    import_from("huggingface", src, ds, append=True, commit=False, progressbar=use_progressbar)
+    return ds
