@@ -67,19 +67,20 @@ class CommitNode:
             raise FormatError(f"{what}: commit_time is {time!r:.60}, not a number or null")
         # 3.9.52 stores whatever it was given: a number, a list. It prints it so.
         message, total = doc["commit_message"], doc.get("total_samples_processed")
+        texts = fields.optional(doc, str, ("parent", "commit_user_name", DIGEST), what)
         return cls(
             id=id,
             branch=fields.text(doc, "branch", what, ""),
-            parent=fields.optional_text(doc, "parent", what),
+            parent=texts.get("parent"),
             children=fields.texts(doc, "children", what),
             message=None if message is None else str(message),
             time=time,
-            user=fields.optional_text(doc, "commit_user_name", what),
-            is_checkpoint=fields.flag(doc, "is_checkpoint", what, default=False),
+            user=texts.get("commit_user_name"),
             total_samples_processed=0
             if total is None
             else fields.count(doc, "total_samples_processed", what),
-            digest=fields.optional_text(doc, DIGEST, what),
+            digest=texts.get(DIGEST),
+            **fields.optional(doc, bool, ("is_checkpoint",), what),
         )
 
     def to_json(self) -> dict[str, Any]:

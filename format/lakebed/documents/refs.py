@@ -55,7 +55,7 @@ class Tag:
         return cls(
             name,
             fields.checked_version(doc.get("commit"), what),
-            fields.optional_text(doc, "message", what),
+            fields.optional(doc, str, ("message",), what).get("message"),
             _seconds(doc, what),
             fields.text(doc, "user", what, ""),
             {key: value for key, value in doc.items() if key not in ("commit", "message", "time", "user")},

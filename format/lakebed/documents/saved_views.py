@@ -43,10 +43,8 @@ class SavedView:
         if not isinstance(doc, dict) or not isinstance(doc.get("id"), str):
             raise FormatError(f"{what}: an entry is no object with the id of a view")
         named = f"{what}: view {doc['id']!r:.60}"
-        for name in ("message", "query", "tql_query", "path", "source-dataset"):
-            fields.optional_text(doc, name, named)
-        fields.flag(doc, _FLAG, named, default=True)
-        fields.flag(doc, "first-index-subscriptable", named, default=True)
+        fields.optional(doc, str, ("message", "query", "tql_query", "path", "source-dataset"), named)
+        fields.optional(doc, bool, (_FLAG, "first-index-subscriptable"), named)
         found = cls(doc)
         if found.place:
             fields.checked_key(found.place, named)
