@@ -160,7 +160,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Which points there are, and what is going on.
+    """Points of a place of backups, and the work in progress.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _OPTIONAL = ("is_checkpoint", "total_samples_processed")
 class CommitNode:
     """One version; `time` in POSIX seconds, None while it is uncommitted.
 
-    `digest` is the checksum of its manifest, None where there is none to be trusted; it says nothing of the version, so
+    `digest` is the checksum of its manifest, None if there is none to be trusted; it says nothing of the version, so
     nodes that differ by it alone are equal.
     """
 

@@ -248,7 +248,7 @@ class Commits(Mapping[str, CommitNode]):
         return Commits({**kept, **new, **{node.id: node for node in added}}, cold)
 
     def move_to_cold(self, at_hand: set[str]) -> None:
-        """Let these versions be at hand, and turn all others into text; what the mapping holds stays the same."""
+        """Keep these versions at hand and turn all others into text; the content of the mapping stays the same."""
         hot, cold = self._parts
         missing = [id_ for id_ in at_hand if id_ not in hot]
         nodes = [node for node in map(cold.get, missing) if node is not None]

@@ -58,7 +58,7 @@ class DatasetLock:
         return cls(uuid.getnode().to_bytes(6, "little"), now + seconds, os.getpid(), digest)
 
     def released(self) -> DatasetLock:
-        """Return what is left of this lock when its owner gives it back."""
+        """Return the released form of this lock."""
         return replace(self, expiry=RELEASED)
 
     @property

@@ -176,7 +176,7 @@ def _is_inherited(key: str) -> bool:
 
 
 def _entry(places: ChunkPlaces, old: ChunkPlaces | None, payload: bytearray) -> dict[str, Any] | None:
-    """Describe chunks of a tensor beyond those of the base, which go to the payload; None where nothing differs."""
+    """Describe chunks of a tensor beyond those of the base, which go to the payload; None if nothing differs."""
     known = 0 if old is None else _common(old.folders, places.folders)
     kept = 0 if old is None else _common_rows(old, places, known)
     if not kept:

@@ -122,7 +122,7 @@ def compare(session: Session, id_1: str | None, id_2: str | None) -> DiffResult:
 
 
 class _Histories:
-    """Lines of history as a session sees them: its own end with what is unpublished, the others as they are stored."""
+    """Lines of history as a session sees them: its own with unpublished changes, others as stored."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -213,7 +213,7 @@ def _step(session: Session, key: str, old: Snapshot | None, new: Snapshot) -> St
 
 
 def _ids(session: Session, key: str, snapshot: Snapshot | None) -> NDArray[np.uint64] | None:
-    """Read the sample ids of a tensor in a version: uint64, shape (rows,); None where it has none."""
+    """Read the sample ids of a tensor in a version: uint64, shape (rows,); None if it has none."""
     if snapshot is None or key not in snapshot.tensors:
         return None
     for companion, link in snapshot.tensors[key].meta.links.items():

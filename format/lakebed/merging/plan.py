@@ -190,7 +190,7 @@ def _table(*columns: NDArray[Any]) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A row that both lines changed; None where one of them deleted it."""
+    """A row that both lines changed; None if one of them deleted it."""
 
     tensor: str
     ours: int | None

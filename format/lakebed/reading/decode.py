@@ -46,7 +46,7 @@ class Decoder:
 
     @cached_property
     def files(self) -> FileCodec | None:
-        """Codec of the files that samples are stored as; None where they are bytes, compressed or not."""
+        """Codec of the files that samples are stored as; None if they are bytes, compressed or not."""
         return file_codec(self.compression)
 
     @cached_property

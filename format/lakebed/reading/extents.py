@@ -13,7 +13,7 @@ from lakebed.reading.samples import SampleReader
 
 Shape = tuple[int, ...]
 
-# Up to so many rows the extents of a whole tensor are those of its samples; above, what its metadata recorded.
+# Up to this number of rows, the extents of a whole tensor are those of its samples; above, those in its metadata.
 _LOOKED_AT = 10_000
 
 

@@ -42,7 +42,7 @@ class OpenChunk:
     Attributes
     ----------
     mapped
-        The whole file, mapped; None where it cannot be.
+        The whole file, mapped; None if it cannot be.
     blocks
         Verified blocks by their number; verified samples that were read alone, by the complement of theirs.
     """
@@ -98,7 +98,7 @@ class OpenChunk:
         self._told = table, row
 
     def starts(self) -> Sequence[int] | None:
-        """Return the start of each sample in the file and the end of the last; None where that is not known yet."""
+        """Return the start of each sample in the file and the end of the last; None if that is not known yet."""
         if self.header is not None:
             return self.header.offsets
         return None if self.layout is None else self.layout.starts

@@ -343,7 +343,7 @@ def _table(shapes: list[Shape], rank: int) -> NDArray[np.int64]:
 
 
 def _detector(source: ChunkSource) -> SequentialDetector | None:
-    """Return what notices rows that are read one after the other; None on this machine, where that helps nobody."""
+    """Return the detector of rows that are read in sequence; None for local data, which is not read ahead."""
     if source.remote is None:
         return None
     from lakebed.reading.remote.prefetch import SequentialDetector

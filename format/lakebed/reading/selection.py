@@ -295,7 +295,7 @@ class Selection:
         return Extents(self.reader, self.companion("shape"))
 
     def shape(self) -> tuple[int | None, ...]:
-        """Return the number of rows, then the extent of each axis, None where samples differ."""
+        """Return the number of rows, then the extent of each axis, None if samples differ."""
         rows = self.rows()
         if self.is_single and not self.index.inside and self._spans is None and not self.reader.is_link:
             meta, row = self.reader.state.meta, int(rows[0])
@@ -412,7 +412,7 @@ class Selection:
         return bytes(reader.raw(row, decompress=False)[0])
 
     def infos(self) -> Any:
-        """Return what is on record of the samples' files: a dict for a single one, else a list; None if nothing."""
+        """Return the ``_info`` entries of the samples: a dict for a single one, else a list; None without any."""
         reader = self.companion("info")
         if reader is None:
             return None

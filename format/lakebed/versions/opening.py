@@ -435,7 +435,7 @@ def reader_lease_key(version: str) -> str:
 
 
 def lease_version(storage: Storage, version: str) -> Lease | None:
-    """Become a reader of a version, before anything of it is read; None where that is impossible or of no use.
+    """Become a reader of a version, before anything of it is read; None if that is impossible or of no use.
 
     Raises
     ------

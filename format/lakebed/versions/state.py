@@ -254,7 +254,7 @@ def _grown(column: NDArray[Any], values: Sequence[int]) -> NDArray[Any]:
 
 
 def _with_layouts(places: ChunkPlaces, added: Sequence[Words]) -> Layouts | None:
-    """Return the layouts of chunks followed by those of new ones; None where nothing is known of any."""
+    """Return the layouts of chunks followed by those of new ones; None if nothing is known of any."""
     known, words = places.known_layouts, sum(map(len, added))
     if words:
         return joined([places.layouts, layouts_of(added)])
@@ -262,7 +262,7 @@ def _with_layouts(places: ChunkPlaces, added: Sequence[Words]) -> Layouts | None
 
 
 def _joined_layouts(places: ChunkPlaces, added: Layouts) -> Layouts | None:
-    """Return the layouts of chunks followed by others; None where nothing is known of any."""
+    """Return the layouts of chunks followed by others; None if nothing is known of any."""
     if places.known_layouts is None and not len(added.words):
         return None
     return joined([places.layouts, added])

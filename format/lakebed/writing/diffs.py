@@ -80,7 +80,7 @@ def with_removed(diff: CommitDiff, rows: RowNumbers, ids: NDArray[np.uint64] | N
     Parameters
     ----------
     ids
-        Sample ids of the rows, uint64, shape (rows,); None where the tensor has no ids.
+        Sample ids of the rows, uint64, shape (rows,); None if the tensor has no ids.
     """
     gone = np.asarray(rows, dtype=np.uint64)
     old = gone < np.uint64(diff.first)

@@ -303,7 +303,7 @@ class ColumnScan:
         return self._is_fixed or self._is_masked or self._encoded is not None
 
     def scattered(self, rows: NDArray[np.int64]) -> ScatteredRows | None:
-        """Return what reads these rows, some at a time, from mapped files; None where :meth:`gathered` does better."""
+        """Return what reads these rows, some at a time, from mapped files; None if :meth:`gathered` does better."""
         if not self._is_fixed:
             return None
         from lakebed.reading.columns.scattered import scattered
@@ -351,7 +351,7 @@ class ColumnScan:
         return np.ma.MaskedArray(found, mask=gone.reshape(-1, 1))
 
     def _by_chunk(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
-        """Return what puts rows of one chunk beside each other, None where all are of one; and where chunks change."""
+        """Return what puts rows of one chunk beside each other, None if all are of one; and where chunks change."""
         chunks = self.reader.locate(rows)[0]
         first, last = int(chunks.min()), int(chunks.max())
         if first == last:

@@ -59,7 +59,7 @@ class PendingRead:
     tasks
         The requests: one, or one for each part of a large range.
     room
-        Where the parts go; None where there is one request.
+        Where the parts go; None if there is one request.
 
     Attributes
     ----------

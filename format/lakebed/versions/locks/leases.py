@@ -295,7 +295,7 @@ class _Renewer:
                     lease.renew()
 
     def renew_all(self) -> None:
-        """Renew at once what is held, as the thread does."""
+        """Renew all leases at once, as the thread does."""
         with self._mutex:
             leases = list(self._leases.values())
         for lease in leases:

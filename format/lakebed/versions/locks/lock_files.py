@@ -65,7 +65,7 @@ class LockFiles(Protocol):
         """Write the locks anew, unless they are not ours any more; return as :meth:`lost` does."""
 
     def release(self) -> None:
-        """Let others write; what fails is logged, since locks run out."""
+        """Let others write; failures are logged, since locks run out."""
 
     def forget(self) -> None:
         """Know of no locks any more, without touching the storage."""

@@ -86,7 +86,7 @@ def read_lock(storage: Storage, version: str) -> LockFile:
 
 
 def live_owner(storage: Storage, head: str, found: LockFile | None = None) -> str | None:
-    """Return who writes a branch at the moment, in words; None if no process but this one does.
+    """Return, in words, the other process that writes a branch at the moment; None if there is none.
 
     Parameters
     ----------

@@ -131,7 +131,7 @@ class Draft:
     # -- what it holds -----------------------------------------------------------------------------------------
 
     def tails(self) -> list[tuple[TensorState, int]]:
-        """Return the chunks, by tensor and row of its table, that packing would read to pack them anew."""
+        """Return the chunks, by tensor and row of its table, that packing would read and pack again."""
         found = ((tensor.state, tensor.tail()) for tensor in self.tensors.seen.values())
         return [(state, row) for state, row in found if row is not None]
 

@@ -38,14 +38,14 @@ LONG_RUN = 16
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """Which rows a tensor has, and what its version recorded of them.
+    """Identities of a tensor's rows, and the record of changes to them.
 
     Parameters
     ----------
     rows, samples
         How many rows, and how many samples they hold; both are the same where they are no sequences.
     ids
-        Ids of the rows, uint64, shape (rows,); None where they have none.
+        Ids of the rows, uint64, shape (rows,); None if they have none.
     diffs
         What is recorded of the tensor and its hidden companions, by key.
     info
@@ -360,7 +360,7 @@ class DraftRows:
     # -- all samples at once -----------------------------------------------------------------------------------
 
     def identities(self, key: str) -> Identities:
-        """Return which rows a tensor has and what is recorded of them, before others take their places."""
+        """Return the identities of a tensor's rows, before others take their places."""
         tensor = self._tensors[key]
         hidden = [each for flat in (True, False) for each, _ in self._companions.links(tensor, flat=flat)]
         ids = self._companions.ids(tensor, range(tensor.state.length))

@@ -365,7 +365,7 @@ class TensorDraft(TensorChunks):
         self._set(table=table)
 
     def clear(self) -> None:
-        """Drop all samples, rows and padding; what the version says of its changes is recorded apart."""
+        """Drop all samples, rows and padding; the record of changes stays."""
         self.pending = Blocks()
         self.release_chunks()
         self._edits, self._tiles, self._new_tiles = PendingEdits(), {}, set()
@@ -442,7 +442,7 @@ class TensorDraft(TensorChunks):
         rows
             Ascending, each once, as they are numbered before.
         ids
-            Sample ids of the rows, uint64, shape (rows,); None where the tensor has no ids.
+            Sample ids of the rows, uint64, shape (rows,); None if the tensor has no ids.
         """
         diff = diffs.with_removed(self.diff, rows, ids)
         sequence, pad, samples = self.state.sequence, self.state.pad, rows
@@ -549,7 +549,7 @@ def new_tensor(key: str, meta: TensorMeta, info: Mapping[str, Any]) -> TensorSta
 
 
 def emptied(state: TensorState) -> TensorState:
-    """Return a tensor with its settings, but without samples; what the version says of its changes stays."""
+    """Return a tensor with its settings, but without samples; the record of changes stays."""
     return state.with_(
         meta=state.meta.with_(length=0, min_shape=(), max_shape=()),
         table=empty_table(),

@@ -65,7 +65,7 @@ def chunks_of(values: Any) -> list[pa.Array]:
 
 
 def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Iterator[Encoded]:
-    """Encode an Arrow array or stream; what is no plain column of the tensor's kind becomes Python values.
+    """Encode an Arrow array or stream; columns that do not suit the tensor's layout become Python values.
 
     Raises
     ------

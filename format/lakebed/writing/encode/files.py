@@ -173,7 +173,7 @@ class _FileBatch:
         return (array, self.codec) if codec is None else sample.recast(array, codec)
 
     def _array(self, row: Any) -> tuple[NDArray[Any] | None, Info, FileCodec]:
-        """Return a sample as the array to encode, None for an empty one, what is recorded of it, and its codec."""
+        """Return the array of a sample (None for an empty one), its entry in ``_info``, and its codec."""
         spec, codec, info = self.spec, self.codec, {}
         if isinstance(row, Sample):
             kind = row.compression

@@ -137,7 +137,7 @@ def _from_pandas(values: Any, pandas: Any) -> Any:
 
 
 def missing_rows(rows: Samples, kinds: Kinds | None) -> Mask | None:
-    """Return True for the rows that are None: shape (rows,); None where no row is.
+    """Return True for the rows that are None: shape (rows,); None if no row is.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def with_nulls(parts: Sequence[Encoded], nulls: Mask | None, logical: object) ->
     Parameters
     ----------
     nulls
-        One per sample; None where no sample is null.
+        One per sample; None if no sample is null.
     logical
         What the tensor's info says that its values are.
     """

@@ -115,7 +115,7 @@ def _warn_of_other_lengths(rows: Samples, meta: TensorMeta) -> None:
 
 
 def _first(rows: Samples) -> list[Any]:
-    """Return some of the samples that are arrays: what is wrong with boxes is wrong with all of them."""
+    """Return the arrays among the first samples: boxes that are wrong are usually all wrong."""
     return [row for row in rows[:100] if isinstance(row, np.ndarray)]
 
 
