@@ -262,6 +262,19 @@ class VersionTree:
             raise FormatError(f"{_WHAT}: the history of version {id} does not begin at the root version")
         known |= path
 
+    # -- what lakebed adds ---------------------------------------------------------------------------------
+
+    def own(self, name: str) -> Any:
+        """Return a member of what lakebed adds; None if it is missing."""
+        ours = self.extra.get(OURS)
+        return ours.get(name) if isinstance(ours, dict) else None
+
+    def with_own(self, name: str, value: object) -> VersionTree:
+        """Return the tree with a member of what lakebed adds set."""
+        ours = self.extra.get(OURS)
+        members = {**(ours if isinstance(ours, dict) else {}), name: value}
+        return replace(self, extra={**self.extra, OURS: members})
+
     # -- questions -----------------------------------------------------------------------------------------
 
     def head(self, branch: str) -> CommitNode:

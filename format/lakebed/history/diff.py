@@ -214,19 +214,15 @@ def _step(session: Session, key: str, old: Snapshot | None, new: Snapshot) -> St
 
 def _ids(session: Session, key: str, snapshot: Snapshot | None) -> NDArray[np.uint64] | None:
     """Read the sample ids of a tensor in a version: uint64, shape (rows,); None if it has none."""
-    if snapshot is None or key not in snapshot.tensors:
+    ids = None if snapshot is None or key not in snapshot.tensors else snapshot.id_key(key)
+    if snapshot is None or ids is None:
         return None
-    for companion, link in snapshot.tensors[key].meta.links.items():
-        if link.get("extend") == "extend_id" and companion in snapshot.tensors:
-            state = snapshot.tensors[companion]
-            if snapshot.version_id == session.pending_id:
-                reader = session.reader(companion, companion)
-            else:
-                reader = SampleReader(companion, state, session.source)
-            if not state.length:
-                return np.empty(0, np.uint64)
-            return reader.stacked(range(state.length)).reshape(-1).astype(np.uint64)
-    return None
+    state = snapshot.tensors[ids]
+    is_pending = snapshot.version_id == session.pending_id
+    reader = session.reader(ids, ids) if is_pending else SampleReader(ids, state, session.source)
+    if not state.length:
+        return np.empty(0, np.uint64)
+    return reader.stacked(range(state.length)).reshape(-1).astype(np.uint64)
 
 
 # -- the dictionary ------------------------------------------------------------------------------------------------

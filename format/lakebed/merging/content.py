@@ -30,7 +30,6 @@ from lakebed.merging.schema import (
     SchemaPlan,
     check_ids,
     check_settings,
-    id_key,
     joined,
     plan_schema,
 )
@@ -144,7 +143,7 @@ class Merger:
 
     def _line(self, number: int, key: str | None) -> Line:
         version = self._versions[number]
-        ids = None if key is None or key not in version.tensors else id_key(version, key)
+        ids = None if key is None or key not in version.tensors else version.id_key(key)
         if key is None or ids is None:
             return _NO_ROWS
         if (number, key) not in self._ids:

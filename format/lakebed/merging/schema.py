@@ -204,7 +204,7 @@ def check_ids(versions: Iterable[Snapshot]) -> None:
     without = set()
     for version in versions:
         for key in _visible(version):
-            state, ids = version.tensors[key], id_key(version, key)
+            state, ids = version.tensors[key], version.id_key(key)
             if ids is None or version.tensors[ids].length != state.length:
                 without.add(state.meta.name or key)
     if without:
@@ -213,14 +213,6 @@ def check_ids(versions: Iterable[Snapshot]) -> None:
             "This dataset was either created before merge functionality was added or id tensor wasn't created for one "
             f"or more tensors: {names}. Create a new dataset to use merge."
         )
-
-
-def id_key(version: Snapshot, key: str) -> str | None:
-    """Return the key of the hidden tensor that holds the ids of a tensor's rows."""
-    for hidden, link in version.tensors[key].meta.links.items():
-        if link.get("extend") == "extend_id" and hidden in version.tensors:
-            return hidden
-    return None
 
 
 _SETTINGS = ("htype", "dtype", "is_sequence", "is_link", "sample_compression", "chunk_compression")

@@ -382,6 +382,13 @@ class Snapshot:
             raise TensorDoesNotExistError.among(name, self.names())
         return self.tensors[key]
 
+    def id_key(self, key: str) -> str | None:
+        """Return the key of the hidden tensor that holds the ids of a tensor's rows."""
+        for hidden, link in self.tensors[key].meta.links.items():
+            if link.get("extend") == "extend_id" and hidden in self.tensors:
+                return hidden
+        return None
+
     def stored_name(self, name: str) -> str:
         """Return the name of the tensor that an import made of a column of this name; the name itself if it made none.
 

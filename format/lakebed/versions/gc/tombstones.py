@@ -14,7 +14,7 @@ from typing import Any
 
 from lakebed import config
 from lakebed.documents.commits import Commits
-from lakebed.documents.version_tree import OURS, VersionTree
+from lakebed.documents.version_tree import VersionTree
 
 YOUNG_SECONDS = 2.0
 """Time that a reader without a lease needs from reading the tree to reading a version's metadata."""
@@ -52,8 +52,7 @@ class Tombstones:
     @classmethod
     def of(cls, tree: VersionTree) -> Tombstones:
         """Read the record from a tree; unexpected content counts as missing."""
-        ours = tree.extra.get(OURS)
-        doc: Any = ours.get("retired") if isinstance(ours, dict) else None
+        doc = tree.own("retired")
         if not isinstance(doc, dict) or not _are_numbers(doc.get(k) for k in ("since", "left", "sweep")):
             return cls()
         ids = doc.get("ids")
@@ -65,15 +64,13 @@ class Tombstones:
 
     def into(self, tree: VersionTree) -> VersionTree:
         """Return the tree with this in it."""
-        ours = tree.extra.get(OURS)
-        other = dict(ours) if isinstance(ours, dict) else {}
         doc = {
             "ids": [[id_, round(time, 3)] for id_, time in self.times.items()],
             "since": round(self.since or 0.0, 3),
             "left": self.left,
             "sweep": round(self.sweep),
         }
-        return replace(tree, extra={**tree.extra, OURS: {**other, "retired": doc}})
+        return tree.with_own("retired", doc)
 
     def left_at(self, version: str) -> float | None:
         """Return when a version that is not in the tree left it, at the latest; None if that is not known."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -116,16 +116,7 @@ class AppendBuffer:
 
     def fork(self) -> AppendBuffer:
         """Return a copy that goes its own way."""
-        return AppendBuffer(
-            self.begin,
-            self.rows.copy(),
-            self._checks,
-            self._names,
-            self._early,
-            self._values,
-            self._nbytes,
-            self._even,
-        )
+        return replace(self, rows=self.rows.copy())
 
     def prepare(self, state: TensorState, *, takes_none: bool) -> None:
         """Get ready for values of a tensor, which may be missing if nothing stands in the way of a record of nulls."""
