@@ -9,9 +9,9 @@ from lakebed.api import check_options
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.prepared import Prepared
 from lakebed.dataset.queries import Queried, answered
-from lakebed.query.engine.limits import Limits, Ways
-from lakebed.query.explain import explained
-from lakebed.query.functions.spaces import space_of
+from lakebed.query.functions.spaces import Ways, space_of
+from lakebed.query.run import explained
+from lakebed.query.values.limits import Limits
 
 if TYPE_CHECKING:
     from lakebed.query.result import Result

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakebed.dataset.queries import Queried
     from lakebed.query.indexes.making import IndexInfo
     from lakebed.query.result import Result
-    from lakebed.query.statistics.gathering import TensorStatistics
+    from lakebed.query.statistics.known import TensorStatistics
     from lakebed.session.table import Table
     from lakebed.storage.credentials import Creds
 
@@ -177,8 +177,8 @@ class QueryMethods(DatasetBase):
             If it is no query; the message points at the place.
         """
         from lakebed.dataset.queries import answered
-        from lakebed.query.engine.limits import Limits, Ways
-        from lakebed.query.functions.spaces import space_of
+        from lakebed.query.functions.spaces import Ways, space_of
+        from lakebed.query.values.limits import Limits
 
         if isinstance(query_string, Condition):
             return self.filter(query_string)
@@ -208,7 +208,7 @@ class QueryMethods(DatasetBase):
         A line for each step, with the conditions in the order in which they are asked, what they read, and how many
         chunks of each column statistics leave.
         """
-        from lakebed.query.explain import explained
+        from lakebed.query.run import explained
 
         return explained(query_string, self._queried().sources(), parameters, analyze=analyze)
 
@@ -245,8 +245,8 @@ class QueryMethods(DatasetBase):
             If it is no query.
         """
         from lakebed.dataset.prepared import Prepared
-        from lakebed.query.engine.limits import Limits, Ways
-        from lakebed.query.functions.spaces import space_of
+        from lakebed.query.functions.spaces import Ways, space_of
+        from lakebed.query.values.limits import Limits
 
         limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
         return Prepared(
@@ -424,7 +424,7 @@ class QueryMethods(DatasetBase):
         >>> ds.update_statistics()
         [TensorStatistics(tensor='age', chunks=1, known=1)]
         """
-        from lakebed.query.statistics.gathering import gathered
+        from lakebed.query.statistics.known import gathered
 
         table = self._to_index("update_statistics", tensors)
         return gathered(table, is_chosen=tensors is not None, progressbar=progressbar)

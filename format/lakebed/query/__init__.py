@@ -1,118 +1,53 @@
-"""The tensor query language: text to syntax, syntax to a plan over tables, a plan to rows and columns.
+"""The query language: text to syntax (`language`), to bound expressions (`binding`), to relations (`engine`).
 
-Pure reading: nothing here writes, and nothing of a query is ever evaluated as Python. As ``lakebed.query`` is also the
-name of the function that users call, this package can be called: ``lakebed.query('SELECT * FROM "path"')``.
+The floors below: `indexes` and `statistics`, which find rows without reading all; `relations`, named columns over
+rows; `functions` and `values`. Everything here reads, nothing writes, and no part of a query is run as Python. As
+``lakebed.query`` is also the name of the function that users call, the package is callable:
+``lakebed.query('SELECT * FROM "path"')``.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lakebed.dataset.dataset import Dataset
-    from lakebed.dataset.prepared import Prepared
-    from lakebed.query.engine.limits import Limits as Limits
-    from lakebed.query.functions.registry import register as register
+    from lakebed.api_queries import prepare, query
+    from lakebed.query.functions.registry import register
     from lakebed.query.language.parser import parse as parse
-    from lakebed.query.result import Result
-    from lakebed.storage.credentials import Creds
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+    from lakebed.query.values.limits import Limits as Limits
 
 _LATER = {
-    "Limits": "lakebed.query.engine.limits",
+    "Limits": "lakebed.query.values.limits",
     "parse": "lakebed.query.language.parser",
+    "prepare": "lakebed.api_queries",
+    "register": "lakebed.query.functions.registry",
 }
 
 
 class QueryPackage(ModuleType):
-    """A package that answers queries when it is called, and has the functions that users need beside that."""
+    """A package that answers queries when it is called; see ``lakebed.api_queries.query``."""
 
-    def __call__(
-        self,
-        query_string: str,
-        token: str = "",
-        *,
-        parameters: Sequence[Any] | Mapping[str, Any] = (),
-        timeout: float | None = None,
-        max_memory: int | None = 4 << 30,
-        max_rows: int | None = None,
-        exact: bool = False,
-        namespace: str | None = None,
-        device: str | None = None,
-        creds: Creds | None = None,
-        **options: Any,
-    ) -> Dataset | Result:
-        """Answer a query that names its datasets; see ``lakebed.api_queries.query``."""
-        found: Dataset | Result = import_module("lakebed.api_queries").query(
-            query_string,
-            token,
-            parameters=parameters,
-            timeout=timeout,
-            max_memory=max_memory,
-            max_rows=max_rows,
-            exact=exact,
-            namespace=namespace,
-            device=device,
-            creds=creds,
-            **options,
-        )
-        return found
+    if TYPE_CHECKING:
+        __call__ = staticmethod(query)
+        prepare = staticmethod(prepare)
+        register = staticmethod(register)
+    else:
 
-    @staticmethod
-    def prepare(
-        query_string: str,
-        *,
-        timeout: float | None = None,
-        max_memory: int | None = 4 << 30,
-        max_rows: int | None = None,
-        exact: bool = False,
-        namespace: str | None = None,
-        device: str | None = None,
-        creds: Creds | None = None,
-    ) -> Prepared:
-        """Read and check a query whose values are given later; see ``lakebed.api_queries.prepare``."""
-        found: Prepared = import_module("lakebed.api_queries").prepare(
-            query_string,
-            timeout=timeout,
-            max_memory=max_memory,
-            max_rows=max_rows,
-            exact=exact,
-            namespace=namespace,
-            device=device,
-            creds=creds,
-        )
-        return found
+        def __call__(self, *args: Any, **options: Any) -> Any:
+            """Answer a query; see ``lakebed.api_queries.query``."""
+            return import_module("lakebed.api_queries").query(*args, **options)
 
-    @overload
-    @staticmethod
-    def register(
-        name: str, function: None = None, *, vectorised: bool = False, arguments: int | None = None
-    ) -> Callable[[_F], _F]: ...
-
-    @overload
-    @staticmethod
-    def register(
-        name: str, function: _F, *, vectorised: bool = False, arguments: int | None = None
-    ) -> _F: ...
-
-    @staticmethod
-    def register(
-        name: str, function: _F | None = None, *, vectorised: bool = False, arguments: int | None = None
-    ) -> _F | Callable[[_F], _F]:
-        """Add a function of Python to the language; see ``lakebed.query.functions.registry.register``."""
-        found: _F | Callable[[_F], _F] = import_module("lakebed.query.functions.registry").register(
-            name, function, vectorised=vectorised, arguments=arguments
-        )
-        return found
+        @property
+        def __signature__(self) -> inspect.Signature:
+            return inspect.signature(import_module("lakebed.api_queries").query)
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name, whose module is imported once it is asked for."""
+    """Import a public name on first use."""
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'lakebed.query' has no attribute {name!r}")

@@ -15,7 +15,7 @@ from lakebed.errors import (
     TensorDoesNotExistError,
 )
 from lakebed.errors.root import instead, strict
-from lakebed.query.engine.relation import Relation
+from lakebed.query.relations.relation import Relation
 from lakebed.query.result_column import ResultColumn, picked, read_rows
 from lakebed.query.values.columns import Column, Numbers, Objects, rows
 from lakebed.runtime.printable import aligned, printable, shortened

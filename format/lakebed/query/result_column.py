@@ -15,9 +15,9 @@ from lakebed.errors import (
     InvalidKeyTypeError,
     QueryError,
 )
-from lakebed.query.binding.bound import Info
-from lakebed.query.engine.relation import Relation
+from lakebed.query.relations.relation import Relation
 from lakebed.query.values.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, item_of, rows
+from lakebed.query.values.info import Info
 from lakebed.verbs.condition import Condition, Name, Value, quoted
 from lakebed.verbs.values import ColumnVerbs
 

@@ -167,7 +167,7 @@ def test_what_is_asked_of_each_value_is_asked_once(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_plan_tells_of_it_and_reads_nothing(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakebed.query.statistics.stored import StoredColumn
+    from lakebed.query.relations.stored import StoredColumn
 
     monkeypatch.setattr(StoredColumn, "_range", lambda *_: pytest.fail("a sample is read"))
     told = lakebed.explain(f'SELECT * FROM "mem://people" AS p WHERE EXISTS (SELECT * {PET} t.owner = p.id)')

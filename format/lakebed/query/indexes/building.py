@@ -18,7 +18,7 @@ from lakebed.query.indexes.chunks import Chunks, chunks_of
 from lakebed.query.indexes.codes import Best, Codes, Floats, suit
 from lakebed.query.indexes.corpus import texts_of
 from lakebed.query.indexes.registry import IndexEntry, SegmentEntry, write_segment
-from lakebed.query.statistics.stored import StoredColumn
+from lakebed.query.relations.stored import StoredColumn
 from lakebed.query.values.columns import Numbers, rows
 from lakebed.runtime.progress import Advance
 

@@ -21,16 +21,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakebed.errors import KeyNotFound, QueryError
-from lakebed.query.binding.bound import Given
-from lakebed.query.engine.relation import Relation, Stored
 from lakebed.query.indexes.bm25 import Words, counted
 from lakebed.query.indexes.chunks import Coverage, chunks_of, coverage
 from lakebed.query.indexes.registry import IndexEntry, read_registry, read_segment
 from lakebed.query.indexes.words import words_in
+from lakebed.query.relations.relation import Relation, Stored
 from lakebed.query.values.columns import Column, Constant, Numbers, Texts, rows
+from lakebed.query.values.info import Given
 
 if TYPE_CHECKING:
-    from lakebed.query.statistics.stored import StoredColumn
+    from lakebed.query.relations.stored import StoredColumn
 
 K1 = 1.2
 B = 0.75

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import KeyNotFound, QueryError
-from lakebed.query.binding.bound import Apply, Bound, Input, Value
-from lakebed.query.engine.relation import Relation, Stored
 from lakebed.query.indexes import hnsw, registry
 from lakebed.query.indexes.chunks import Coverage, chunks_of, coverage
 from lakebed.query.indexes.corpus import Looked
 from lakebed.query.indexes.registry import IndexEntry, SegmentEntry, read_registry, read_segment
+from lakebed.query.relations.bound import Apply, Bound, Input, Value
+from lakebed.query.relations.relation import Relation, Stored
 from lakebed.query.values.columns import Column, Numbers
 from lakebed.query.values.ordering import Key, ordered
 from lakebed.storage.base import is_mappable
