@@ -146,7 +146,7 @@ def test_dates_are_values() -> None:
     [
         ("SELECT * WHERE zz > ?", QueryError, "there is no column 'zz'"),
         ("SELECT * WHERE nope(?) > x", QueryError, "there is no function NOPE"),
-        ("SELECT * WHERE name > 3 AND x == ?", QueryError, "not compared with numbers"),
+        ("SELECT * WHERE name > 3 AND x == ?", QueryError, "cannot be compared with numbers"),
         ("SELECT * WHERE x IN (SELECT x, name WHERE x > ?)", QueryError, "one column, not 2"),
         ("SELECT * WHERE (SELECT x, name WHERE x > ?) == 2", QueryError, "one column, not 2"),
         ("SELECT * WHERE x > ? AND", QuerySyntaxError, "ends where an expression"),

@@ -173,7 +173,7 @@ def test_clauses_have_the_answers_of_python(asked: tuple[lakebed.Dataset, list[d
     [
         ('SELECT * WHERE name = "ann"', r"no column 'ann'.*single quotes .*column 23"),
         ("SELECT * WHERE Name = 'ann'", r"did you mean 'name'"),
-        ("SELECT * FROM dataset", r"Without FROM, the query asks the dataset .*column 15"),
+        ("SELECT * FROM dataset", r"Without FROM, ds.query\(\) reads the dataset .*column 15"),
         ("SELECT * WHERE maybe = NULL", "say IS NULL"),
         ("SELECT * WHERE maybe NOT NULL", "say IS NOT NULL .*column 26"),
         ("SELECT * WHERE maybe NOTNULL", "say IS NOT NULL"),
@@ -185,7 +185,7 @@ def test_clauses_have_the_answers_of_python(asked: tuple[lakebed.Dataset, list[d
         ("SELECT * ORDER BY 1", "orders nothing: name a column"),
         ("SELECT score * 2 AS twice WHERE twice > 2", "computed by SELECT, after WHERE.*column 33"),
         ("SELECT kind AS k, count(*) AS n GROUP BY k", "computed by SELECT, after GROUP BY"),
-        ("SELECT * WHERE order = 2", 'stands in double quotes: "order"'),
+        ("SELECT * WHERE order = 2", 'needs double quotes: "order"'),
         ("SELECT * WHERE kind = 'Dog'", "did you mean 'dog'"),
         ("SELECT * WHERE kind LIKE 'd%'", "CONTAINS"),
         ("SELECT * WHERE name = 'o\\'neil'", "two of them: ''"),

@@ -48,7 +48,7 @@ def reduced(name: str, column: Column, axis: int | None = None) -> Column:
     Parameters
     ----------
     name
-        Key of `_REDUCTIONS`.
+        Key of `REDUCTIONS`.
     axis
         Axis of the sample; None for all.
 
@@ -141,7 +141,7 @@ Reduce = Callable[[NDArray[Any], Axis], Any]
 def _reduce(name: str, values: NDArray[Any], axis: Axis) -> Any:
     if isinstance(axis, int) and not -values.ndim <= axis < values.ndim:
         raise QueryError(f"a sample of {values.ndim} axes has no axis {axis}", kind="rank")
-    return _REDUCTIONS[name](values, axis)
+    return REDUCTIONS[name](values, axis)
 
 
 def _filled(function: Callable[..., Any], empty: float) -> Reduce:
@@ -198,7 +198,7 @@ def _same(values: Any) -> Any:
 
 _sum_wide = partial(np.sum, dtype=np.float64)
 
-_REDUCTIONS: dict[str, Reduce] = {
+REDUCTIONS: dict[str, Reduce] = {
     "SUM": _exact(integers.total, np.sum),
     "PROD": _exact(integers.product, np.prod),
     "AVG": _filled(np.mean, 0.0),
