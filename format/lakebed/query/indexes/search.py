@@ -122,7 +122,7 @@ class Order:
         self.told = "; ".join(told)
 
     def _fused(self, node: Apply) -> NDArray[np.float64]:
-        """Return the sum of 1 / (60 + rank) over the operands; equal values share a rank, texts without words have none."""
+        """Return the sum of 1 / (60 + rank) over the operands; equal values share a rank, wordless texts add 0."""
         whole = np.zeros(len(self.relation))
         for operand in node.operands:
             if isinstance(operand, Apply) and operand.name == "BM25_SIMILARITY":
