@@ -39,6 +39,8 @@ from lakebed.query.values.info import FLAG, JSON, NUMBER, TIME, Given, Info, mer
 from lakebed.query.values.subscripts import shape_of
 from lakebed.runtime import clock
 
+Operands = tuple[Bound, ...]
+
 
 def call(context: Context, node: syntax.Call) -> Bound:
     """Return the call of a function.
@@ -51,14 +53,13 @@ def call(context: Context, node: syntax.Call) -> Bound:
     name = node.name.upper()
     if node.is_star:
         return _count_all(context, node)
-    special = _SPECIAL.get(name)
-    if special is not None:
-        return special(context, node)
+    if name in _SPECIAL:
+        least, most, special = _SPECIAL[name]
+        return special(context, node, _operands(context, node, least, most))
     function = registry.find(name)
     if function is None:
         raise context.error(node.at, "unknown_function", f"there is no function {name}{registry.hint(name)}")
-    _check_count(context, node, function.least, function.most)
-    operands = tuple(context.bind(argument) for argument in node.arguments)
+    operands = _operands(context, node, function.least, function.most)
     constant = operands[0].value if operands and isinstance(operands[0], Value) else ()
     if name == "COUNT" and not isinstance(constant, list | tuple | np.ndarray):
         raise context.error(node.at, "type", "COUNT of one constant does not count rows: say COUNT(*)")
@@ -100,11 +101,13 @@ def _difference(node: Bound) -> tuple[Bound, Bound] | None:
     return (column, vector) if is_float and is_vector else None
 
 
-def _check_count(context: Context, node: syntax.Call, least: int, most: int | None) -> None:
+def _operands(context: Context, node: syntax.Call, least: int, most: int | None) -> tuple[Bound, ...]:
+    """Return the arguments of a call, whose number must fit."""
     count = len(node.arguments)
     if count < least or (most is not None and count > most):
         wanted = f"{least} or more" if most is None else str(least) if most == least else f"{least} to {most}"
         raise context.error(node.at, "arity", f"{node.name.upper()} takes {wanted} arguments, not {count}")
+    return tuple(map(context.bind, node.arguments))
 
 
 def _contains(context: Context, function: Function, operands: tuple[Bound, ...], at: int) -> Bound:
@@ -113,9 +116,8 @@ def _contains(context: Context, function: Function, operands: tuple[Bound, ...],
     if names is not None and isinstance(wanted, Value) and isinstance(wanted.value, str):
         numbers = matching_classes(names, wanted.value)
         if not numbers:
-            raise context.error(
-                at, "bad_class_name", f"no class is named {wanted.value!r}{near(wanted.value, names)}"
-            )
+            message = f"no class is named {wanted.value!r}{near(wanted.value, names)}"
+            raise context.error(at, "bad_class_name", message)
         inside = context.apply("IN", IN.compute, (column, Value(numbers, JSON)), FLAG, at, 1.0)
         return applied(context, registry.FUNCTIONS["ANY"], (inside,), at)
     return applied(context, function, operands, at)
@@ -125,43 +127,31 @@ def _count_all(context: Context, node: syntax.Call) -> Bound:
     if node.name.upper() != "COUNT":
         raise context.error(node.at, "arity", f"{node.name.upper()} takes no *")
     if not context.is_grouped:
-        raise context.error(
-            node.at, "unsupported", "COUNT(*) counts rows of groups: it goes into SELECT or HAVING"
-        )
+        message = "COUNT(*) counts rows of groups: it goes into SELECT or HAVING"
+        raise context.error(node.at, "unsupported", message)
     return Input(COUNT_ALL, NUMBER)
 
 
-def _shape(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 1, 1)
-    operand = context.bind(node.arguments[0])
+def _shape(context: Context, node: syntax.Call, operands: Operands) -> Bound:
     info = Info("array", np.dtype(np.uint32), 1)
-    if isinstance(operand, Input):
-        return Shape(operand.name, info)
-    return context.apply("SHAPE", lambda given: shape_of(given.columns[0]), (operand,), info, node.at)
+    if isinstance(operands[0], Input):
+        return Shape(operands[0].name, info)
+    return context.apply("SHAPE", lambda given: shape_of(given.columns[0]), operands, info, node.at)
 
 
-def _sample_info(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 1, 1)
-    operand = context.bind(node.arguments[0])
-    if not isinstance(operand, Input):
+def _sample_info(context: Context, node: syntax.Call, operands: Operands) -> Bound:
+    if not isinstance(operands[0], Input):
         raise context.error(node.at, "type", "SAMPLE_INFO takes a column")
-    return Facts(operand.name)
+    return Facts(operands[0].name)
 
 
-def _row_number(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 0, 0)
-    return RowNumber()
-
-
-def _random(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 0, 0)
+def _random(_context: Context, node: syntax.Call, _operands: Operands) -> Bound:
     seed = random.get_seed()
     return Chance((secrets.randbits(63) if seed is None else seed) ^ (node.at << 32))
 
 
-def _data(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 2, 2)
-    column, number = context.bind(node.arguments[0]), context.bind(node.arguments[1])
+def _data(context: Context, node: syntax.Call, operands: Operands) -> Bound:
+    column, number = operands
     if isinstance(column, Input) and isinstance(number, Unknown):
         return Unknown(column.info)
     if not isinstance(column, Input) or not isinstance(number, Value) or type(number.value) is not int:
@@ -173,9 +163,8 @@ def _data(context: Context, node: syntax.Call) -> Bound:
     return Value(python(row(context.relation.read(column.name, range(at, at + 1)), 0)), column.info)
 
 
-def _if(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 3, 3)
-    condition, then, otherwise = (context.bind(argument) for argument in node.arguments)
+def _if(context: Context, node: syntax.Call, operands: Operands) -> Bound:
+    condition, then, otherwise = operands
     return cases(context, [(condition, then), (None, otherwise)], node.at)
 
 
@@ -198,18 +187,16 @@ def _aligned(context: Context, operands: Sequence[Bound], at: int) -> tuple[Boun
         return tuple(map(context.folded, domains.aligned(operands, at)))
 
 
-def _now(context: Context, node: syntax.Call) -> Bound:
+def _now(_context: Context, node: syntax.Call, _operands: Operands) -> Bound:
     """Return the current moment or day in UTC."""
-    _check_count(context, node, 0, 0)
     moment = int(clock.now() * 1_000_000)
     if node.name.upper() == "TODAY":
         moment -= moment % 86_400_000_000
     return Value(moment, TIME)
 
 
-def _bm25(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 2, 2)
-    column, words = (context.bind(argument) for argument in node.arguments)
+def _bm25(context: Context, node: syntax.Call, operands: Operands) -> Bound:
+    column, words = operands
     if not isinstance(column, Input) or column.info.kind not in ("text", "any"):
         raise context.error(node.at, "type", "BM25_SIMILARITY takes a column of text")
     if isinstance(words, Unknown):
@@ -219,17 +206,13 @@ def _bm25(context: Context, node: syntax.Call) -> Bound:
     from lakebed.query.indexes.corpus import scorer
 
     compute = scorer(context.relation, column.name, words.value)
-    return Apply("BM25_SIMILARITY", compute, (column, words), NUMBER, node.at, 20.0)
+    return Apply("BM25_SIMILARITY", compute, operands, NUMBER, node.at, 20.0)
 
 
-def _rrf(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 1, None)
-    operands = tuple(context.bind(argument) for argument in node.arguments)
-
+def _rrf(_context: Context, node: syntax.Call, operands: Operands) -> Bound:
     def compute(given: Given) -> Column:
-        raise QueryError(
-            f"RRF ranks all rows, not {given.count}: it stands alone behind ORDER BY", kind="unsupported"
-        )
+        message = f"RRF ranks all rows, not {given.count}: it stands alone behind ORDER BY"
+        raise QueryError(message, kind="unsupported")
 
     return Apply("RRF", compute, operands, NUMBER, node.at, 50.0)
 
@@ -256,16 +239,17 @@ def _computed_in(space: Space, compute: Callable[[Given], Column]) -> Callable[[
 _OF_ONE_KIND = ("COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST")
 """Functions whose arguments make one column."""
 
-_SPECIAL: dict[str, Callable[[Context, syntax.Call], Bound]] = {
-    "BM25_SIMILARITY": _bm25,
-    "RRF": _rrf,
-    "DATA": _data,
-    "ROW_NUMBER": _row_number,
-    "RANDOM": _random,
-    "SHAPE": _shape,
-    "SAMPLE_INFO": _sample_info,
-    "IF": _if,
-    "IIF": _if,
-    "NOW": _now,
-    "TODAY": _now,
+_SPECIAL: dict[str, tuple[int, int | None, Callable[[Context, syntax.Call, Operands], Bound]]] = {
+    "BM25_SIMILARITY": (2, 2, _bm25),
+    "RRF": (1, None, _rrf),
+    "DATA": (2, 2, _data),
+    "ROW_NUMBER": (0, 0, lambda *_: RowNumber()),
+    "RANDOM": (0, 0, _random),
+    "SHAPE": (1, 1, _shape),
+    "SAMPLE_INFO": (1, 1, _sample_info),
+    "IF": (3, 3, _if),
+    "IIF": (3, 3, _if),
+    "NOW": (0, 0, _now),
+    "TODAY": (0, 0, _now),
 }
+"""Function -> bounds of the number of its arguments, and its binder."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -75,9 +74,16 @@ class Lazy(Mapping[str, _V]):
         return len(self._names)
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """Properties of a tensor that are known before it is read."""
+class _Facts(NamedTuple):
+    """Properties of a tensor that are known before it is read.
+
+    Attributes
+    ----------
+    is_plain
+        Whether samples are stored as uncompressed arrays.
+    has_statistics
+        Whether chunks can have statistics: uncompressed numbers and texts.
+    """
 
     info: Info
     dtype: np.dtype[Any] | None
@@ -99,9 +105,8 @@ def _facts(scan: ColumnScan) -> _Facts:
         is_even = not reader.state.meta.sample_compression and not scan.is_special
         is_text = reader.storing is Storing.TEXT and is_even
         dtype = reader.dtype
-        is_plain = (
-            is_even and reader.storing is Storing.ARRAY and reader.decoder.is_plain and dtype is not None
-        )
+        is_array = is_even and reader.storing is Storing.ARRAY and reader.decoder.is_plain
+        is_plain = is_array and dtype is not None
         has_statistics = is_text or (is_plain and dtype is not None and dtype.kind in "biuf")
         found = _Facts(_info(scan), dtype, is_text, is_plain, has_statistics, max(1, _bytes(scan)))
         by_nulls[scan.has_nulls] = found
@@ -116,10 +121,7 @@ class StoredColumn:
         self.name = name
         self.scan = table.scan(name, keep=True)
         facts = _facts(self.scan)
-        self.info, self.row_bytes, self.dtype = facts.info, facts.row_bytes, facts.dtype
-        self.is_text, self._is_plain = facts.is_text, facts.is_plain
-        self.has_statistics = facts.has_statistics
-        """Whether chunks can have statistics: uncompressed numbers and texts."""
+        self.info, self.dtype, self.is_text, self._is_plain, self.has_statistics, self.row_bytes = facts
 
     @property
     def state(self) -> TensorState:

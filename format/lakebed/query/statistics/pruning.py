@@ -172,7 +172,7 @@ def kept(columns: Told, parts: Sequence[Bound]) -> Kept | None:
     ends = [found.ends for _, found in columns.values()]
     edges = ends[0] if len(ends) == 1 else np.unique(np.concatenate(ends))
     judge = _Judge({name: _spread(*pair, edges) for name, pair in columns.items()}, len(edges))
-    may_be = judge.may_be(Logic("and", tuple(parts)) if len(parts) > 1 else parts[0])
+    may_be = judge.may_be(Logic("and", tuple(parts)) if len(parts) > 1 else parts[0], True)
     return None if may_be.all() else Kept(edges, may_be)
 
 
@@ -298,64 +298,39 @@ class _Judge:
         self._known = known
         self._count = count
 
-    @property
-    def _any(self) -> Mask:
-        return np.ones(self._count, np.bool_)
-
-    def may_be(self, node: Bound) -> Mask:
-        """Return whether a condition may be true for a row of each stretch."""
+    def may_be(self, node: Bound, truth: bool) -> Mask:
+        """Return whether a condition may have a truth value for a row of each stretch."""
         if isinstance(node, Logic):
-            join = np.logical_and if node.operator == "and" else np.logical_or
-            return np.asarray(join.reduce([self.may_be(operand) for operand in node.operands]))
+            join = np.logical_and if (node.operator == "and") is truth else np.logical_or
+            return np.asarray(join.reduce([self.may_be(operand, truth) for operand in node.operands]))
         if isinstance(node, Not):
-            return self.may_fail(node.operand)
-        if isinstance(node, Missing):
-            of = self._missing(node)
-            return self._any if of is None else of.or_unknown((of.pieces["empty"] > 0) | of.has_nulls)
-        is_all = isinstance(node, Apply) and node.name == "ALL"  # true for samples without values as well
-        found = self._asked(node, surely=False)
-        if found is None:
-            return self._any
-        of, told = found
-        return of.or_unknown(told | (of.pieces["empty"] > 0) | of.has_nulls if is_all else told)
+            return self.may_be(node.operand, not truth)
+        of, told = self._missing(node, truth) if isinstance(node, Missing) else self._compared(node, truth)
+        return np.ones(self._count, np.bool_) if of is None or told is None else of.or_unknown(told)
 
-    def may_fail(self, node: Bound) -> Mask:
-        """Return whether a condition may be false for a row of each stretch."""
-        if isinstance(node, Logic):
-            join = np.logical_or if node.operator == "and" else np.logical_and
-            return np.asarray(join.reduce([self.may_fail(operand) for operand in node.operands]))
-        if isinstance(node, Not):
-            return self.may_be(node.operand)
-        if isinstance(node, Missing):
-            of = self._missing(node)
-            if of is None:
-                return self._any
-            # An empty sample is missing if samples are single numbers; other empty samples are not.
-            is_single = list(of.column.state.meta.max_shape) == [1] and not of.column.is_text
-            return of.or_unknown((of.pieces["empty"] < of.pieces["rows"]) | (not is_single))
-        found = self._asked(node, surely=True)
-        if found is None:
-            return self._any
-        of, told = found
-        # A comparison is false for rows that are missing, empty or contain NaN.
-        return of.or_unknown(~told | (of.pieces["empty"] > 0) | of.has_nan | of.has_nulls)
+    def _missing(self, node: Missing, truth: bool) -> tuple[_Known | None, Mask | None]:
+        of = self._known.get(node.operand.name) if isinstance(node.operand, Input) else None
+        if of is None or truth:
+            return of, None if of is None else (of.pieces["empty"] > 0) | of.has_nulls
+        # An empty sample is missing if samples are single numbers; other empty samples are not.
+        is_single = list(of.column.state.meta.max_shape) == [1] and not of.column.is_text
+        return of, (of.pieces["empty"] < of.pieces["rows"]) | (not is_single)
 
-    def _missing(self, node: Missing) -> _Known | None:
-        return self._known.get(node.operand.name) if isinstance(node.operand, Input) else None
-
-    def _asked(self, node: Bound, *, surely: bool) -> tuple[_Known, Mask] | None:
-        """Return the column of a condition, and the stretches of which some row may, or all surely do, fulfil it."""
+    def _compared(self, node: Bound, truth: bool) -> tuple[_Known | None, Mask | None]:
         asked = bounds(node)
         of = None if asked is None else self._known.get(asked.column)
         if asked is None or of is None:
-            return None
-        if not of.column.is_text:
-            told = _of_numbers(asked, of, surely=surely)
-        else:
-            told = _of_texts(asked, of)
-            if told is not None and surely:  # first bytes and lengths cannot prove that all rows fit
-                told = np.zeros(len(told), np.bool_)
-        return None if told is None else (of, told)
+            return None, None
+        told = _of_texts(asked, of) if of.column.is_text else _of_numbers(asked, of, surely=not truth)
+        empty = (of.pieces["empty"] > 0) | of.has_nulls
+        if told is None:
+            return None, None
+        if truth:
+            is_all = isinstance(node, Apply) and node.name == "ALL"  # true for samples without values as well
+            return of, told | empty if is_all else told
+        # First bytes and lengths cannot prove that all texts fit. A comparison is false for rows that are missing,
+        # empty or contain NaN.
+        return of, np.ones(len(told), np.bool_) if of.column.is_text else ~told | empty | of.has_nan
 
 
 # -- numbers ---------------------------------------------------------------------------------------------------------
