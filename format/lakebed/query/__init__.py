@@ -10,31 +10,48 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 if TYPE_CHECKING:
     from lakebed.api_queries import prepare, query
-    from lakebed.query.functions.registry import register
     from lakebed.query.language.parser import parse as parse
     from lakebed.query.values.limits import Limits as Limits
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 _LATER = {
     "Limits": "lakebed.query.values.limits",
     "parse": "lakebed.query.language.parser",
     "prepare": "lakebed.api_queries",
-    "register": "lakebed.query.functions.registry",
 }
 
 
 class QueryPackage(ModuleType):
     """A package that answers queries when it is called; see ``lakebed.api_queries.query``."""
 
+    @overload
+    @staticmethod
+    def register(
+        name: str, function: None = None, *, vectorised: bool = False, arguments: int | None = None
+    ) -> Callable[[_F], _F]: ...
+
+    @overload
+    @staticmethod
+    def register(
+        name: str, function: _F, *, vectorised: bool = False, arguments: int | None = None
+    ) -> _F: ...
+
+    @staticmethod
+    def register(name: str, function: Any = None, **options: Any) -> Any:
+        """Add a function of Python to the language; see ``lakebed.query.functions.registry.register``."""
+        return import_module("lakebed.query.functions.registry").register(name, function, **options)
+
     if TYPE_CHECKING:
         __call__ = staticmethod(query)
         prepare = staticmethod(prepare)
-        register = staticmethod(register)
     else:
 
         def __call__(self, *args: Any, **options: Any) -> Any:

@@ -53,7 +53,7 @@ class OneValue(Comparing, ABC):
 
     @abstractmethod
     def _is_array(self) -> bool:
-        """Return whether this is an array or a sequence of arrays, which are true and print as the tensor, as in 3.x."""
+        """Return whether this is an array or a sequence of arrays, which are true, and print as the tensor."""
 
     def _shown(self) -> Any:
         """Return the stored value, labels by name."""

@@ -63,7 +63,7 @@ def array_value(values: Sequence[Any]) -> Value:
     if array.dtype.kind not in "biuf":
         raise TypeError("not all of them are numbers")
     with np.errstate(over="ignore"):
-        found = array.astype(np.float32)
+        found: np.ndarray[Any, Any] = array.astype(np.float32)
     wide = array.astype(np.float64)
     if array.dtype.kind in "iu" and not (np.all(np.abs(wide) < 1 << 53) and np.array_equal(found, wide)):
         found = array if array.dtype == np.uint64 else array.astype(np.int64)

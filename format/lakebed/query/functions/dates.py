@@ -123,12 +123,12 @@ def _part(unit: str, values: Moments) -> NDArray[np.int64]:
     if unit == "epoch":
         return values.astype(np.int64) // 1_000_000
     steps = {"hour": 24, "minute": 60, "second": 60, "millisecond": 1_000, "microsecond": 1_000_000}
-    return (values - days).astype(np.int64) // _MICROSECONDS[unit] % steps[unit]
+    return np.asarray((values - days).astype(np.int64) // _MICROSECONDS[unit] % steps[unit])
 
 
 def _days_since(days: Moments, unit: str) -> NDArray[np.int64]:
     """Return the days since the beginning of the month or year of each."""
-    return (days - days.astype(f"datetime64[{unit}]").astype("datetime64[D]")).astype(np.int64)
+    return np.asarray((days - days.astype(f"datetime64[{unit}]").astype("datetime64[D]")).astype(np.int64))
 
 
 def unit_of(name: str) -> str:

@@ -154,4 +154,4 @@ def _jax(device: str | None) -> Space:
 def _wide(jax: Any) -> Callable[[], AbstractContextManager[Any]]:
     """Return what lets JAX keep 64 bits in this thread, which it otherwise narrows to 32."""
     old = jax if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental")
-    return lambda: old.enable_x64(True)  # type: ignore[no-any-return]
+    return lambda: old.enable_x64(True)

@@ -234,7 +234,7 @@ def _json_type(value: Any) -> str:
         return "boolean"
     if isinstance(value, np.ndarray):
         return "array" if value.ndim else "number"
-    names = {str: "string", dict: "object", list: "array"}
+    names: dict[type, str] = {str: "string", dict: "object", list: "array"}
     return names.get(type(value), "number")
 
 

@@ -225,10 +225,9 @@ def read_segment(
         if place in _kept:
             _kept.move_to_end(place)
             return _kept[place][0]
-    is_mapped = is_mappable(storage)
     try:
         # Pages of a mapped file are read when they are used, and released when memory is short.
-        data = storage.map(entry.key) if is_mapped else storage.get(entry.key)
+        data = storage.map(entry.key) if is_mappable(storage) else storage.get(entry.key)
     except KeyNotFound:
         if entry in read_registry(storage).get(index.name, replace(index, segments=())).segments:
             raise _damaged(storage, index, "one of its files is gone") from None
@@ -240,7 +239,7 @@ def read_segment(
     except (FormatError, KeyError) as error:
         raise _damaged(storage, index, f"one of its files cannot be read: {error}") from error
     with _kept_lock:
-        _kept[place] = found, 0 if is_mapped else len(data)
+        _kept[place] = found, 0 if is_mappable(storage) else len(data)
         while len(_kept) > 1 and (len(_kept) > _KEPT_FILES or _kept_bytes() > KEPT_BYTES):
             _kept.popitem(last=False)
     return found

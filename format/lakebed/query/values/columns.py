@@ -369,7 +369,7 @@ def truth(column: Column) -> Mask:
     if size == 1:
         told = told.reshape(-1)
     else:
-        told = told.reshape(len(told), size).all(axis=1) if size else np.zeros(len(told), np.bool_)
+        told = np.all(told.reshape(len(told), size), axis=1) if size else np.zeros(len(told), np.bool_)
     return told if column.missing is None else told & ~column.missing
 
 

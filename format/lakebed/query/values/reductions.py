@@ -144,12 +144,12 @@ def _reduce(name: str, values: NDArray[Any], axis: Axis) -> Any:
     return REDUCTIONS[name](values, axis)
 
 
-def _filled(function: Callable[..., Any], empty: float) -> Reduce:
-    """Return a reduction that has a value for arrays without any."""
+def _filled(function: Callable[..., Any], dtype: type[np.float64] | None = None) -> Reduce:
+    """Return a reduction that is 0 for arrays without values, in the given dtype or that of the array."""
 
     def whole(values: NDArray[Any], axis: Axis) -> Any:
         if values.size == 0 and axis is None:
-            return np.asarray(empty, np.float64 if isinstance(empty, float) else values.dtype)
+            return np.zeros((), dtype or values.dtype)
         return function(values) if values.dtype == object else function(values, axis=axis)
 
     return whole
@@ -201,13 +201,13 @@ _sum_wide = partial(np.sum, dtype=np.float64)
 REDUCTIONS: dict[str, Reduce] = {
     "SUM": _exact(integers.total, np.sum),
     "PROD": _exact(integers.product, np.prod),
-    "AVG": _filled(np.mean, 0.0),
-    "STD": _filled(np.std, 0.0),
-    "AMIN": _filled(np.min, 0),
-    "AMAX": _filled(np.max, 0),
-    "MEDIAN": _filled(np.median, 0.0),
-    "ARG_MIN": _filled(np.argmin, 0),
-    "ARG_MAX": _filled(np.argmax, 0),
+    "AVG": _filled(np.mean, np.float64),
+    "STD": _filled(np.std, np.float64),
+    "AMIN": _filled(np.min),
+    "AMAX": _filled(np.max),
+    "MEDIAN": _filled(np.median, np.float64),
+    "ARG_MIN": _filled(np.argmin),
+    "ARG_MAX": _filled(np.argmax),
     "ANY": lambda values, axis: np.any(values != 0, axis=axis),
     "ALL": lambda values, axis: np.all(values != 0, axis=axis),
     "ALL_STRICT": lambda v, axis: np.logical_and(np.all(v != 0, axis=axis), _extent(v, axis) > 0),
@@ -220,6 +220,9 @@ REDUCTIONS: dict[str, Reduce] = {
 
 _ONE_AXIS: dict[str, Callable[..., Any]] = {"ARG_MIN": np.argmin, "ARG_MAX": np.argmax, "MEDIAN": np.median}
 """Reductions that take no tuple of axes, or are slow with one."""
+
+_BY_SIZE: dict[str, Callable[..., Any]] = {**_ONE_AXIS, "STD": np.std}
+"""Reductions of ragged samples that work one length at a time."""
 
 
 def _of_even(name: str, values: NDArray[Any], axis: int | None) -> NDArray[Any]:
@@ -263,7 +266,7 @@ def _of_uneven(name: str, column: Ragged) -> NDArray[Any] | None:
     if flat.dtype.kind not in "iuf":
         return None
     nothing = np.asarray(_reduce(name, flat[:0], None))
-    return by_size(flat, column.offsets, partial({**_ONE_AXIS, "STD": np.std}[name], axis=1), nothing)
+    return by_size(flat, column.offsets, partial(_BY_SIZE[name], axis=1), nothing)
 
 
 def _flags(values: NDArray[Any]) -> NDArray[np.bool_]:

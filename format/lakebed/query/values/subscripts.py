@@ -154,7 +154,7 @@ def trailing(column: Ragged) -> tuple[int, ...] | None:
     if not (rest == rest[0]).all():
         held = rest[column.sizes > 0]
         rest = held if len(held) else rest[:1]
-    return tuple(rest[0].tolist()) if (rest == rest[0]).all() else None
+    return tuple(map(int, rest[0])) if (rest == rest[0]).all() else None
 
 
 def _of_uneven(base: Ragged, items: Sequence[Fixed]) -> Column | None:
