@@ -229,7 +229,7 @@ def test_nulls_of_every_kind(reader: Path, tmp_path: Path) -> None:
     ds.create_tensor("array", dtype="float32")
     ds.create_tensor("image", htype="image", sample_compression="png")
     ds.create_tensor("flag", dtype="bool")
-    rows = {
+    rows: dict[str, list[Any]] = {
         "number": [1, None, 3],
         "text": ["a", None, ""],
         "json": [{"a": [float("nan"), 2**60]}, None, []],
@@ -404,7 +404,13 @@ def test_what_deep_lake_writes_into_a_head_is_seen(reader: Path, tmp_path: Path)
     ],
 )
 def test_what_is_no_dataset_is_an_error(what: str, error: str, reader: Path, tmp_path: Path) -> None:
-    node_of = {"branch": "main", "parent": "a", "children": [], "commit_message": None, "commit_time": None}
+    node_of: dict[str, Any] = {
+        "branch": "main",
+        "parent": "a",
+        "children": [],
+        "commit_message": None,
+        "commit_time": None,
+    }
     trees: dict[str, Any] = {
         "no tree": "{",
         "no version": {"commits": {}, "branches": {"main": "x"}},
