@@ -414,7 +414,7 @@ def test_what_is_no_dataset_is_an_error(what: str, error: str, reader: Path, tmp
     trees: dict[str, Any] = {
         "no tree": "{",
         "no version": {"commits": {}, "branches": {"main": "x"}},
-        "a circle": {"commits": {"a": {**node_of, "commit_user_name": None}}, "branches": {"main": "a"}},
+        "a circle": {"commits": {"a": node_of}, "branches": {"main": "a"}},
     }
     if what in trees:
         tree = trees[what]

@@ -48,7 +48,7 @@ def write_page(path: str, out: Path, address: str | None = None) -> str:
     base = (address or _address(path, out)).rstrip("/")
     url = urlsplit(base)
     origin = f" {url.scheme}://{url.netloc}" if url.netloc else ""
-    datasets = [{"name": name, "address": base if name == "." else f"{base}/{quote(name)}"} for name in names]
+    listed = [{"name": name, "address": base if name == "." else f"{base}/{quote(name)}"} for name in names]
     (out / "assets").mkdir(parents=True, exist_ok=True)
     for file in _PAGE.rglob("*.*"):
         (out / file.relative_to(_PAGE)).write_bytes(file.read_bytes())
