@@ -19,7 +19,10 @@ _TRANSFORM = {
     **_all("lakebed", "compute", "compose"),
     **_all("lakebed.transforms.function", "ComputeFunction", "Pipeline"),
 }
-_LOADER = {"DeepLakeDataLoader": "lakebed.loaders.frameworks.fluent:DataLoader", "dataloader": f"{_PIECES}:dataloader"}
+_LOADER = {
+    "DeepLakeDataLoader": "lakebed.loaders.frameworks.fluent:DataLoader",
+    "dataloader": f"{_PIECES}:dataloader",
+}
 _META = {
     "Meta": "lakebed.dataset.public_meta:PublicMeta",
     "DatasetMeta": "lakebed.dataset.public_meta:PublicMeta",
