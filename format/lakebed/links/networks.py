@@ -24,41 +24,11 @@ from lakebed.errors import InvalidInputError
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-_SPECIAL_4 = tuple(
-    map(
-        IPv4Network,
-        (
-            "0.0.0.0/8",  # this host
-            "10.0.0.0/8",  # private
-            "100.64.0.0/10",  # shared by carriers
-            "127.0.0.0/8",  # loopback
-            "168.63.129.16/32",  # Azure's service for its machines
-            "169.254.0.0/16",  # link-local: metadata of cloud machines
-            "172.16.0.0/12",  # private
-            "192.0.0.0/24",  # protocols
-            "192.0.2.0/24",  # documentation
-            "192.88.99.0/24",  # 6to4 relays
-            "192.168.0.0/16",  # private
-            "198.18.0.0/15",  # benchmarks
-            "198.51.100.0/24",  # documentation
-            "203.0.113.0/24",  # documentation
-            "224.0.0.0/4",  # multicast
-            "240.0.0.0/4",  # reserved, broadcast
-        ),
-    )
-)
+# Addresses that `ipaddress` calls global: Azure's service for its machines, protocols, 6to4 relays, multicast.
+_SPECIAL_4 = tuple(map(IPv4Network, ("168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24", "224.0.0.0/4")))
 _GLOBAL_6 = IPv6Network("2000::/3")
-_SPECIAL_6 = tuple(
-    map(
-        IPv6Network,
-        (
-            "2001::/23",  # protocols, Teredo among them
-            "2001:db8::/32",  # documentation
-            "2002::/16",  # 6to4
-            "3fff::/20",  # documentation
-        ),
-    )
-)
+# Protocols (Teredo among them), documentation, 6to4, documentation.
+_SPECIAL_6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
@@ -80,7 +50,7 @@ def is_public(address: Address) -> bool:
     """Tell whether an address is reachable from all of the internet."""
     real = meant(address)
     if isinstance(real, IPv4Address):
-        return not any(real in network for network in _SPECIAL_4)
+        return real.is_global and not any(real in network for network in _SPECIAL_4)
     return real.scope_id is None and real in _GLOBAL_6 and not any(real in network for network in _SPECIAL_6)
 
 

@@ -1,6 +1,6 @@
 """Options of an importer or exporter: the keyword arguments of its ``plan``, by their annotations and docstrings.
 
-A choice is ``Literal["a", "b"]``, what may be given more than once ``tuple[str, ...]`` or ``Sequence[str]``, pairs
+A choice is ``Literal["a", "b"]``, a repeatable option ``tuple[str, ...]`` or ``Sequence[str]``, pairs
 ``Mapping[str, str]``; each may be ``| None``. Options that several formats share are a ``TypedDict`` of
 ``Annotated[type, help]``, taken as ``**options: Unpack[ThatDict]``.
 """
@@ -29,9 +29,9 @@ class Option:
         ``bool``, ``int``, ``float``, ``str``, ``list`` (of text), ``pairs`` ({text: text}), or ``any``, which cannot be
         given on a command line.
     choices
-        What it may be; empty for anything.
+        Allowed values; empty for any value.
     help
-        What it does, in a sentence.
+        Description in a sentence.
     """
 
     name: str
@@ -51,7 +51,7 @@ def options_of(plan: Callable[..., Any]) -> list[Option]:
     )
     hints = get_type_hints(annotated, vars(import_module(plan.__module__)))
     told = _told(inspect.getdoc(plan) or "")
-    found = []
+    found: list[Option] = []
     for name, parameter in keywords.items():
         if parameter.kind is parameter.VAR_KEYWORD:
             found += _shared(get_args(hints[name])[0])
@@ -70,12 +70,12 @@ def _shared(options: type) -> Iterator[Option]:
 
 
 def check_options(name: str, options: Sequence[Option], given: Mapping[str, Any]) -> None:
-    """Refuse options that a format does not have, and choices that there are not.
+    """Refuse unknown options of a format, and unknown choices.
 
     Raises
     ------
     UnsupportedParameterException, InvalidInputError
-        If there is one.
+        If an option or a choice is unknown.
     """
     known = {option.name: option for option in options}
     for key, value in given.items():
@@ -108,7 +108,7 @@ def _kind(hint: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def _told(text: str) -> dict[str, str]:
-    """Return what a numpydoc docstring says of each parameter."""
+    """Return the descriptions of the parameters in a numpydoc docstring."""
     found: dict[str, str] = {}
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", text, re.MULTILINE | re.DOTALL)
     names: list[str] = []

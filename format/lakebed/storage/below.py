@@ -1,4 +1,4 @@
-"""A part of a storage as a storage of its own: the dataset in a folder of another one."""
+"""A folder of a storage as a storage: the dataset in a folder of another one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def below(storage: Storage, folder: str) -> Storage:
-    """Return the storage of the objects whose keys begin with ``folder`` and a ``/``."""
+    """Return the storage of the objects whose keys begin with ``folder`` and ``/``."""
     if type(storage) is LocalStorage:
         return LocalStorage(f"{storage.url}/{folder}")
     return Below(storage, folder)
@@ -23,14 +23,14 @@ def below(storage: Storage, folder: str) -> Storage:
 
 @dataclass(frozen=True)
 class Below(Storage):
-    """The objects below a folder of any storage, through that storage.
+    """Objects below a folder of another storage.
 
     Parameters
     ----------
     outer
-        The storage that they lie in.
+        The other storage.
     folder
-        Where, without a ``/`` at the end.
+        Key of the folder without a ``/`` at the end.
     """
 
     outer: Storage
@@ -43,19 +43,19 @@ class Below(Storage):
 
     @property
     def place(self) -> str:
-        """What tells the folder from those of all other places."""
+        """Name that tells the folder from all others."""
         return f"{place_of(self.outer)}/{self.folder}"
 
     @property
     def traits(self) -> StorageTraits:
-        """What the outer storage can do, but for what takes more than keys."""
+        """Traits of the outer storage, without those that need more than keys."""
         outer = traits_of(self.outer)
         folder = f"{outer.folder.rstrip('/')}/{self.folder}" if outer.folder else ""
         return outer.of_wrapper(folder=folder, reader_leases=False)
 
     @property
     def conditional(self) -> bool:
-        """Whether the store replaces an object only if it is the one that is meant."""
+        """Whether the store enforces the conditions of `put_if`."""
         return is_conditional(self.outer)
 
     def _key(self, key: str) -> str:
@@ -86,11 +86,11 @@ class Below(Storage):
         self.outer.put_many([(self._key(key), data) for key, data in items], durable=durable)
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
-        """Let a new object hold what another holds."""
+        """Create an object with the content of another."""
         self.outer.copy(self._key(source), self._key(target), durable=durable)
 
     def sync(self, keys: Iterable[str]) -> None:
-        """Make what was written survive a power cut."""
+        """Make written objects survive a power cut."""
         self.outer.sync([self._key(key) for key in keys])
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
@@ -112,7 +112,7 @@ class Below(Storage):
             yield key[begin:], stat
 
     def stat(self, key: str) -> Stat | None:
-        """Size and etag of an object, None if there is none."""
+        """Return size and etag of an object, None if it does not exist."""
         return self.outer.stat(self._key(key))
 
     def __getattr__(self, name: str) -> Any:

@@ -1,7 +1,7 @@
 """Objects behind any protocol that fsspec knows: FTP, SFTP, HDFS, Samba, WebDAV, ...
 
-None of these has conditional writes that fsspec would tell of, so that `put_if` reads before and after it writes. What
-an object's etag is, is its content where that is small, and its size and times where it is not.
+fsspec exposes no conditional writes, so `put_if` reads before and after it writes. The etag of a small object is a
+hash of its content; that of a larger one consists of its size and times.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LARGEST = 1 << 62
 
 
 def is_known(scheme: str) -> bool:
-    """Whether fsspec is installed and knows this protocol."""
+    """Tell whether fsspec is installed and supports this protocol."""
     try:
         _fsspec()
     except ModuleNotInstalledException:
@@ -73,7 +73,7 @@ class FsspecStorage(Storage):
     scheme
         The protocol.
     path
-        Host and folder, as the address has them behind ``://``.
+        Host and folder: the address after ``://``.
     creds
         Arguments of the file system: ``host``, ``username``, ``password``, ...
     """
@@ -94,7 +94,7 @@ class FsspecStorage(Storage):
         except OSError as error:
             raise StorageUnavailableError(f"cannot reach {self.url}: {error}", errno=error.errno) from error
         self._root = str(root).rstrip("/")
-        # Few of these file systems bear two threads at the same time.
+        # Few of these file systems support two threads at the same time.
         self._turn = threading.RLock()
 
     @property
@@ -107,7 +107,7 @@ class FsspecStorage(Storage):
 
     @property
     def creds(self) -> Given | None:
-        """What was given to let us in."""
+        """Credentials that were given."""
         return self._creds
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -140,7 +140,7 @@ class FsspecStorage(Storage):
         return self._ask("read", key, lambda: bytes(self._fs.cat_file(path)))
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read several (start, length) ranges of one object, in the order given."""
+        """Read several (start, length) ranges of one object, in the given order."""
         check_spans(key, spans)
         path = self._path(key)
         end = max((start + length for start, length in spans), default=0)
@@ -157,7 +157,7 @@ class FsspecStorage(Storage):
         return result
 
     def get_tail(self, key: str, length: int) -> Tail:
-        """Read the last `length` bytes of an object, or all of it if it is shorter."""
+        """Read the last `length` bytes of an object, or the whole object if it is shorter."""
         check_spans(key, ((0, length),))
         path = self._path(key)
         with self._turn:
@@ -170,7 +170,7 @@ class FsspecStorage(Storage):
         return Tail(part, _stat(info, b""))
 
     def stat(self, key: str) -> Stat | None:
-        """Size and etag of an object, None if there is none."""
+        """Return size and etag of an object, None if it does not exist."""
         self._path(key)
         try:
             with self._turn:
@@ -201,7 +201,7 @@ class FsspecStorage(Storage):
 
         def write() -> None:
             self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-            # What is written gets its name when it is complete.
+            # The file gets its name when it is complete.
             with self._fs.open(path, "wb", autocommit=False) as file:
                 for part in parts:
                     file.write(part)
@@ -211,7 +211,7 @@ class FsspecStorage(Storage):
         return self._present(key).etag
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object only if the present one has this etag (None: only if there is none); see `put_weakly`."""
+        """Write an object only if the present one has this etag (None: only if none exists); see `put_weakly`."""
         check_key(key)
         warn_of(self.url, self.url)
         return put_weakly(self, key, data, etag)
@@ -258,19 +258,8 @@ def _arguments(creds: Given | None) -> dict[str, Any]:
 def _stat(info: dict[str, Any], data: bytes) -> Stat:
     if info["size"] <= _SMALL:
         return Stat(len(data), xxhash.xxh3_128_hexdigest(data))
-    names = (
-        "ETag",
-        "etag",
-        "checksum",
-        "md5",
-        "ino",
-        "mtime",
-        "modify",
-        "modified",
-        "last_modified",
-        "LastModified",
-    )
-    parts = [str(info[name]) for name in (*names, "created") if info.get(name) is not None]
+    names = "ETag etag checksum md5 ino mtime modify modified last_modified LastModified created".split()
+    parts = [str(info[name]) for name in names if info.get(name) is not None]
     return Stat(info["size"], "-".join([str(info["size"]), *parts]))
 
 

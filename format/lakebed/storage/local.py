@@ -41,6 +41,7 @@ from lakebed.storage.files.disk import (
     exclusive,
     flush_above,
     later_than,
+    read_at,
     stat_of,
     write_all,
     write_file,
@@ -50,10 +51,10 @@ from lakebed.storage.files.folders import TEMPORARY, Folders, check_apart, tempo
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 
-    from lakebed.storage.base import Buffer, Data, See
+    from lakebed.storage.base import Buffer, Data
     from lakebed.storage.files.early_files import EarlyFile
 
-    _Write = Callable[[int, Sequence[memoryview], See | None], None]
+    _Write = Callable[[int, Sequence[memoryview]], None]
 
 PRIVATE_FOLDER = ".lakebed"
 
@@ -105,15 +106,15 @@ class LocalStorage(Storage):
 
     def get(self, key: str) -> bytes:
         """Read a whole object."""
-        fd, size = self._open(key)
+        fd, size, path = self._open(key)
         try:
-            return self._read(fd, key, 0, size)
+            return read_at(fd, 0, size, path)
         finally:
             os.close(fd)
 
     def get_into(self, key: str, buffer: memoryview) -> int:
         """Read a whole object into the start of a writable byte buffer and return its length."""
-        fd, size = self._open(key)
+        fd, size, path = self._open(key)
         try:
             check_room(buffer, key, size)
             done = 0
@@ -124,10 +125,10 @@ class LocalStorage(Storage):
             while done < size:
                 got = os.readv(fd, [buffer[done:size]])
                 if not got:
-                    raise TruncatedReadError(f"{self._path(key)} ended at byte {done} while it was read")
+                    raise TruncatedReadError(f"{path} ended at byte {done} while it was read")
                 done += got
         except OSError as error:
-            raise storage_error(error, "read", self._path(key)) from error
+            raise storage_error(error, "read", path) from error
         finally:
             os.close(fd)
         return size
@@ -137,41 +138,41 @@ class LocalStorage(Storage):
 
         Only for objects that are never rewritten in place: a file that is cut off while it is mapped ends the process.
         """
-        fd, size = self._open(key)
+        fd, size, path = self._open(key)
         try:
             return memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_COPY) if size else bytearray())
         except OSError as error:
-            raise storage_error(error, "map", self._path(key)) from error
+            raise storage_error(error, "map", path) from error
         finally:
             os.close(fd)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Read exactly `length` bytes from offset `start`."""
-        fd, size = self._open(key)
+        fd, size, path = self._open(key)
         try:
             if start < 0 or length < 0 or start + length > size:
                 check_spans(key, ((start, length),), size, self._root)
-            return self._read(fd, key, start, length)
+            return read_at(fd, start, length, path)
         finally:
             os.close(fd)
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (start, length) ranges of one object, in the given order."""
-        fd, size = self._open(key)
+        fd, size, path = self._open(key)
         try:
             # Checked first: a read allocates whatever length a damaged index asks for.
             check_spans(key, spans, size, self._root)
-            return [self._read(fd, key, start, length) for start, length in spans]
+            return [read_at(fd, start, length, path) for start, length in spans]
         finally:
             os.close(fd)
 
     def get_tail(self, key: str, length: int) -> Tail:
         """Read the last `length` bytes of an object, or the whole object if it is shorter."""
         check_spans(key, ((0, length),))
-        fd, size = self._open(key)
+        fd, size, path = self._open(key)
         try:
             start = max(0, size - length)
-            return Tail(self._read(fd, key, start, size - start), stat_of(os.fstat(fd)))
+            return Tail(read_at(fd, start, size - start, path), stat_of(os.fstat(fd)))
         finally:
             os.close(fd)
 
@@ -249,9 +250,9 @@ class LocalStorage(Storage):
                             return fd
 
                         data = group[0][1] if len(group) == 1 else None
-                        file, see = getattr(data, "file", None), getattr(data, "see", None)
+                        file = getattr(data, "file", None)
                         if file is None or not self._is_linked(file, path, fresh, opened, renames):
-                            write(opened.open(create), content, see)
+                            write(opened.open(create), content)
                         if not durable:
                             opened.close_last()
                     if not durable:
@@ -313,7 +314,7 @@ class LocalStorage(Storage):
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
         """Create an object with the content of another; the two share blocks if the file system can."""
-        fd, size = self._open(source)
+        fd, size, _ = self._open(source)
         try:
             path = self._path(target)
             folders = {path[: path.rindex("/")]}
@@ -440,7 +441,7 @@ class LocalStorage(Storage):
 
     # -- files -----------------------------------------------------------------------------------------------
 
-    def _open(self, key: str) -> tuple[int, int]:
+    def _open(self, key: str) -> tuple[int, int, str]:
         path = self._path(key)
         try:
             fd = os.open(path, _READ)
@@ -454,24 +455,7 @@ class LocalStorage(Storage):
             if stat_module.S_ISDIR(found.st_mode):
                 raise KeyNotFound(f"{key!r} is a folder in {self._root}")
             raise UnsafePathError(f"{path} is no regular file; remove it")
-        return fd, found.st_size
-
-    def _read(self, fd: int, key: str, start: int, length: int) -> bytes:
-        """Read exactly this range, in several calls if necessary: one returns at most 2 GiB."""
-        found = b""
-        try:
-            while True:
-                part = os.pread(fd, length, start)
-                if not found and len(part) == length:
-                    return part
-                found += part
-                start, length = start + len(part), length - len(part)
-                if not length:
-                    return found
-                if not part:
-                    raise TruncatedReadError(f"{self._path(key)} ended at byte {start} while it was read")
-        except OSError as error:
-            raise storage_error(error, "read", self._path(key)) from error
+        return fd, found.st_size, path
 
     def _create(self, path: str, fresh: set[str] | None = None) -> tuple[int, str]:
         """Open a temporary file in the folder of `path`, or `path` itself in a folder of `fresh`.

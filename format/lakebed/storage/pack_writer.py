@@ -1,4 +1,4 @@
-"""The storage that a packed dataset is written by: chunks go to the file as they come, all else behind them."""
+"""Storage that writes a packed dataset: chunks go to the file at once, other objects after them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
     from lakebed.storage.base import Data
 
-# Of no use, and different each time: two archives of the same objects should be the same bytes.
+# A constant date, so that two archives of the same objects are equal.
 _NO_DATE = (1980, 1, 1, 0, 0, 0)
-# The extra field that programs align members with: its number, the length of what follows.
+# Number of the extra field by which programs align members.
 _PADDING_ID = (0xD935).to_bytes(2, "little")
 
 
 class PackWriter(Storage):
-    """Objects that become one file; thread-safe.
+    """Objects of one file; thread-safe.
 
-    Chunks are written as they come; everything else stays in memory until :meth:`finish`.
+    Chunks are written at once; other objects stay in memory until :meth:`finish`.
 
     Parameters
     ----------
     file
         A new file, open for reading and writing at its beginning.
     url
-        Address that it will have.
+        Future address of the file.
     """
 
     traits = StorageTraits(local=True)
@@ -52,7 +52,7 @@ class PackWriter(Storage):
         return self._url
 
     def finish(self) -> None:
-        """Write what is no chunk, and the directory; sorted, so that equal datasets make equal ends."""
+        """Write the other objects and the directory, sorted, so that equal datasets have equal ends."""
         with self._mutex:
             begin = self._file.tell()
             for key, stat in sorted(self._documents.list(), key=lambda entry: entry[0]):
@@ -61,7 +61,7 @@ class PackWriter(Storage):
             self._archive.close()
 
     def close(self) -> None:
-        """Let go of the file; without :meth:`finish` before, it is of no use."""
+        """Release the file, which is unusable without :meth:`finish`."""
         with self._mutex, suppress(OSError):
             self._archive.close()
 
@@ -78,7 +78,7 @@ class PackWriter(Storage):
             for part in parts:
                 member.write(part)
         self._starts[info.header_offset] = self._file.tell() - size
-        info.extra = b""  # the directory need not repeat it
+        info.extra = b""  # the directory does not repeat the padding
         return info
 
     def put(self, key: str, data: Data) -> str:
@@ -96,7 +96,7 @@ class PackWriter(Storage):
         return self._documents.put_if(key, data, etag)
 
     def delete(self, key: str) -> None:
-        """Remove an object; the bytes of a chunk stay where they are, without a name."""
+        """Remove an object; the bytes of a chunk stay in the file without a name."""
         if not is_chunk(key):
             self._documents.delete(key)
         with self._mutex:
@@ -109,7 +109,7 @@ class PackWriter(Storage):
             del self._archive.NameToInfo[key]
 
     def stat(self, key: str) -> Stat | None:
-        """Size and etag of an object, None if there is none."""
+        """Return size and etag of an object, None if it does not exist."""
         info = self._chunks.get(key)
         return self._documents.stat(key) if info is None else Stat(info.file_size, _etag(info))
 
@@ -119,7 +119,7 @@ class PackWriter(Storage):
         return self._documents.get(key) if info is None else self._read(info, 0, info.file_size)
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read several (start, length) ranges of one object, in the order given."""
+        """Read several (start, length) ranges of one object, in the given order."""
         info = self._chunks.get(key)
         if info is None:
             return self._documents.get_ranges(key, spans)
@@ -127,7 +127,7 @@ class PackWriter(Storage):
         return [self._read(info, start, length) for start, length in spans]
 
     def get_tail(self, key: str, length: int) -> Tail:
-        """Read the last `length` bytes of an object, or all of it if it is shorter."""
+        """Read the last `length` bytes of an object, or the whole object if it is shorter."""
         info = self._chunks.get(key)
         if info is None:
             return self._documents.get_tail(key, length)

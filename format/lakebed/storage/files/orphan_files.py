@@ -1,4 +1,4 @@
-"""What removals and crashes leave in a local folder: folders that are empty, temporary files of writers that died."""
+"""Remains of removals and crashes in a local folder: empty folders, temporary files of dead writers."""
 
 # Paths are strings throughout this package.
 # ruff: noqa: PTH106, PTH108
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def remove(storage: Storage, keys: Iterable[str]) -> None:
-    """Remove objects one by one in the order given, then the folders that this empties; at once where that can be.
+    """Remove objects in the given order, then the folders that this empties; by one request if supported.
 
     Raises
     ------
     StorageError
-        If one cannot be removed; others, those before it in any case, may be gone.
+        If an object cannot be removed; earlier ones are gone, later ones may be.
     """
     if is_bulk(storage):
         storage.delete_many(list(keys))
@@ -40,7 +40,7 @@ def remove(storage: Storage, keys: Iterable[str]) -> None:
 
 
 def prune(storage: Storage, folders: Iterable[str]) -> None:
-    """Remove folders, given as keys, that are empty, and those above them that this empties."""
+    """Remove empty folders, given as keys, and folders above them that this empties."""
     root = traits_of(storage).folder
     if not root:
         return
@@ -48,7 +48,7 @@ def prune(storage: Storage, folders: Iterable[str]) -> None:
     wanted = set()
     for folder in folders:
         above = folder
-        while "/" in above and above not in wanted:  # folders in the root are made only once
+        while "/" in above and above not in wanted:  # folders in the root stay
             wanted.add(above)
             above = above.rpartition("/")[0]
     full = set()
@@ -59,7 +59,7 @@ def prune(storage: Storage, folders: Iterable[str]) -> None:
                 continue
             except FileNotFoundError:
                 continue
-            except OSError:  # it is not empty, or not ours to remove, which does no harm
+            except OSError:  # it is not empty, or may not be removed, which does no harm
                 pass
         full.add(folder.rpartition("/")[0])
 
@@ -67,7 +67,7 @@ def prune(storage: Storage, folders: Iterable[str]) -> None:
 def temporary_files(storage: Storage) -> Iterator[tuple[str, int, float]]:
     """Iterate over the temporary files of a local storage: key, bytes, and POSIX time of the last change.
 
-    A file whose writer is a living process of this machine is left out.
+    Files of living processes of this machine are left out.
     """
     root = traits_of(storage).folder
     if not root:
@@ -78,7 +78,7 @@ def temporary_files(storage: Storage) -> Iterator[tuple[str, int, float]]:
             if re.fullmatch(TEMPORARY, name) is None or _lives(int(name.split("-")[1], 16)):
                 continue
             path = f"{folder}/{name}"
-            with contextlib.suppress(OSError):  # it has just gone to its place
+            with contextlib.suppress(OSError):  # it has just been renamed
                 found = os.lstat(path)
                 yield path[len(root) + 1 :], found.st_size, found.st_mtime
 
