@@ -116,7 +116,7 @@ class Connection(http.client.HTTPConnection):
 
     @property
     def is_direct(self) -> bool:
-        """Whether the connection uses no proxy."""
+        """True if the connection uses no proxy."""
         return self._proxy is None
 
     def connect(self) -> None:
