@@ -70,8 +70,7 @@ if TYPE_CHECKING:
     from lakebed.importers.core.importing import import_from
     from lakebed.importers.ingest.ingest import ingest_coco
     from lakebed.importers.ingest.ingest_classification import ingest_classification, ingest_kaggle
-    from lakebed.importers.ingest.ingest_dataframe import ingest_dataframe
-    from lakebed.importers.ingest.ingest_huggingface import ingest_huggingface
+    from lakebed.importers.ingest.ingest_tables import ingest_dataframe, ingest_huggingface
     from lakebed.importers.ingest.ingest_yolo import ingest_yolo
     from lakebed.importers.tables.from_files import load_dataset, read_csv, read_json, read_parquet
     from lakebed.importers.tables.from_tables import (
@@ -199,8 +198,8 @@ _LATER = {
     "import_from": "lakebed.importers.core.importing",
     "ingest_classification": "lakebed.importers.ingest.ingest_classification",
     "ingest_coco": "lakebed.importers.ingest.ingest",
-    "ingest_dataframe": "lakebed.importers.ingest.ingest_dataframe",
-    "ingest_huggingface": "lakebed.importers.ingest.ingest_huggingface",
+    "ingest_dataframe": "lakebed.importers.ingest.ingest_tables",
+    "ingest_huggingface": "lakebed.importers.ingest.ingest_tables",
     "ingest_kaggle": "lakebed.importers.ingest.ingest_classification",
     "ingest_yolo": "lakebed.importers.ingest.ingest_yolo",
     "like": "lakebed.api_copies",

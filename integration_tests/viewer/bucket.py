@@ -50,7 +50,9 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1
 
     def do_OPTIONS(self) -> None:
-        self._answer(204, b"", {"Access-Control-Allow-Headers": "Range", "Access-Control-Allow-Methods": "GET"})
+        self._answer(
+            204, b"", {"Access-Control-Allow-Headers": "Range", "Access-Control-Allow-Methods": "GET"}
+        )
 
     def do_GET(self) -> None:
         time.sleep(self.server.latency)
@@ -72,7 +74,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(416, b"", {"Content-Range": f"bytes */{size}"})
                 return
             opened.seek(start)
-            self._answer(206, opened.read(stop - start), {"Content-Range": f"bytes {start}-{stop - 1}/{size}"})
+            self._answer(
+                206, opened.read(stop - start), {"Content-Range": f"bytes {start}-{stop - 1}/{size}"}
+            )
 
     def _answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self.server.asked.append((unquote(self.path), len(body)))

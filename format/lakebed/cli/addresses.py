@@ -1,4 +1,4 @@
-"""What the arguments of commands name: ``SRC``, ``SRC@v1``, ``SRC[0:100]``, ``SRC[3,5,8]``, ``SRC@v1:train[:10]``."""
+"""Datasets and their parts in arguments: ``SRC``, ``SRC@v1``, ``SRC[0:100]``, ``SRC[3,5,8]``, ``SRC@v1:train[:10]``."""
 
 from __future__ import annotations
 

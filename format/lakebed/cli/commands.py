@@ -7,7 +7,8 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
@@ -108,7 +109,7 @@ def _names_part(given: Mapping[str, Any]) -> bool:
 # -- all commands --------------------------------------------------------------------------------------------------
 
 
-class Loaded(MutableMapping[str, click.Command]):
+class Loaded(UserDict[str, Any]):
     """Commands by name, each of which is loaded on first use.
 
     Parameters
@@ -120,47 +121,35 @@ class Loaded(MutableMapping[str, click.Command]):
     """
 
     def __init__(self, package: str, groups: Mapping[str, tuple[str, str]]) -> None:
+        super().__init__({name: folder for folder, names in groups.values() for name in names.split()})
         self._package = package
         self.groups = {heading: names.split() for heading, (_, names) in groups.items()}
-        self._folders = {name: folder for folder, names in groups.values() for name in names.split()}
-        self._loaded: dict[str, click.Command] = {}
 
-    def _place(self, name: str) -> tuple[str, str]:
+    def _place(self, name: str, folder: str) -> tuple[str, str]:
         """Return the module of a command, below the package, and the name of its function."""
         function = f"{name}_" if name == "import" else name
-        return f"{self._folders[name]}.{'pack' if name == 'unpack' else function}", function
+        return f"{folder}.{'pack' if name == 'unpack' else function}", function
 
     def __getitem__(self, name: str) -> click.Command:
-        if name not in self._loaded:
-            module, function = self._place(name)
-            self._loaded[name] = getattr(import_module(f"{self._package}.{module}"), function)
-        return self._loaded[name]
-
-    def __setitem__(self, name: str, command: click.Command) -> None:
-        self._folders.setdefault(name, "")
-        self._loaded[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._folders[name]
-        self._loaded.pop(name, None)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._folders
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._folders)
-
-    def __len__(self) -> int:
-        return len(self._folders)
+        if isinstance(folder := self.data[name], str):
+            module, function = self._place(name, folder)
+            self.data[name] = getattr(import_module(f"{self._package}.{module}"), function)
+        command: click.Command = self.data[name]
+        return command
 
     def sentence(self, name: str) -> str:
-        """Return the first sentence of a command's help, read from its source: that loads nothing."""
-        module, function = self._place(name)
-        source = (
-            Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
-        )
-        found = re.search(rf'^def {function}\(.*?"""(.*?)"""', source, re.DOTALL | re.MULTILINE)
-        return click.Command(name, help=found[1] if found else "").get_short_help_str(limit=1_000)
+        """Return the first sentence of a command's help; unless it is loaded, it is read from the source."""
+        found: str | click.Command = self.data[name]
+        if isinstance(found, str):
+            module, function = self._place(name, found)
+            path = Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py")
+            text = re.search(
+                rf'^def {function}\(.*?"""(.*?)"""',
+                path.read_text(encoding="utf-8"),
+                re.DOTALL | re.MULTILINE,
+            )
+            found = click.Command(name, help=text[1] if text else "")
+        return found.get_short_help_str(limit=1_000)
 
 
 class Commands(click.Group):

@@ -45,7 +45,7 @@ def lake_text(entries: Sequence[dict[str, Any]]) -> str:
 
 
 def _some(names: Sequence[str] | None) -> str:
-    """Return the names; if there are many, the first ones."""
+    """Return the first names, and the number of the others."""
     if names is None:
         return "-"
     more = f", +{len(names) - _NAMES}" if len(names) > _NAMES else ""
@@ -152,7 +152,7 @@ def records(
 
 
 def _nulls(tensor: lakebed.Tensor, there: int) -> Any:
-    """Return which of the first samples are null; None if none is, or if that cannot be read: samples then tell why."""
+    """Return which of the first samples are null; None if none is, or if reading that fails, as samples will then."""
     try:
         return tensor[:there].null_mask() if there else None
     except FormatError:

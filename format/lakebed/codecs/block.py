@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Protocol
 
 import numpy as np
@@ -39,8 +40,6 @@ class Block:
     buffers
         The bytes of each sample in a separate buffer, with ``data`` empty: large samples and files, which are written
         without copying. None if ``data`` holds them all.
-    sums
-        The xxh3-64 of each sample, computed when it was copied: uint64, shape (count,); None if not computed.
     early
         The chunk files that already hold the first samples, in sequence (`lakebed.writing.early_chunks`).
     """
@@ -50,7 +49,6 @@ class Block:
     sizes: int | NDArray[np.uint32]
     shapes: Shapes
     buffers: Sequence[Buffer] | None = None
-    sums: NDArray[np.uint64] | None = None
     early: Sequence[EarlyFile] = ()
 
     @classmethod
@@ -126,11 +124,10 @@ class Block:
         shapes = (
             self.shapes if self.shapes is None or isinstance(self.shapes, tuple) else self.shapes[start:stop]
         )
-        sums = None if self.sums is None else self.sums[start:stop]
         if self.buffers is not None:
             early = self._early(start, stop) if self.early else ()
-            return Block(self.data, stop - start, sizes, shapes, self.buffers[start:stop], sums, early)
-        return Block(self.data[first:last], stop - start, sizes, shapes, None, sums)
+            return Block(self.data, stop - start, sizes, shapes, self.buffers[start:stop], early)
+        return Block(self.data[first:last], stop - start, sizes, shapes)
 
     def _early(self, start: int, stop: int) -> Sequence[EarlyFile]:
         """Return the chunk file of exactly these samples, if one exists."""
@@ -151,11 +148,15 @@ class Block:
         return tuple(int(v) for v in low), tuple(int(v) for v in high)
 
 
+_sizes, _shapes = attrgetter("sizes"), attrgetter("shapes")
+
+
 def sizes_of(blocks: Sequence[Block]) -> int | NDArray[np.uint32]:
     """Return the bytes of each sample of all blocks: one int if all agree, else uint32 of shape (samples,)."""
-    first = blocks[0].sizes
-    if isinstance(first, int) and all(isinstance(b.sizes, int) and b.sizes == first for b in blocks):
-        return first
+    sizes = list(map(_sizes, blocks))
+    if set(map(type, sizes)) == {int} and len(set(sizes)) == 1:
+        found: int = sizes[0]
+        return found
     return np.concatenate([block.size_array() for block in blocks])
 
 
@@ -164,9 +165,10 @@ def shapes_of(blocks: Sequence[Block]) -> Shapes:
 
     None while no block knows its rank.
     """
-    first = blocks[0].shapes
-    if isinstance(first, tuple) and all(isinstance(b.shapes, tuple) and b.shapes == first for b in blocks):
-        return first
+    shapes = list(map(_shapes, blocks))
+    if set(map(type, shapes)) == {tuple} and len(set(shapes)) == 1:
+        found: tuple[int, ...] = shapes[0]
+        return found
     ndim = next((block.ndim for block in blocks if block.ndim is not None), None)
     return None if ndim is None else np.concatenate([block.shape_array(ndim) for block in blocks])
 

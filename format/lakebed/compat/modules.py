@@ -1,4 +1,4 @@
-"""Modules of Deep Lake 3.9.52 that people's scripts import, and where their names lead.
+"""Modules of Deep Lake 3.9.52 that scripts import, and the objects to which their names lead.
 
 A name leads to ``module:name``, to a module as a whole, or, as ``=NAME``, to a constant (`pieces.py`).
 """
@@ -19,7 +19,10 @@ _TRANSFORM = {
     **_all("lakebed", "compute", "compose"),
     **_all("lakebed.transforms.function", "ComputeFunction", "Pipeline"),
 }
-_LOADER = {"DeepLakeDataLoader": "lakebed.loaders.frameworks.fluent:DataLoader", "dataloader": f"{_PIECES}:dataloader"}
+_LOADER = {
+    "DeepLakeDataLoader": "lakebed.loaders.frameworks.fluent:DataLoader",
+    "dataloader": f"{_PIECES}:dataloader",
+}
 _META = {
     "Meta": "lakebed.dataset.public_meta:PublicMeta",
     "DatasetMeta": "lakebed.dataset.public_meta:PublicMeta",
@@ -149,7 +152,7 @@ _HINTS = {
 
 
 def hint(name: str) -> str:
-    """Return what to use in place of a module or a name that is not here: what is said of the nearest module."""
+    """Return the alternative to a missing module or name, which is the hint for the nearest module."""
     while name not in _HINTS:
         name = name.rpartition(".")[0]
     return _HINTS[name]

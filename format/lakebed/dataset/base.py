@@ -116,7 +116,7 @@ class DatasetBase:
         Raises
         ------
         TensorDoesNotExistError
-            If tensors are shown by other names, and this is none of them.
+            If the dataset shows tensors by other names, and not by this one.
         """
         if isinstance(self._columns, dict):
             if name not in self._columns:

@@ -22,11 +22,7 @@ from lakebed.dataset.chapters.transforms import TransformMethods
 from lakebed.dataset.chapters.versions import MergeMethods, VersionMethods
 from lakebed.dataset.chapters.views import ViewMethods
 from lakebed.dataset.tensor import Tensor
-from lakebed.errors import (
-    GroupInfoNotSupportedError,
-    InvalidKeyTypeError,
-    TensorDoesNotExistError,
-)
+from lakebed.errors import GroupInfoNotSupportedError, InvalidKeyTypeError, TensorDoesNotExistError
 from lakebed.errors.root import instead
 from lakebed.runtime.printable import printable
 from lakebed.session.handle import Handle
@@ -380,12 +376,7 @@ def _names_of(item: Sequence[Any]) -> list[str] | None:
 
 
 def _reopened(
-    cls: type[Dataset],
-    place: tuple[Address, str],
-    group: str,
-    index: Index,
-    columns: Columns,
-    pad: bool,
+    cls: type[Dataset], place: tuple[Address, str], group: str, index: Index, columns: Columns, pad: bool
 ) -> Dataset:
     address, path = place
     return cls(Handle(address.open(), path), group, index, columns, pad=pad)

@@ -13,13 +13,14 @@ from lakebed.dataset.base import Columns
 from lakebed.dataset.open import open_at
 from lakebed.errors import InvalidInputError
 from lakebed.query import run
-from lakebed.query.binding.bound import Info, Input
-from lakebed.query.engine.limits import Limits, Ways
-from lakebed.query.engine.relation import Projected, Relation, Stored
 from lakebed.query.engine.sources import Sources
-from lakebed.query.functions.spaces import space_of
+from lakebed.query.functions.spaces import Ways, space_of
+from lakebed.query.relations.bound import Input
+from lakebed.query.relations.relation import Projected, Relation, Stored
 from lakebed.query.result import Result
 from lakebed.query.result_column import keys_once
+from lakebed.query.values.info import Info
+from lakebed.query.values.limits import Limits
 from lakebed.runtime.progress import rows_bar
 from lakebed.session import places
 from lakebed.storage.credentials import Creds, kept
@@ -196,7 +197,7 @@ def kept_rows(
     Raises
     ------
     InvalidInputError
-        If there is no such scheduler, the function is none, or what it returns is no truth value.
+        If the scheduler is unknown, the function is none, or it returns no truth value.
     """
     from lakebed.transforms.function import Pipeline
 
@@ -213,19 +214,17 @@ def kept_rows(
             found = function()(sample)
         return _truth(found, row)
 
-    found: list[int] = []
-    with rows_bar("Filtering", len(rows), shown=progressbar) as advance:
-        if workers < 2 or scheduler == "serial":
-            for row in rows:
-                if keeps(row):
-                    found.append(row)
-                advance(1)
-            return found
-        with ThreadPoolExecutor(workers) as pool:
-            for start in range(0, len(rows), _BATCH):
-                part = rows[start : start + _BATCH]
-                found.extend(row for row, kept in zip(part, pool.map(keeps, part), strict=True) if kept)
-                advance(len(part))
+    is_serial = workers < 2 or scheduler == "serial"
+    found, step = list[int](), 1 if is_serial else _BATCH
+    with (
+        rows_bar("Filtering", len(rows), shown=progressbar) as advance,
+        ThreadPoolExecutor(workers or 1) as pool,
+    ):
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            kept = map(keeps, part) if is_serial else pool.map(keeps, part)
+            found += [row for row, is_kept in zip(part, kept, strict=True) if is_kept]
+            advance(len(part))
     return found
 
 

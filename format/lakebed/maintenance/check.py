@@ -31,8 +31,7 @@ from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.runtime.printable import printable
 from lakebed.storage.base import Storage
-from lakebed.versions.digests import digests_of
-from lakebed.versions.manifests import base_reader
+from lakebed.versions.manifests import base_reader, digests_of
 from lakebed.versions.opening import is_unmodified, manifest_key, open_version, resolve_chunks
 from lakebed.versions.refs import REFS_KEY, Refs
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, TensorState, folder_of
@@ -279,7 +278,7 @@ class DocumentCheck:
 
     def _read_manifest(self, data: bytes) -> Manifest:
         found = read_manifest(data, base_reader(self._storage)).manifest
-        dict(found.chunks)  # all of it is to be sound
+        dict(found.chunks)  # all of it must be sound
         return found
 
     def _is_current(self, manifest: Manifest) -> bool:

@@ -39,7 +39,7 @@ _NO_CHANGES = "There are no changes, commit is not done. Try again with allow_em
 
 
 def commit(session: Session, message: str | None, *, allow_empty: bool, processed: int | None = None) -> str:
-    """Make the head a commit and start a new one below it; one atomic step together with what is unpublished.
+    """Commit the head with all unpublished changes and start a new head below it, in one atomic step.
 
     Parameters
     ----------

@@ -12,10 +12,10 @@ from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage, traits_of
-from lakebed.versions.digests import digests_of
 from lakebed.versions.foreign_writes import is_as_read
 from lakebed.versions.gc.collect import Collector
 from lakebed.versions.locks.marker import LockFile
+from lakebed.versions.manifests import digests_of
 from lakebed.versions.opening import Opening, open_version, read_version
 from lakebed.versions.refs import commit_as_of, resolve
 from lakebed.versions.state import Snapshot, TensorState

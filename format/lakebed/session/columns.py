@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import InvalidInputError, InvalidOperationError
+from lakebed.reading.columns.scan import ColumnScan
 from lakebed.reading.index import Rows
 from lakebed.reading.remote.prefetch import prefetch
-from lakebed.reading.scan import ColumnScan
 from lakebed.session.schema import approximate_size
 from lakebed.session.table import Table
 
 if TYPE_CHECKING:
-    from lakebed.reading.shown import ShownColumn
+    from lakebed.reading.columns.shown import ShownColumn
 
 Batch = dict[str, Any]
 
@@ -46,7 +46,7 @@ def _rows_of(table: Table, scans: Mapping[str, ColumnScan]) -> Rows:
 
 def read_columns(table: Table, start: int, stop: int) -> dict[str, Any]:
     """Return rows ``start`` to ``stop`` (exclusive) of tensors as Arrow arrays; see ``Dataset.read_columns``."""
-    from lakebed.reading.arrow import arrow_column, arrow_type
+    from lakebed.reading.columns.arrow import arrow_column, arrow_type
 
     scans = table.scans(keep=True)
     _check_rows(scans, start, stop - 1, stop - start)
@@ -58,7 +58,7 @@ def read_columns(table: Table, start: int, stop: int) -> dict[str, Any]:
 
 def take_rows(table: Table, rows: NDArray[np.int64]) -> dict[str, Any]:
     """Return rows of tensors as Arrow arrays in the given order; see ``Dataset.take_rows``."""
-    from lakebed.reading.arrow import arrow_type, number_array, taken_column
+    from lakebed.reading.columns.arrow import arrow_type, number_array, taken_column
 
     given = row_numbers(rows)
     wanted, order = given, None
@@ -135,7 +135,7 @@ class Batches:
         if not self._datetimes:
             yield from self._plain(scans)
             return
-        from lakebed.reading.filled import as_moments, moments_dtype
+        from lakebed.reading.columns.filled import as_moments, moments_dtype
 
         infos = {name: scan.reader.state.info.get("logical_type") for name, scan in scans.items()}
         dtypes = {name: dtype for name, info in infos.items() if (dtype := moments_dtype(info)) is not None}
@@ -226,7 +226,7 @@ def arrow_stream(table: Table, *, labels: bool = False, files: bool = False, row
     """
     import pyarrow as pa
 
-    from lakebed.reading.shown import ShownColumn
+    from lakebed.reading.columns.shown import ShownColumn
 
     if table.index.inside:
         raise InvalidOperationError(
@@ -305,7 +305,7 @@ def _picked_batches(columns: Mapping[str, ShownColumn], schema: Any, rows: Rows)
 
 
 def _batch_rows(columns: Mapping[str, ShownColumn]) -> int:
-    from lakebed.reading.arrow import BATCH_ROWS
-    from lakebed.reading.shown import FILE_ROWS
+    from lakebed.reading.columns.arrow import BATCH_ROWS
+    from lakebed.reading.columns.shown import FILE_ROWS
 
     return FILE_ROWS if any(column.how == "files" for column in columns.values()) else BATCH_ROWS

@@ -30,7 +30,7 @@ class FromView:
     rows
         Numbers of its rows in the commit that it shows, shape (rows,).
     is_writable
-        Whether views may be saved beside its source dataset.
+        Views may be saved beside its source dataset.
     """
 
     entry: SavedView

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from lakebed.htypes.base import Storing
+from lakebed.reading.columns.scan import ColumnScan
+from lakebed.reading.columns.strings import Encoded
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.scan import ColumnScan
 from lakebed.reading.selection import Selection
-from lakebed.reading.strings import Encoded
 from lakebed.session.columns import Batches
 from lakebed.session.schema import approximate_size
 from lakebed.session.table import Table
@@ -130,7 +130,7 @@ def moments_of(reader: SampleReader) -> Values | None:
         return None
     import pyarrow as pa
 
-    from lakebed.reading.arrow import arrow_type
+    from lakebed.reading.columns.arrow import arrow_type
 
     kind = arrow_type(reader)
     if not pa.types.is_temporal(kind):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +37,10 @@ _MOST_BYTES = 16 * 1024 * 1024
 
 
 class TailCache:
-    """Small chunks at the ends of tensors, kept by a writer on a store that has published or read them.
+    """Small chunks at the ends of tensors, kept by a writer that has published or read them.
 
-    The next publish packs their samples together with new ones. On a store it would otherwise first read one chunk of
-    every tensor, one after the other. Not for several threads at once.
+    The next publish packs their samples together with new ones. Otherwise it would first read one chunk of every
+    tensor. Not for several threads at once.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ class TailCache:
         self._keep(key, data)
         return data
 
-    def fetch(self, wanted: Iterable[tuple[TensorState, int]]) -> None:
+    def fetch(self, wanted: Callable[[], Iterable[tuple[TensorState, int]]]) -> None:
         """Read the chunks that the next publish needs, concurrently, if they lie on a store."""
         if not self._is_remote:
             return
         from lakebed.storage.concurrently import concurrently
 
-        missing = [(state, row) for state, row in wanted if state.table.key(row) not in self._kept]
+        missing = [(state, row) for state, row in wanted() if state.table.key(row) not in self._kept]
         if len(missing) > 1:
             found = concurrently([partial(self._source.file, state.table, row) for state, row in missing])
             for (state, row), data in zip(missing, found, strict=True):
@@ -80,8 +80,9 @@ class TailCache:
 
     def published(self, snapshot: Snapshot, chunks: Mapping[str, Data]) -> None:
         """Keep the last chunk of every tensor, if this publish wrote it."""
-        for state in snapshot.tensors.values() if self._is_remote else ():
-            key = state.table.key(len(state.table) - 1) if len(state.table) else ""
+        for state in snapshot.tensors.values() if chunks else ():
+            sizes = state.table.places.sizes
+            key = state.table.key(len(sizes) - 1) if len(sizes) and sizes[-1] <= _SMALL else ""
             if key in chunks:
                 self._keep(key, b"".join(pieces(chunks[key])))
 
@@ -91,7 +92,7 @@ class TailCache:
         self._bytes = 0
 
     def _keep(self, key: str, data: bytes | memoryview) -> None:
-        if not self._is_remote or len(data) > _SMALL or key in self._kept:
+        if len(data) > _SMALL or key in self._kept:
             return
         self._kept[key] = data
         self._bytes += len(data)

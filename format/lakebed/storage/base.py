@@ -23,10 +23,6 @@ Data: TypeAlias = "Buffer | Sequence[Buffer]"
 """Content of an object: one buffer, or a list of buffers that are written back to back without a copy."""
 
 
-See: TypeAlias = "Callable[[int, memoryview], None]"
-"""Function that is shown a place in some content and the bytes from there on."""
-
-
 class Summed(tuple["bytes | memoryview", ...]):  # noqa: SLOT001 - a tuple of varying size cannot have slots
     """Pieces of content whose writer knows their checksums, so that a storage need not read the content for its own.
 
@@ -35,17 +31,13 @@ class Summed(tuple["bytes | memoryview", ...]):  # noqa: SLOT001 - a tuple of va
     pieces
         The content.
     is_same
-        Tells whether a buffer holds the same content. With `see` it is called only after the content was written.
-    see
-        Takes the checksums while a storage writes. A storage that copies the content on its way to a file may show each
-        copy before it writes it, in order and once, while the processor has it in its cache; place 0 begins anew.
+        Tells whether a buffer holds the same content.
     file
         File without a name that already holds the content (see `EarlyStorage`). The pieces are the same bytes, for
         storages that do not take the file.
     """
 
     is_same: Callable[[Buffer], bool]
-    see: See | None
     file: EarlyFile | None
 
     def __new__(
@@ -53,11 +45,10 @@ class Summed(tuple["bytes | memoryview", ...]):  # noqa: SLOT001 - a tuple of va
         pieces: Iterable[bytes | memoryview],
         is_same: Callable[[Buffer], bool],
         *,
-        see: See | None = None,
         file: EarlyFile | None = None,
     ) -> Self:
         found = super().__new__(cls, pieces)
-        found.is_same, found.see, found.file = is_same, see, file
+        found.is_same, found.file = is_same, file
         return found
 
 

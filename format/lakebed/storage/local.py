@@ -51,10 +51,10 @@ from lakebed.storage.files.folders import TEMPORARY, Folders, check_apart, tempo
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 
-    from lakebed.storage.base import Buffer, Data, See
+    from lakebed.storage.base import Buffer, Data
     from lakebed.storage.files.early_files import EarlyFile
 
-    _Write = Callable[[int, Sequence[memoryview], See | None], None]
+    _Write = Callable[[int, Sequence[memoryview]], None]
 
 PRIVATE_FOLDER = ".lakebed"
 
@@ -250,9 +250,9 @@ class LocalStorage(Storage):
                             return fd
 
                         data = group[0][1] if len(group) == 1 else None
-                        file, see = getattr(data, "file", None), getattr(data, "see", None)
+                        file = getattr(data, "file", None)
                         if file is None or not self._is_linked(file, path, fresh, opened, renames):
-                            write(opened.open(create), content, see)
+                            write(opened.open(create), content)
                         if not durable:
                             opened.close_last()
                     if not durable:

@@ -49,7 +49,7 @@ def format_command(
     Parameters
     ----------
     places
-        Arguments for what is read and written.
+        Arguments for source and destination.
     common
         Options of every format.
     call
@@ -101,7 +101,7 @@ def _parsed(option: Option, value: Any) -> Any:
     Raises
     ------
     click.UsageError
-        If KEY=VALUE is needed, and it is none.
+        If a value is not KEY=VALUE as required.
     """
     if option.kind == "list":
         return tuple(value) or option.default

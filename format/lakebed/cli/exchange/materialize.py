@@ -35,9 +35,15 @@ def materialize(
 
     For example: lakebed materialize photos photos-local
     """
-    how = {"overwrite": overwrite, "ignore_errors": ignore_errors, "progressbar": progressbar}
     try:
-        broken = lakebed.materialize(src, dest, tensors or None, **how)
+        broken = lakebed.materialize(
+            src,
+            dest,
+            tensors or None,
+            overwrite=overwrite,
+            ignore_errors=ignore_errors,
+            progressbar=progressbar,
+        )
     except (GetDataFromLinkError, SampleAppendError) as error:
         notes = "; ".join(getattr(error, "__notes__", ()))
         hint = "with --ignore-errors such links become empty samples"

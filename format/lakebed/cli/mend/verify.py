@@ -1,4 +1,4 @@
-"""``lakebed verify``: list the damage in a dataset, and exit with status 1 if there is any."""
+"""``lakebed verify``: list the damage in a dataset, and exit with status 1 if any is found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakebed.cli.commands import command
 from lakebed.cli.output import say, say_json
 
 _UNUSED = "not part of the history"
-"""Beginning of the notes on folders that belong to no version; since there may be many, they become one line."""
+"""Beginning of the notes on folders that belong to no version; since they may be many, they become one line."""
 
 
 @command

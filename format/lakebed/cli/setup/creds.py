@@ -1,13 +1,12 @@
-"""``lakebed creds``: credentials under names, for datasets that only store the names. Values are never shown.
+"""``lakebed creds``: named credentials, for datasets that store only the names. Secrets are never shown.
 
-What is secret comes from a prompt or from standard input, never from the command line, which other users can read.
+Secrets are read from a prompt or from standard input, never from the command line, which other users can see.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -15,7 +14,7 @@ import click
 
 import lakebed
 from lakebed.cli.commands import Commands, json_option, with_errors
-from lakebed.cli.output import say, say_json, say_lines, table
+from lakebed.cli.output import say, say_json, tell_table
 from lakebed.credentials import plugins
 from lakebed.credentials.base import OPTIONS, entry, parsed, plain
 from lakebed.credentials.file import OwnersFile
@@ -30,7 +29,7 @@ from lakebed.storage.secret import Secret
 from lakebed.storage.url import SCHEMES
 
 PREVIOUS = "previous"
-"""Key of an entry under which what it held before waits until its successor was tested."""
+"""Key of an entry that holds its former content until the new credentials were tested."""
 
 _ASKED = {
     "s3": ("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
@@ -81,13 +80,10 @@ def creds() -> None:
 def list_creds(url: str | None, as_json: bool) -> None:
     """List the names that are known here, or those in the dataset URL. Exit status 1: the dataset lacks some."""
     rows = _of_dataset(url) if url is not None else _of_providers()
-    if as_json:
-        say_json(rows)
-    elif not rows:
-        say("no credentials" if url is None else f"no names of credentials in {url}", err=True)
-    else:
-        headings = ["name", *(h for h in ("provider", "managed", "used", "state") if h in rows[0])]
-        say_lines(table(headings, [[_cell(row[h]) for h in headings] for row in rows]))
+    headings = ["name", *(("provider", "state") if url is None else ("managed", "used", "state"))]
+    cells = [[_cell(row[heading]) for heading in headings] for row in rows]
+    nothing = "no credentials" if url is None else f"no names of credentials in {url}"
+    tell_table(rows, headings, cells, nothing, as_json=as_json)
     if any(row["state"] != "ok" for row in rows) and url is not None:
         sys.exit(1)
 
@@ -142,7 +138,9 @@ def set_creds(name: str, options: tuple[str, ...], kind: str, in_keyring: bool) 
     values = _inputs(options, kind)
     _store(name, values, in_keyring=in_keyring)
     say(f"stored {name!r} in the {'keyring' if in_keyring else f'file {OwnersFile().place(name)}'}")
-    _warn_of_earlier(name, "keyring" if in_keyring else "file")
+    provider = look_up(name).provider
+    if provider != ("keyring" if in_keyring else "file"):
+        say(f"warning: the {provider} has {name!r} too, and is asked first", err=True)
 
 
 @creds.command(name="remove")
@@ -194,7 +192,7 @@ def rotate_creds(name: str, url: str | None, back: bool, options: tuple[str, ...
 
 
 def _drop_previous(name: str) -> None:
-    """Drop what was kept from before a rotation."""
+    """Remove the former content of a rotated entry."""
     where, values = _stored(name)
     if PREVIOUS in values:
         rest = {key: value for key, value in values.items() if key != PREVIOUS}
@@ -218,12 +216,6 @@ def _store(name: str, values: Given | None, *, in_keyring: bool) -> None:
     forget(name)
 
 
-def _warn_of_earlier(name: str, where: str) -> None:
-    provider = look_up(name).provider
-    if provider != where:
-        say(f"warning: the {provider} has {name!r} too, and is asked first", err=True)
-
-
 # -- test --------------------------------------------------------------------------------------------------------
 
 
@@ -244,13 +236,9 @@ def test_creds(name: str, url: str, as_json: bool) -> None:
         _fail(f"{url} does not let {name!r} in", problem)
     else:
         say(f"{url} lets {name!r} in")
-    if PREVIOUS in _entry_of(name):
+    held = look_up(name).found
+    if isinstance(held, Given) and PREVIOUS in held:
         _drop_previous(name)
-
-
-def _entry_of(name: str) -> Mapping[str, Any]:
-    found = look_up(name).found
-    return found if isinstance(found, Given) else {}
 
 
 def _fail(what: str, problem: LakebedError) -> NoReturn:
@@ -261,7 +249,7 @@ def _fail(what: str, problem: LakebedError) -> NoReturn:
 
 
 def _probe(url: str, creds: NamedCredentials) -> LakebedError | None:
-    """Ask for one object, or the beginning of a list; return what is wrong, None if the server lets us in.
+    """Request one object, or the beginning of a list; return the error, None if the server grants access.
 
     Parameters
     ----------
@@ -272,7 +260,7 @@ def _probe(url: str, creds: NamedCredentials) -> LakebedError | None:
         creds.check(url)
         _ask(url, creds)
     except KeyNotFound:
-        return None  # the server tells only those that it lets in that there is nothing
+        return None  # a server that denies access would not reveal that nothing exists
     except LakebedError as error:
         return error
     except OSError as error:
@@ -294,11 +282,11 @@ def _ask(url: str, creds: NamedCredentials) -> None:
     next(iter(storage.list(prefix)), None)
 
 
-# -- what is typed -----------------------------------------------------------------------------------------------
+# -- input -------------------------------------------------------------------------------------------------------
 
 
 def _inputs(options: tuple[str, ...], kind: str) -> Given:
-    """Return the entry that options, standard input and answers make."""
+    """Return the entry from options, standard input and answers."""
     values = _options(options)
     if not sys.stdin.isatty():
         text = Secret(sys.stdin.read())
@@ -347,7 +335,7 @@ def _number(text: str) -> float:
 
 
 def _answers(kind: str) -> dict[str, Any]:
-    """Ask for what a kind of store needs; secrets are not shown while they are typed."""
+    """Ask for the credentials of a kind of store; secrets are not shown while they are typed."""
     found = {}
     for key in _ASKED[kind]:
         text = Secret(

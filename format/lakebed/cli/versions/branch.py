@@ -10,7 +10,7 @@ import lakebed
 from lakebed.cli import describe
 from lakebed.cli.addresses import writable
 from lakebed.cli.commands import command
-from lakebed.cli.output import say, say_json, say_lines, table, tell
+from lakebed.cli.output import say, tell, tell_table
 
 
 @command
@@ -49,9 +49,6 @@ def branch(url: str, name: str | None, delete: bool, force: bool, as_json: bool)
 def _list(url: str, *, as_json: bool) -> None:
     ds = lakebed.load(url, read_only=True)
     found = [_entry(ds, name) for name in ds.branches]
-    if as_json:
-        say_json(found)
-        return
     rows = [
         [
             f"{'*' if entry['current'] else ' '} {entry['branch']}",
@@ -61,7 +58,7 @@ def _list(url: str, *, as_json: bool) -> None:
         ]
         for entry in found
     ]
-    say_lines(table(["  branch", "last commit", "made", "message"], rows))
+    tell_table(found, ["  branch", "last commit", "made", "message"], rows, "no branches", as_json=as_json)
 
 
 def _entry(ds: lakebed.Dataset, name: str) -> dict[str, Any]:

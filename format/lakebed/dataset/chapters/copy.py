@@ -47,7 +47,7 @@ class CopyMethods(DatasetBase):
         public: bool = False,
         unlink: bool = False,
     ) -> Self:
-        """Copy what is selected now, without history; see ``lakebed.copy``.
+        """Copy the selected rows and tensors, without history; see ``lakebed.copy``.
 
         If a view shows a part of each sample, the parts are copied, and encoded anew.
 

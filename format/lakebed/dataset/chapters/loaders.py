@@ -142,12 +142,7 @@ class LoaderMethods(DatasetBase):
             world=world,
         )
         loader: torch.utils.data.DataLoader = adapter("torch").TorchLoader(
-            source,
-            batch_size,
-            collate_fn,
-            drop_last=drop_last,
-            pinned=pin_memory,
-            ragged=ragged,
+            source, batch_size, collate_fn, drop_last=drop_last, pinned=pin_memory, ragged=ragged
         )
         return loader
 
@@ -250,7 +245,7 @@ class LoaderMethods(DatasetBase):
         Parameters
         ----------
         tensors
-            Which tensors; None is all.
+            Names of tensors; None is all.
         tobytes
             Return stored bytes instead of values: True for all tensors, or the names of some.
         fetch_chunks
@@ -345,7 +340,7 @@ class LoaderMethods(DatasetBase):
         **settings: Any,
     ) -> Source:
         """Return the source of a loader; `settings` are those of ``loaders.arguments.source_of``."""
-        from lakebed.loaders.arguments import source_of
+        from lakebed.loaders.frameworks.arguments import source_of
 
         if isinstance(transform, Mapping):
             tensors = [name for name in transform if name != "index"]

@@ -61,11 +61,7 @@ class TableMethods(DatasetBase):
     """Conversion of all selected rows to a table."""
 
     def to_arrow(
-        self,
-        tensors: Sequence[str] | None = None,
-        *,
-        labels: Labels = "names",
-        files: Files = "bytes",
+        self, tensors: Sequence[str] | None = None, *, labels: Labels = "names", files: Files = "bytes"
     ) -> pa.Table:
         """Read the rows as a table of Arrow; ``ds[a:b].to_arrow()`` reads some of them.
 
@@ -93,11 +89,7 @@ class TableMethods(DatasetBase):
         return _read(_rows(self._table(tensors), labels, files))
 
     def to_pandas(
-        self,
-        tensors: Sequence[str] | None = None,
-        *,
-        labels: Labels = "names",
-        files: Files = "bytes",
+        self, tensors: Sequence[str] | None = None, *, labels: Labels = "names", files: Files = "bytes"
     ) -> pd.DataFrame:
         """Read the rows as a data frame of pandas.
 
@@ -115,18 +107,14 @@ class TableMethods(DatasetBase):
         ModuleNotInstalledException
             If pandas is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         frames.needed("pandas", "to_pandas")
         found = self.to_arrow(tensors, labels=labels, files=files)
         return frames.to_pandas(found, _arrays(self._table(tensors)))
 
     def to_polars(
-        self,
-        tensors: Sequence[str] | None = None,
-        *,
-        labels: Labels = "names",
-        files: Files = "bytes",
+        self, tensors: Sequence[str] | None = None, *, labels: Labels = "names", files: Files = "bytes"
     ) -> pl.DataFrame:
         """Read the rows as a data frame of polars.
 
@@ -144,7 +132,7 @@ class TableMethods(DatasetBase):
         ModuleNotInstalledException
             If polars is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         frames.needed("polars", "to_polars")
         return frames.to_polars(self.to_arrow(tensors, labels=labels, files=files))
@@ -180,7 +168,7 @@ class TableMethods(DatasetBase):
         ModuleNotInstalledException
             If DuckDB is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         if row_ids and tensors is None:
             tensors = _narrow(self._table())
@@ -195,7 +183,7 @@ class TableMethods(DatasetBase):
             If the dtype is not object: rows of several tensors are no array of numbers.
         """
         if dtype is None or np.dtype(dtype) == object:
-            from lakebed.reading.frames import array_of_rows
+            from lakebed.reading.columns.frames import array_of_rows
 
             return array_of_rows(self._names(), self._rows_of())  # type: ignore[attr-defined]
         raise TypeError(
@@ -254,7 +242,7 @@ class TensorTableMethods(TensorBase):
         ModuleNotInstalledException
             If pandas is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         frames.needed("pandas", "to_pandas")
         column = self._column(labels, files)
@@ -277,7 +265,7 @@ class TensorTableMethods(TensorBase):
         ModuleNotInstalledException
             If polars is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         frames.needed("polars", "to_polars")
         return frames.to_polars(_read(self._column(labels, files))).to_series(0)
@@ -305,7 +293,7 @@ class TensorTableMethods(TensorBase):
         ModuleNotInstalledException
             If DuckDB is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         return frames.to_duckdb(self._column(labels, files), connection)
 

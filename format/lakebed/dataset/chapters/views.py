@@ -75,9 +75,9 @@ class ViewMethods(DatasetBase):
         Raises
         ------
         DatasetViewSavingError
-            If there are changes that are not committed, the id is taken, or ``path`` holds something.
+            If the dataset has uncommitted changes, the id is taken, or ``path`` is not empty.
         ReadOnlyModeError
-            If the dataset was opened read-only, and there is no ``path``.
+            If the dataset was opened read-only, and ``path`` is None.
         InvalidOperationError
             If this is the copied form of a saved view.
         LockedException, CommitFailed, CommitStateUnknown
@@ -309,14 +309,14 @@ class ViewEntry(Generic[D]):
         return self._entry.doc[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a member of :attr:`info`, or a default if there is no such member.
+        """Return a member of :attr:`info`, or a default if it does not exist.
 
         Parameters
         ----------
         name
             Name of the member.
         default
-            Returned if there is none.
+            Value to return if the member does not exist.
         """
         return self._entry.doc.get(name, default)
 
@@ -387,7 +387,7 @@ class ViewEntry(Generic[D]):
             return self
         table = Table(opened.session, chosen(opened.session.schema(), "", tensors), opened.index)
         how = Copying(unlink=unlink, progressbar=progressbar, workers=num_workers)
-        self._entry = optimize(self._dataset.storage, opened, table, how)
+        self._entry = optimize(self._dataset._session.storage, opened, table, how)  # noqa: SLF001
         return self
 
     def delete(self) -> None:

@@ -42,7 +42,7 @@ def _row(name: str, tensor: Any) -> tuple[str, ...]:
 
 
 def log_text(tree: VersionTree, version_id: str, branch: str, *, changed: bool) -> str:
-    """Return what ``ds.log()`` prints; ``changed`` says that there are uncommitted changes."""
+    """Return the text of ``ds.log()``; ``changed`` adds a line about uncommitted changes."""
     lines = ["---------------", "Deep Lake Version Log", "---------------", "", f"Current Branch: {branch}"]
     if changed:
         lines.append("** There are uncommitted changes on this branch.")

@@ -18,8 +18,8 @@ import numpy as np
 from lakebed.dataset.display.drawing import image_of, picture, show
 from lakebed.errors import LakebedError
 from lakebed.htypes.base import Storing
-from lakebed.reading.filled import moments_dtype
-from lakebed.reading.shown import ShownColumn
+from lakebed.reading.columns.filled import moments_dtype
+from lakebed.reading.columns.shown import ShownColumn
 from lakebed.runtime.printable import aligned, printable, shortened
 from lakebed.storage.address import shown
 from lakebed.writing.structure import companions_of
@@ -223,7 +223,7 @@ def _cell(sample: Any, budget: int) -> str:
 
 
 def _scan(sample: Any) -> Any:
-    from lakebed.reading.scan import ColumnScan
+    from lakebed.reading.columns.scan import ColumnScan
 
     return ColumnScan(sample._reader, sample._companion("null"))  # noqa: SLF001 - part of the facade
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import operator
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
@@ -19,27 +18,8 @@ from lakebed.reading.index import Index
 from lakebed.verbs.condition import Compared, Condition, Name, Value
 
 
-class OperatorMethods(ABC):
+class OperatorMethods(TensorBase):
     """``+=`` and similar operators: they read the selection as an array, compute, and assign the result."""
-
-    @abstractmethod
-    def numpy(self, aslist: bool = False, fetch_chunks: bool = False) -> Any:
-        """Read the selected samples."""
-
-    @property
-    @abstractmethod
-    def is_sequence(self) -> bool:
-        """True if samples are sequences of items."""
-
-    @abstractmethod
-    def assign(self, value: Any) -> None:
-        """Replace the selected samples.
-
-        Parameters
-        ----------
-        value
-            Samples, or one sample if a single one is selected.
-        """
 
     def _in_place(self, compute: Callable[[Any, Any], Any], other: Any) -> Self:
         """Apply an operator to the selected samples.
@@ -50,7 +30,7 @@ class OperatorMethods(ABC):
             If the samples differ in shape, or the result does not fit the tensor; the cause says why.
         """
         if isinstance(other, OperatorMethods):
-            other = other.numpy()
+            other = other._selection.numpy()
         try:
             result = self._computed(compute, other)
         except DynamicTensorNumpyError as error:
@@ -60,17 +40,19 @@ class OperatorMethods(ABC):
             ) from error
         except (LakebedError, TypeError, ValueError, ArithmeticError) as error:
             raise SampleUpdateError(f"Unable to update {self!r} in place: {error}") from error
-        self.assign(result)
+        from lakebed.session.changes.assign import assign_all
+
+        assign_all(self._session, [(self._name, self._index, result)])
         return self
 
     def _computed(self, compute: Callable[[Any, Any], Any], other: Any) -> Any:
         """Return the result of an operator; sequences of different lengths are computed item by item."""
         try:
-            return compute(self.numpy(), other)
+            return compute(self._selection.numpy(), other)
         except DynamicTensorNumpyError:
-            if not self.is_sequence or np.ndim(other):
+            if not self._state.meta.is_sequence or np.ndim(other):
                 raise
-            return _each(self.numpy(aslist=True), lambda item: compute(item, other))
+            return _each(self._selection.numpy(aslist=True), lambda item: compute(item, other))
 
     def __iadd__(self, other: Any) -> Self:
         return self._in_place(operator.iadd, other)

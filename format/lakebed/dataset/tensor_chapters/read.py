@@ -145,7 +145,7 @@ class ReadMethods(TensorBase):
                     row, length = chain[0], reader.state.meta.length
                     return reader.value(row if 0 <= row < length else int(self._index.rows(length)[0]))
             return self._selection.numpy(aslist=aslist)
-        from lakebed.reading import filled
+        from lakebed.reading.columns import filled
 
         given = {} if fill is _UNFILLED else {"fill": fill}
         found = filled.read(self._selection, masked=masked, datetimes=datetimes, **given)

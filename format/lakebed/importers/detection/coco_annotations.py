@@ -375,7 +375,7 @@ def _mended(one: dict[str, Any], reader: Reader, size: tuple[int, int], tell: Te
     """
     found = dict(one)
     for key in reader.names:
-        value = one.get(key)
+        value: Any = one.get(key)
         if key == "bbox":
             if not _are_numbers(value) or len(value) != 4:
                 raise ValueError(f"bbox is {_shown(one, key)}, and not four numbers")

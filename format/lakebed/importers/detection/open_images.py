@@ -141,7 +141,7 @@ def plan(
     info = {"mids": list(labels)}
     more = []
     if not all(one.has_boxes for one in tables):
-        of_images = {"class_names": list(labels.values()), "info": info, "is_list": True}
+        of_images: dict[str, Any] = {"class_names": list(labels.values()), "info": info, "is_list": True}
         more.append(tensor("image_labels", "class_label", **of_images))
         more.append(tensor("image_label_attributes", "json"))
     return plan_of(

@@ -107,7 +107,7 @@ def plan(
     colors, names = planner.colors(found)
     more = []
     if any(item.masks for item in items):
-        kept = {"dtype": "uint8", "sample_compression": "lz4", "class_names": names or None}
+        kept: dict[str, Any] = {"dtype": "uint8", "sample_compression": "lz4", "class_names": names or None}
         more.append(tensor("masks", "segment_mask", **kept))
     if any(item.instances for item in items):
         more.append(tensor("instances", "instance_label", dtype="uint32", sample_compression="lz4"))

@@ -459,7 +459,7 @@ def _tensors(reader: Reader, layout: Layout) -> list[TensorPlan]:
         found.append(tensor("polygons", "polygon", dtype="float64", info=fractional))
     if reader.kpt_shape is not None:
         known = {key: layout.about[key] for key in ("flip_idx", "kpt_names") if key in layout.about}
-        info = {"kpt_shape": list(reader.kpt_shape), **fractional, **known}
+        info: dict[str, Any] = {"kpt_shape": list(reader.kpt_shape), **fractional, **known}
         found.append(tensor("keypoints", "keypoints_coco", dtype="float64", info=info))
     if reader.confidence:
         found.append(tensor("confidence", dtype="float64", is_list=True))
@@ -469,7 +469,7 @@ def _tensors(reader: Reader, layout: Layout) -> list[TensorPlan]:
 def _values(reader: Reader, objects: _Objects, dtype: str) -> dict[str, Any]:
     numbers, names = objects.classes, reader.names
     # Without any, an array has a type even if a dataset has no objects.
-    labels = [names[one] for one in numbers] if names and numbers else np.array(numbers, np.uint32)
+    labels: Any = [names[one] for one in numbers] if names and numbers else np.array(numbers, np.uint32)
     found: dict[str, Any] = {
         "labels": labels,
         "boxes": np.array(objects.boxes, dtype).reshape(len(numbers), 4),

@@ -331,7 +331,7 @@ def _find_stacks(
     if pages == "auto":
         reason = (
             f"{len(found):,} TIFF files of several pages are arrays of pixels, (pages, height, width, channels), "
-            "without what else they say; pages='first' (--pages first) stores the files, of which the first page is "
+            "without the tags of the files; pages='first' (--pages first) stores the files, of which the first page is "
             "read"
         )
         problems.append(Problem(_NAMES["stack"], reason, 0))

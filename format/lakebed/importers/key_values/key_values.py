@@ -40,7 +40,7 @@ from lakebed.importers.core.contents import (
 )
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.core.source import Source
-from lakebed.importers.core.splits import in_order, ranges_of
+from lakebed.importers.core.splits import in_order, ranges_of, split_of
 from lakebed.importers.key_values import key_scans
 from lakebed.importers.key_values.key_scans import (
     SPECIAL,
@@ -147,12 +147,13 @@ class _Found:
 
 def planned(
     source: Source,
-    files: Mapping[str, Sequence[str]],
+    names: Sequence[str],
     opened: Opened,
     what: str,
     *,
     layout: Literal["auto", "keys", "columns"],
     database: str | None,
+    splits: bool,
     kinds: Mapping[str, str] | None,
     compression: str | None,
 ) -> Plan:
@@ -160,8 +161,8 @@ def planned(
 
     Parameters
     ----------
-    files
-        Files by their split, "" for none.
+    names
+        Names of the files or folders of databases.
     opened
         Opens one of them.
     what
@@ -170,6 +171,8 @@ def planned(
         Whether keys are words with numbers, a column for each word.
     database
         Name of the database that is taken; None for all.
+    splits
+        Whether names tell splits.
     kinds
         Kinds of values by the name of their column, ``value`` for an only one; None for those of the samples.
     compression
@@ -181,10 +184,9 @@ def planned(
         If it has no entries, or databases that cannot be put side by side.
     """
     found = _Found()
-    for split, names in files.items():
-        for name in names:
-            with opened(source, name) as store:
-                found.add(store, source, name, split, layout, database)
+    for name in names:
+        with opened(source, name) as store:
+            found.add(store, source, name, split_of(name) if splits else "", layout, database)
     problems = found.problems
     if not found.parts:
         why = f": {problems[0].reason}" if problems else ""
@@ -195,7 +197,7 @@ def planned(
     check_kinds(source, wishes, [stream or "value" for stream in found.samples], "column")
     columns, tensors = _columns(found.samples, wishes, compression, taken, problems)
     key = free_name("key", taken)
-    items, splits = ranges_of(in_order(found.items))
+    items, ranges = ranges_of(in_order(found.items))
     known = [count for count in found.counts if count is not None]
     expected = sum(known) if len(known) == len(found.counts) else None
     return Plan(
@@ -205,7 +207,7 @@ def planned(
         _Context(source, opened, found.parts, columns, key, key_kind),
         rows=expected,
         nbytes=source.nbytes,
-        splits=splits,
+        splits=ranges,
         problems=problems,
         about=found.about,
     )

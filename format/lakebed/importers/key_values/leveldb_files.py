@@ -5,14 +5,13 @@ The files are only read: no lock is taken, nothing is compacted, no log is writt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from lakebed.errors import IngestionError
 from lakebed.importers.core.packages import check_installed
 from lakebed.importers.core.plan import Plan
 from lakebed.importers.core.source import Source
-from lakebed.importers.core.splits import split_of
 from lakebed.importers.key_values.key_values import made, planned
 from lakebed.importers.key_values.leveldb_tables import Folder
 
@@ -26,9 +25,7 @@ def recognise(source: Source) -> str | None:
         return None
     folders = _folders(source)
     others = [name for name in source.files if not _is_known(name.rpartition("/")[2])]
-    if not folders or others:
-        return None
-    return f"{len(folders):,} LevelDB databases" if len(folders) > 1 else "a LevelDB database"
+    return None if not folders or others else _shown(folders)
 
 
 def plan(
@@ -59,12 +56,16 @@ def plan(
     folders = _folders(source)
     if not folders:
         raise IngestionError(f"{source.shown} has no LevelDB database")
-    by_split: dict[str, list[str]] = {}
-    for folder in folders:
-        by_split.setdefault(split_of(folder) if splits else "", []).append(folder)
-    what = "a LevelDB database" if len(folders) == 1 else f"{len(folders):,} LevelDB databases"
     return planned(
-        source, by_split, Folder, what, layout=layout, database=None, kinds=kinds, compression=compression
+        source,
+        folders,
+        Folder,
+        _shown(folders),
+        layout=layout,
+        database=None,
+        splits=splits,
+        kinds=kinds,
+        compression=compression,
     )
 
 
@@ -74,6 +75,10 @@ rows = made
 def describe(plan: Plan) -> dict[str, Any]:
     """Return the entries that belong to no row."""
     return plan.about
+
+
+def _shown(folders: Sequence[str]) -> str:
+    return f"{len(folders):,} LevelDB databases" if len(folders) > 1 else "a LevelDB database"
 
 
 def _folders(source: Source) -> list[str]:

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from threading import Lock
@@ -24,7 +24,6 @@ from lakebed.importers.arrays.array_reader import Reader
 from lakebed.importers.core.packages import check_installed
 from lakebed.importers.core.plan import Plan
 from lakebed.importers.core.source import Source
-from lakebed.importers.core.splits import split_of
 from lakebed.importers.key_values.key_scans import Database
 from lakebed.importers.key_values.key_values import MOST_VALUE_BYTES, made, planned
 
@@ -47,9 +46,7 @@ def recognise(source: Source) -> str | None:
         for name in source.files
         if name not in names and not name.endswith((".mdb", "-lock", ".txt", ".md", ".json"))
     ]
-    if not names or others:
-        return None
-    return f"{len(names):,} LMDB files" if len(names) > 1 else "an LMDB file"
+    return None if not names or others else _shown(names)
 
 
 def plan(
@@ -83,17 +80,14 @@ def plan(
     names = _files(source)
     if not names:
         raise IngestionError(f"{source.shown} has no LMDB files")
-    by_split: dict[str, list[str]] = {}
-    for name in names:
-        by_split.setdefault(split_of(name) if splits else "", []).append(name)
-    what = "an LMDB file" if len(names) == 1 else f"{len(names):,} LMDB files"
     return planned(
         source,
-        by_split,
+        names,
         _Opener(),
-        what,
+        _shown(names),
         layout=layout,
         database=database,
+        splits=splits,
         kinds=kinds,
         compression=compression,
     )
@@ -105,6 +99,10 @@ rows = made
 def describe(plan: Plan) -> dict[str, Any]:
     """Return the entries that belong to no row."""
     return plan.about
+
+
+def _shown(names: Sequence[str]) -> str:
+    return f"{len(names):,} LMDB files" if len(names) > 1 else "an LMDB file"
 
 
 def _files(source: Source) -> list[str]:

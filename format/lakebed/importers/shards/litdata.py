@@ -210,8 +210,9 @@ def _indexes(
     for folder in folders_of(source):
         where = inside(folder, INDEX)
         index = index_of(source, folder) or {}
-        told, chunks = index.get("config"), index.get("chunks")
-        formats = told.get("data_format") if isinstance(told, Mapping) else None
+        found, chunks = index.get("config"), index.get("chunks")
+        told: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+        formats = told.get("data_format")
         if (
             not isinstance(chunks, list)
             or not isinstance(formats, list)

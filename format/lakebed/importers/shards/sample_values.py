@@ -77,8 +77,9 @@ def tensor_for(
     """
     info = {**info, **kind.info}
     if kind.name == "number":
-        plain = {"create_shape_tensor": False, "create_id_tensor": False}
-        return None, tensor(called, dtype=kind.dtype, info=info, **plain)
+        return None, tensor(
+            called, dtype=kind.dtype, info=info, create_shape_tensor=False, create_id_tensor=False
+        )
     if kind.name in ("text", "json"):
         return None, tensor(called, kind.name, info=info, chunk_compression=_CHUNKS)
     if kind.name == "array":

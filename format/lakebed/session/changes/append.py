@@ -31,9 +31,9 @@ from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.column import is_arrow, ranked
 from lakebed.writing.encode.encoded import Column
+from lakebed.writing.encode.files import in_turns
 from lakebed.writing.encode.links import Linking, looked_at
 from lakebed.writing.encode.missing_values import plain_column
-from lakebed.writing.encode.unread_files import is_unread, slices
 from lakebed.writing.names import normalize
 
 
@@ -49,11 +49,8 @@ def append_row(
     missing = _check_names(table, group, sample, skip_ok=skip_ok, append_empty=append_empty)
     session = table.session
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
-        schema = session.schema()
-        states = {name: _meant(schema, group, name) for name in sample}
-        states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
+        states = _states(session.schema(), group, sample, missing if append_empty else [])
         new.of(states.values())
-        _check_equal_lengths(states.values())
         draft.rows.extend(
             {
                 state.key: of_one_length(encode_sample(sample.get(name), state, session.linking), state)
@@ -85,11 +82,8 @@ def extend_rows(
     columns = columns_of(samples)
     count, session = len(next(iter(columns.values()))), table.session
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
-        schema = session.schema()
-        states = {name: _meant(schema, group, name) for name in columns}
-        states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
+        states = _states(session.schema(), group, columns, missing if append_empty else [])
         new.of(states.values())
-        _check_equal_lengths(states.values())
         columns |= {name: [None] * count for name in states.keys() - columns.keys()}
         if ignore_errors or progressbar:
             encoded = _row_by_row(
@@ -103,16 +97,11 @@ def extend_rows(
 
 
 def extend_draft(draft: Draft, columns: Mapping[str, Any], linking: Linking) -> None:
-    """Append columns of one length, by tensor key; columns of files are read slice by slice.
+    """Append columns of one length, by tensor key.
 
     After an error some tensors may have new samples and others not: the draft must be given up.
     """
-    states = {key: draft.tensors.seen[key].state for key in columns}
-    unread = [key for key, values in columns.items() if is_unread(values, states[key].meta)]
-    if not unread:
-        draft.rows.extend({key: _encoded(values, states[key], linking) for key, values in columns.items()})
-        return
-    for part in slices(columns, unread, draft.tensors.allocate):
+    for part in in_turns(columns):
         draft.rows.extend(
             {key: _encoded(rows, draft.tensors.seen[key].state, linking) for key, rows in part.items()}
         )
@@ -240,14 +229,19 @@ def _check_names(
     return [names[name] for name in missing]
 
 
-def _check_equal_lengths(states: Iterable[TensorState]) -> None:
-    states = list(states)
-    if len({state.length for state in states}) > 1:
-        lengths = {state.meta.name or state.key: state.length for state in states}
+def _states(
+    schema: Snapshot, group: str, names: Iterable[str], missing: Iterable[str]
+) -> dict[str, TensorState]:
+    """Return the tensors of the names of a row, and of the missing ones; all must have one length."""
+    states = {name: _meant(schema, group, name) for name in names}
+    states |= {name: schema.tensor(name) for name in missing}
+    if len({state.length for state in states.values()}) > 1:
+        lengths = {state.meta.name or state.key: state.length for state in states.values()}
         raise ValueError(
             "When appending using Dataset.append or Dataset.extend, all tensors being updated are expected to have "
             f"the same length; they have {lengths}. Pass `skip_ok=True` and name tensors of one length only."
         )
+    return states
 
 
 def checked_rows(index: object, length: int, what: str) -> NDArray[np.int64]:

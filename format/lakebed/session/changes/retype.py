@@ -12,7 +12,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidOperationError, LakebedError
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import UNSPECIFIED, htype_named
-from lakebed.reading.scan import ColumnScan
+from lakebed.reading.columns.scan import ColumnScan
 from lakebed.session.session import Session
 from lakebed.session.table import Table
 from lakebed.versions.state import TensorState
@@ -156,7 +156,7 @@ def _numbers(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: Info)
 def _texts(
     scan: ColumnScan, state: TensorState, meta: TensorMeta, info: Info, convert: Callable[[Any], Any]
 ) -> Convert:
-    from lakebed.reading.arrow import arrow_column, arrow_type
+    from lakebed.reading.columns.arrow import arrow_column, arrow_type
 
     kind, name = arrow_type(scan.reader), state.meta.name or state.key
     names = list(state.info.get("class_names") or []) if state.meta.htype == "class_label" else []

@@ -34,6 +34,8 @@ class OpenSession(Protocol):
 
     def begin_in_child(self) -> None: ...
 
+    def abandon(self) -> None: ...
+
 
 _sessions: dict[str, weakref.WeakSet[OpenSession]] = {}
 

@@ -18,8 +18,6 @@ from lakebed.storage.files.page_buffers import buffers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakebed.storage.base import See
-
 BLOCK = 4096
 """Unit of places, lengths and addresses in bytes; no disk needs a larger one."""
 _WORTH = 1 << 18  # bytes of a file below which the cache is as good
@@ -27,10 +25,8 @@ _KEPT = 0.5  # part of a file in the cache from which on reading through the cac
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
 
 
-def write_uncached(fd: int, views: Sequence[memoryview], _: See | None = None) -> None:
+def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
     """Write byte views, none of them empty, into an empty file, bypassing the cache if the file system supports it.
-
-    The bytes are not shown, see `Summed`.
 
     Raises
     ------

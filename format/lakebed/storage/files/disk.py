@@ -25,7 +25,7 @@ from lakebed.storage.base import Stat
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
-    from lakebed.storage.base import Buffer, See
+    from lakebed.storage.base import Buffer
 
 FILES_AT_ONCE = 256  # files that stay open between write and fsync; the usual limit is 1024
 # Forced writes of several files share one commit of the journal; more threads than processors spin on its lock.
@@ -109,13 +109,8 @@ def write_at(fd: int, data: Buffer, at: int) -> None:
         at, view = at + done, view[done:]
 
 
-def write_file(fd: int, views: Sequence[memoryview], see: See | None = None) -> None:
+def write_file(fd: int, views: Sequence[memoryview]) -> None:
     """Write byte views back to back into an empty file whose length the file system is told first.
-
-    Parameters
-    ----------
-    see
-        As in `Summed`; it is shown the bytes of large files.
 
     Raises
     ------
@@ -127,24 +122,23 @@ def write_file(fd: int, views: Sequence[memoryview], see: See | None = None) -> 
         problem = native.reserve(fd, size)
         if problem:
             raise OSError(problem, os.strerror(problem))
-        if see is not None:
-            _write_seen(fd, views, see)
+        if 2 * native.slow_bytes(list(views)) > size:
+            _write_from_pages(fd, views)
             return
     write_all(fd, views)
 
 
-def _write_seen(fd: int, views: Sequence[memoryview], see: See) -> None:
-    """Write byte views step by step from a buffer, and show each step while the processor has it in its cache."""
+def _write_from_pages(fd: int, views: Sequence[memoryview]) -> None:
+    """Write byte views from a buffer in which each byte has the place in its page that it will have in the file.
+
+    Processors copy slowly to a place a few bytes beyond the source, modulo 4096, as NumPy arrays lie behind the header
+    of a chunk; the copy into the buffer is fast.
+    """
     from lakebed.storage.files.page_buffers import buffers
 
     with buffers.lent() as buffer:
-        if buffer is None:
-            write_all(fd, views)
-            return
-        for number, step in enumerate(steps(views, STEP)):
-            filled = buffer[: native.fill(buffer, step)]
-            see(number * STEP, filled)
-            write_all(fd, [filled])
+        for step in steps(views, STEP):
+            write_all(fd, step if buffer is None else [buffer[: native.fill(buffer, step)]])
 
 
 def steps(views: Sequence[memoryview], size: int) -> Iterator[list[memoryview]]:

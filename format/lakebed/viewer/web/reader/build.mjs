@@ -1,4 +1,4 @@
-// Builds the reader as one module: node build.mjs OUT
+// Builds the reader as one module: node build.mjs OUT [--minify]
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
@@ -12,6 +12,7 @@ await build({
     target: "es2022",
     outDir: resolve(process.argv[2]),
     emptyOutDir: true,
+    minify: process.argv.includes("--minify"),
     lib: { entry: join(root, "src", "index.ts"), formats: ["es"], fileName: () => "reader.js" },
   },
 });
