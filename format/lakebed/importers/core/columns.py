@@ -497,7 +497,8 @@ def _media_of(
         except (LakebedError, OSError, ValueError):
             continue  # reported when its row is made
     is_stored = _is_binary(kind) or (
-        is_struct and (values is None or any(one is not None and one.get("bytes") is not None for one in given))
+        is_struct
+        and (values is None or any(one is not None and one.get("bytes") is not None for one in given))
     )
     is_link = table.wishes.link and not is_stored
     form = form_of_files(name, htype, found, table.wishes.compression, None if is_link else problems)
