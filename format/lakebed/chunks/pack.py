@@ -63,7 +63,7 @@ def groups(blocks: Sequence[Block], limit: int, codec: ChunkCodec | None = None)
 
 
 def _is_one_run(block: Block, limit: int) -> bool:
-    """Whether samples of one size fit into one chunk, by what :func:`_groups` goes by."""
+    """Return whether samples of one size fit into one chunk, by what :func:`_groups` goes by."""
     size, count = block.sizes, block.count
     return (
         isinstance(size, int)
@@ -98,7 +98,7 @@ def _groups(blocks: Sequence[Block], limit: int) -> Iterator[list[Block]]:
 
 
 def _weight(block: Block) -> int:
-    """Return as how many samples a reader counts one without bytes: rows of its tables of many axes are wider."""
+    """Return the number of samples for which a reader counts one without bytes: tables of many axes are wider."""
     if block.shapes is None:
         return 1
     axes = len(block.shapes) if isinstance(block.shapes, tuple) else block.shapes.shape[1]
@@ -185,12 +185,12 @@ def pack_tile(shape: tuple[int, ...], data: bytes | memoryview) -> PackedChunk:
 
 
 def even_header(ndim: int) -> int:
-    """Return the bytes that a chunk begins with if its samples, of so many axes, are all alike and not compressed."""
+    """Return the length of the header of a chunk of uncompressed samples of one shape with ``ndim`` axes."""
     return len(PREFIX) + 4 * (2 + ndim + 1) + 4 + POSITION_ROW
 
 
 def header_of(shape: tuple[int, ...], size: int, count: int) -> bytes:
-    """Return what a chunk begins with that holds samples of one shape and size, not compressed.
+    """Return the header of a chunk of uncompressed samples of one shape and size.
 
     Raises
     ------

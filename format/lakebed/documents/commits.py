@@ -20,7 +20,7 @@ from lakebed.documents.commit_node import WHAT, CommitNode, key_text
 from lakebed.errors import FormatError
 
 OPENING = b'{"commits": {'
-"""What the document begins with; the text of each version that is not at hand follows, with a comma behind."""
+"""Beginning of the document; the text of each version that is not at hand follows, with a comma behind."""
 
 _FEW = 8
 _WINDOW = 2048
@@ -248,7 +248,7 @@ class Commits(Mapping[str, CommitNode]):
         return Commits({**kept, **new, **{node.id: node for node in added}}, cold)
 
     def move_to_cold(self, at_hand: set[str]) -> None:
-        """Let these versions be at hand, and turn all others into text; what the mapping holds stays the same."""
+        """Keep these versions at hand and turn all others into text; the content of the mapping stays the same."""
         hot, cold = self._parts
         missing = [id_ for id_ in at_hand if id_ not in hot]
         nodes = [node for node in map(cold.get, missing) if node is not None]
@@ -278,7 +278,7 @@ _TRAILER_BYTES = 160
 
 @dataclass(frozen=True, slots=True)
 class TreeEnd:
-    """How many versions are before the offset `begins`, the checksum of that text, and that of the end."""
+    """Number of versions before the offset `begins`, the checksum of that text, and that of the end."""
 
     nodes: int
     begins: int

@@ -1,4 +1,4 @@
-"""How the format writes JSON (FORMAT.md 1.5).
+"""JSON in the styles of the format (FORMAT.md 1.5).
 
     files                                                   style
     meta and info files                                     indent 4, keys sorted, ASCII
@@ -33,7 +33,7 @@ _DTYPE = r"[<>|=]?[A-Za-z?][A-Za-z0-9_]{0,15}(\[[0-9]{0,4}[a-zA-Z]{1,2}\])?"
 
 
 _WORDS = {None: "null", True: "true", False: "false"}
-# What writes values of the types that most are of, without a call of this module.
+# Writers of the most common types, without a call of this module.
 _SCALARS: dict[type, Callable[[Any], str]] = {
     str: _quoted,
     int: int.__repr__,

@@ -87,22 +87,13 @@ class TensorMeta:
             raise FormatError(f"{_WHAT}: min_shape {low} and max_shape {high} contradict each other")
         meta = cls(
             length=fields.count(doc, "length", _WHAT),
-            name=fields.optional_text(doc, "name", _WHAT),
-            htype=fields.optional_text(doc, "htype", _WHAT),
-            dtype=fields.optional_text(doc, "dtype", _WHAT),
-            typestr=fields.optional_text(doc, "typestr", _WHAT),
             min_shape=low,
             max_shape=high,
-            is_sequence=fields.flag(doc, "is_sequence", _WHAT, default=False),
-            is_link=fields.flag(doc, "is_link", _WHAT, default=False),
-            hidden=fields.flag(doc, "hidden", _WHAT, default=False),
             links=links,
-            sample_compression=fields.optional_text(doc, "sample_compression", _WHAT),
-            chunk_compression=fields.optional_text(doc, "chunk_compression", _WHAT),
-            max_chunk_size=fields.optional_int(doc, "max_chunk_size", _WHAT),
-            tiling_threshold=fields.optional_int(doc, "tiling_threshold", _WHAT),
-            verify=fields.flag(doc, "verify", _WHAT, default=True),
             version=fields.text(doc, "version", _WHAT, FORMAT_VERSION),
+            **fields.optional(doc, str, _TEXTS, _WHAT),
+            **fields.optional(doc, int, _NUMBERS, _WHAT),
+            **fields.optional(doc, bool, _FLAGS, _WHAT),
             extra={key: value for key, value in doc.items() if key not in _MEMBERS},
         )
         if keep:
@@ -142,3 +133,6 @@ class TensorMeta:
 
 _FIELDS = frozenset(TensorMeta.__match_args__) - {"raw"}
 _MEMBERS = _FIELDS - {"extra"}
+_TEXTS = ("name", "htype", "dtype", "typestr", "sample_compression", "chunk_compression")
+_NUMBERS = ("max_chunk_size", "tiling_threshold")
+_FLAGS = ("is_sequence", "is_link", "hidden", "verify")

@@ -64,7 +64,7 @@ def merge(
 
 
 class _Options:
-    """What the caller of a merge wants."""
+    """Options of a merge."""
 
     def __init__(self, resolution: Resolution, delete_removed: bool, force: bool) -> None:
         self.resolution = resolution

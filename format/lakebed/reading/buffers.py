@@ -68,7 +68,7 @@ class BufferPool:
     @property
     def held(self) -> int:
         """Bytes that the pool holds on to."""
-        return sum(len(buffer) for buffer in self._buffers)
+        return sum(map(len, self._buffers))
 
     def _make_room(self, size: int) -> None:
         held = self.held

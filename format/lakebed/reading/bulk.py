@@ -51,7 +51,7 @@ def listed(reader: StoredSamples, rows: Rows) -> list[NDArray[Any]]:
 
 
 def is_decoded(reader: StoredSamples) -> bool:
-    """Whether samples are files, or arrays compressed as bytes, of which each is worth a thread."""
+    """Return whether samples are files, or arrays compressed as bytes, of which each is worth a thread."""
     if reader.storing is not Storing.ARRAY or reader.decoder.compression is None:
         return False
     if reader.decoder.files is not None:
@@ -80,7 +80,7 @@ def gathered(reader: StoredSamples, rows: Rows) -> NDArray[Any]:
         with Locating(reader, first):
             return _opened(reader, ordinal, insides, item)
 
-    # Only now that there is data is there memory for it, so that a lie about the length costs nothing.
+    # Memory is allocated after the first chunk was found, so that a false length costs nothing.
     opened = {0: ready(0)}
     out = reader.source.pool.take(len(rows) * item)
 
@@ -285,7 +285,7 @@ def _files_of_rows(reader: StoredSamples, rows: Rows) -> Iterator[tuple[int, Buf
 
 
 def _rooms(reader: StoredSamples, window: Sequence[Pending]) -> list[NDArray[Any] | None]:
-    """Return memory for each file of a window; None where the file decides on the shape itself."""
+    """Return memory for each file of a window; None if the file decides on the shape itself."""
     dtype = reader.known_dtype()
     has_room = reader.decoder.files is None or reader.decoder.traits.decodes_into
     if not has_room or dtype.kind == "O":

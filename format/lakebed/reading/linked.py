@@ -38,7 +38,7 @@ class Links:
     Parameters
     ----------
     credentials
-        Credentials by their code in the creds index; None where links need none.
+        Credentials by their code in the creds index; None if links need none.
     """
 
     def __init__(self, reader: StoredSamples, credentials: Keys | None = None) -> None:
@@ -57,7 +57,7 @@ class Links:
         return decode_link(self._reader.raw(row)[0])
 
     def is_grid(self, row: int) -> bool:
-        """Whether the row holds a grid of links (link_tiled)."""
+        """Return whether the row holds a grid of links (link_tiled)."""
         return row in self._reader.tile_entries
 
     def grid(self, row: int) -> NDArray[np.str_]:
@@ -176,7 +176,7 @@ class Links:
         """Yield the samples behind many links, in the order given; those that follow are fetched ahead."""
         urls = self.urls(rows)
         threads = min(len(rows), threads_for(urls))
-        # A grid is fetched by threads of its own: not so many for each of several.
+        # Each grid is fetched by several threads, fewer if several grids are read.
         inside = max(1, threads // 4) if len(rows) > 1 else None
 
         def work(item: tuple[int, str | None]) -> Any:

@@ -65,7 +65,7 @@ class SampleReader(StoredSamples):
 
     @property
     def links(self) -> Links:
-        """What follows the links of a tensor of links; made anew, since reader and links would be a cycle."""
+        """Follows the links of a tensor of links; made anew each time, since reader and links would form a cycle."""
         from lakebed.reading.linked import Links
 
         return Links(self, self._credentials)
@@ -80,17 +80,17 @@ class SampleReader(StoredSamples):
 
     @property
     def is_scalar(self) -> bool:
-        """Whether samples are single numbers, some of which may be absent."""
+        """Return whether samples are single numbers, some of which may be absent."""
         return list(self.state.meta.max_shape) in ([1], [0]) and self.came_as_list is None
 
     @property
     def is_number(self) -> bool:
-        """Whether samples are single numbers, or absent, and mean no dates or times."""
+        """Return whether samples are single numbers, or absent, and mean no dates or times."""
         return self.is_row_a_sample and self.is_scalar and "logical_type" not in self.state.info
 
     @property
     def is_nullable(self) -> bool:
-        """Whether samples are single numbers of which some are absent: stored as empty samples (FORMAT.md 5.3)."""
+        """Return whether samples are single numbers, some of them absent, that is, empty samples (FORMAT.md 5.3)."""
         return self.dtype is not None and self.is_scalar and list(self.state.meta.min_shape) == [0]
 
     # -- places ----------------------------------------------------------------------------------------------
@@ -124,12 +124,12 @@ class SampleReader(StoredSamples):
             yield tuple(slice(0, extent) for extent in shape or ()), data
 
     def is_tiled(self, row: int) -> bool:
-        """Whether a sample is cut into tiles."""
+        """Return whether a sample is cut into tiles."""
         return self.has_tiles and self.tiles_of(row, self._place(row)[0]) is not None
 
     @property
     def reads_parts(self) -> bool:
-        """Whether a part of a sample can be had for less than the whole."""
+        """Return whether a part of a sample can be had for less than the whole."""
         return self.has_tiles or self.is_link or self.decoder.traits.parts
 
     def prefetch(self, rows: Rows) -> AbstractContextManager[object]:
@@ -324,7 +324,7 @@ class SampleReader(StoredSamples):
 
     @property
     def _reads_singly(self) -> bool:
-        """Whether samples lie in files of their own, in tiles, or tell no dtype."""
+        """Return whether samples lie in files of their own, in tiles, or tell no dtype."""
         return self.is_link or self.has_tiles or self.dtype is None
 
     def _common_shape(self, rows: Rows) -> Shape | None:
@@ -343,7 +343,7 @@ def _table(shapes: list[Shape], rank: int) -> NDArray[np.int64]:
 
 
 def _detector(source: ChunkSource) -> SequentialDetector | None:
-    """Return what notices rows that are read one after the other; None on this machine, where that helps nobody."""
+    """Return the detector of rows that are read in sequence; None for local data, which is not read ahead."""
     if source.remote is None:
         return None
     from lakebed.reading.remote.prefetch import SequentialDetector

@@ -41,12 +41,13 @@ from lakebed.versions.state import TensorState
 Shape = tuple[int, ...]
 Stored = tuple[Buffer, Shape | None]
 
-# Rows of one chunk that are worth reading the whole chunk for: one in so many of its samples.
+# A chunk is read as a whole if at least one in this many of its samples is wanted.
 _WHOLE_FROM = 8
-# Where the manifest does not tell where samples of fewer bytes on average lie, chunks below so many are read whole.
+# Chunks below the second size whose samples have fewer bytes than the first on average are read as a whole, if the
+# manifest does not tell where samples lie.
 _FINE_BELOW = 16_000
 _WHOLE_BELOW = 16 << 20
-# Single arrays of so many bytes come from the pool.
+# Single arrays from this size on come from the pool.
 _POOLED_FROM = 1 << 20
 # Characters of the version in a chunk's header at most (FORMAT.md 5.5).
 _LONGEST_VERSION = 10
@@ -109,7 +110,7 @@ class StoredSamples:
         self.is_link = state.meta.is_link
         # Chunks that are read by range, by row of the chunk table.
         self._ranged: dict[int, OpenChunk] = {}
-        # Where their samples begin, of those that tell it by their size.
+        # Start of the samples of chunks whose size tells it.
         self._starts: dict[int, int] = {}
 
     # -- what kind of values ---------------------------------------------------------------------------------
@@ -121,14 +122,14 @@ class StoredSamples:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether all samples are arrays of one shape."""
+        """Return whether all samples are arrays of one shape."""
         meta = self.state.meta
         is_even = tuple(meta.min_shape) == tuple(meta.max_shape) != () and meta.length > 0
         return is_even and self.dtype is not None and self.decoder.is_as_recorded
 
     @cached_property
     def is_gathered(self) -> bool:
-        """Whether all samples are arrays of one shape that lie in the chunks as they are, so that rows are slices."""
+        """Return whether all samples are arrays of one shape, stored as they are, so that rows are slices of chunks."""
         return self.is_fixed and self.decoder.is_plain and not self.is_link and not len(self.state.tiles)
 
     def known_dtype(self) -> np.dtype[Any]:
@@ -207,7 +208,7 @@ class StoredSamples:
 
     @cached_property
     def has_tiles(self) -> bool:
-        """Whether samples may be cut into tiles."""
+        """Return whether samples may be cut into tiles."""
         last = self.state.table.ids.last
         return len(self.state.tiles) > 0 or (len(last) > 1 and bool(np.any(last[1:] == last[:-1])))
 
@@ -387,13 +388,13 @@ class StoredSamples:
             return chunk
         if self.is_gathered:
             self._lay_out(chunk, ordinal)
-        # Of many small samples nothing says where they lie but the header: the rest of the chunk costs no more than
-        # another request, and neighbours are welcome.
+        # Only the header tells where many small samples lie. The rest of the chunk costs no more than another request,
+        # and neighbours are likely to be read next.
         is_fine = chunk.size < _FINE_BELOW * table.samples(ordinal) and chunk.size <= _WHOLE_BELOW
         return None if chunk.layout is None and is_fine else chunk
 
     def _lay_out(self, chunk: OpenChunk, ordinal: int) -> None:
-        """Work out where samples of one shape lie, if the file is as long as one of such is."""
+        """Compute the places of samples of one shape, if the file has the length of such a chunk."""
         if not self._is_even(chunk, ordinal):
             return
         size, count = self.item, self.state.table.samples(ordinal)
@@ -402,7 +403,7 @@ class StoredSamples:
         chunk.lay_out(layout_words(size, tuple(self.state.meta.max_shape), count), count)
 
     def _is_even(self, chunk: OpenChunk, ordinal: int) -> bool:
-        """Whether a file has the length of a chunk of samples of one shape: the rest is as long as a header of such."""
+        """Return whether a file has the length of a chunk of samples of one shape, header included."""
         size = self.item
         # Prefix, counts and one row of each table (FORMAT.md 5.1, 5.5), with a version of up to ten characters.
         shortest = 13 + 4 * (len(self.state.meta.max_shape) + 1) + 12

@@ -59,7 +59,7 @@ class TiledSample:
         return self._tile_shape(last) == _extent(box(shape, tile, last))
 
     def _was_chosen(self, shape: Shape, tile: Shape) -> bool:
-        """Whether the rule of 3.9.52 cuts a sample of this shape into such tiles."""
+        """Return whether the rule of 3.9.52 cuts a sample of this shape into such tiles."""
         decoder = self._reader.decoder
         meta = decoder.meta
         compression = decoder.compression or meta.chunk_compression

@@ -11,13 +11,11 @@ must be no younger than the digest, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any
 
 from lakebed.documents.commits import Commits
 from lakebed.documents.manifest import Manifest, digest_of
 from lakebed.documents.manifest_delta import Read, Whole, delta_bytes, read_manifest
-from lakebed.documents.version_tree import OURS, VersionTree
+from lakebed.documents.version_tree import VersionTree
 from lakebed.storage.base import Storage
 from lakebed.versions.state import Origin
 
@@ -85,7 +83,7 @@ def write_manifest(
     Returns
     -------
     bytes, Origin
-        What is to be stored; what versions made from this one can take over.
+        The bytes to store, and the origin of versions made from this one.
     """
     base = next((whole for whole in origin.wholes if _is_commit(tree, whole)), None) if origin else None
     size = _size(manifest)
@@ -120,7 +118,7 @@ def _size(manifest: Manifest) -> int:
 
 
 class Digests(Mapping[str, str]):
-    """Checksum of its manifest for each version that has one to be trusted; what is asked for is looked up then."""
+    """Checksum of the manifest of each version that has one to be trusted, looked up on access."""
 
     def __init__(self, tree: VersionTree) -> None:
         self._tree = tree
@@ -145,9 +143,8 @@ def digests_of(tree: VersionTree) -> Mapping[str, str]:
 
 def digest_time(tree: VersionTree, version: str) -> int:
     """Return when the digest of a head was made, in nanoseconds since 1970; 0 if that is not known."""
-    ours = tree.extra.get(OURS)
-    times: Any = ours.get("times") if isinstance(ours, dict) else None
-    found: Any = times.get(version) if isinstance(times, dict) else None
+    times = tree.own("times")
+    found = times.get(version) if isinstance(times, dict) else None
     return found if isinstance(found, int) else 0
 
 
@@ -158,6 +155,4 @@ def with_digests(tree: VersionTree, digests: Mapping[str, str], now: int) -> Ver
         for head in sorted(set(tree.branches.values()))
         if head in digests or tree.commits[head].digest is not None
     }
-    ours = tree.extra.get(OURS)
-    other = dict(ours) if isinstance(ours, dict) else {}
-    return replace(tree.with_digests(digests), extra={**tree.extra, OURS: {**other, "times": times}})
+    return tree.with_digests(digests).with_own("times", times)

@@ -1,4 +1,4 @@
-"""What one version holds: tensors with their metadata, chunk index and chunk places. Plain frozen data."""
+"""Content of one version: tensors with their metadata, chunk index and chunk places. Plain frozen data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Encoder files of a tensor beside its chunk index (FORMAT.md 4.3 to 4.6).
 TILES, SEQUENCE, CREDS, PAD = (f"{name}_index/unsharded" for name in ("tiles", "sequence", "creds", "pad"))
 
-# From so many folders on, those that hold nothing any more are forgotten.
+# From this number of folders on, those without chunks are dropped.
 _MANY_FOLDERS = 32
 
 
@@ -235,7 +235,7 @@ class NewChunk:
     size: int
     sums: list[int]
     layout: Words = field(default_factory=lambda: NO_WORDS)
-    """Where its samples lie (see `lakebed.documents.layouts`); no words where that is not kept."""
+    """Places of its samples (see `lakebed.documents.layouts`); empty if they are not kept."""
 
 
 _members = attrgetter("id", "count", "size", "sums", "layout")
@@ -254,7 +254,7 @@ def _grown(column: NDArray[Any], values: Sequence[int]) -> NDArray[Any]:
 
 
 def _with_layouts(places: ChunkPlaces, added: Sequence[Words]) -> Layouts | None:
-    """Return the layouts of chunks followed by those of new ones; None where nothing is known of any."""
+    """Return the layouts of chunks followed by those of new ones; None if nothing is known of any."""
     known, words = places.known_layouts, sum(map(len, added))
     if words:
         return joined([places.layouts, layouts_of(added)])
@@ -262,7 +262,7 @@ def _with_layouts(places: ChunkPlaces, added: Sequence[Words]) -> Layouts | None
 
 
 def _joined_layouts(places: ChunkPlaces, added: Layouts) -> Layouts | None:
-    """Return the layouts of chunks followed by others; None where nothing is known of any."""
+    """Return the layouts of chunks followed by others; None if nothing is known of any."""
     if places.known_layouts is None and not len(added.words):
         return None
     return joined([places.layouts, added])
@@ -382,6 +382,13 @@ class Snapshot:
             raise TensorDoesNotExistError.among(name, self.names())
         return self.tensors[key]
 
+    def id_key(self, key: str) -> str | None:
+        """Return the key of the hidden tensor that holds the ids of a tensor's rows."""
+        for hidden, link in self.tensors[key].meta.links.items():
+            if link.get("extend") == "extend_id" and hidden in self.tensors:
+                return hidden
+        return None
+
     def stored_name(self, name: str) -> str:
         """Return the name of the tensor that an import made of a column of this name; the name itself if it made none.
 
@@ -404,7 +411,7 @@ class Snapshot:
 
     @property
     def has_changes(self) -> bool:
-        """Whether this uncommitted version differs from its parent (FORMAT.md 10.1)."""
+        """Return whether this uncommitted version differs from its parent (FORMAT.md 10.1)."""
         return self.diff is not None or any(t.diff is not None for t in self.tensors.values())
 
 

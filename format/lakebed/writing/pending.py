@@ -1,6 +1,6 @@
-"""What waits to be packed into chunks: new samples as blocks, changes of packed ones as edits. Pure.
+"""Samples that wait to be packed into chunks: new ones as blocks, changes of packed ones as edits. Pure.
 
-Both cost nothing to copy, and edits are collected so that each chunk is rewritten once.
+Forks of both are free, and edits are collected so that each chunk is rewritten once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakebed.versions.state import NewChunk
 class Blocks(Sequence[Block]):
     """Blocks in order.
 
-    A fork shares what there is so far; only one of the two, whichever of them is kept, may grow from then on.
+    A fork shares the blocks so far. Only one of the two, the one that is kept, may grow afterwards.
     """
 
     __slots__ = ("_all", "_count", "nbytes")
@@ -35,7 +35,7 @@ class Blocks(Sequence[Block]):
         return copy
 
     def append(self, block: Block, nbytes: int) -> None:
-        """Add a block that will take so many bytes: see :func:`cost`."""
+        """Add a block that will take ``nbytes`` bytes in a chunk; see :func:`cost`."""
         if len(self._all) > self._count:  # what a fork added that was given up
             self._all = self._all[: self._count]
         self._all.append(block)
@@ -64,7 +64,7 @@ def cost(block: Block) -> int:
 
 
 Piece = Block | tuple[NewChunk, ...]
-"""What takes the place of samples: encoded samples to pack, or chunks that are packed already (tiles of one sample)."""
+"""Replacement of samples: encoded samples to pack, or chunks that are packed already (tiles of one sample)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from lakebed.writing.pending import cost
 from lakebed.writing.repack import SMALL, Plan
 from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, replaced
 
-# From so many samples on, one walk over the chunks is cheaper than an edit of each.
+# From this number of samples on, one walk over the chunks is cheaper than an edit of each sample.
 MANY = 1024
 
 Change = Callable[[int, int, SampleNumbers, Block], Block | None]

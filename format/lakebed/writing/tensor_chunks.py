@@ -72,7 +72,7 @@ class TensorChunks:
     Attributes
     ----------
     state
-        What the tensor holds, but for what is pending; set by this class and those below it only.
+        Content of the tensor except for pending samples and edits; set by this class and its subclasses only.
     new_chunks
         Chunk files that are not in storage yet.
     packed_bytes
@@ -233,7 +233,7 @@ class TensorChunks:
         return self.state.table.count - self._edits.removed
 
     def _add_pending(self, block: Block, nbytes: int) -> None:
-        """Let a block wait that will take so many bytes."""
+        """Add a block to the pending samples; it will take ``nbytes`` bytes in a chunk."""
         if not self._owns_pending:
             self.pending = self.pending.fork()
             self._owns_pending = True
@@ -248,14 +248,14 @@ class TensorChunks:
 
     @property
     def is_packed(self) -> bool:
-        """Whether packing would change nothing."""
+        """Return whether packing would change nothing."""
         if self.pending or self._edits or self._new_tiles:
             return False
         return not self._tiles_differ
 
     @property
     def _tiles_differ(self) -> bool:
-        """Whether the tile index of the state is not that of the samples."""
+        """Return whether the tile index of the state is not that of the samples."""
         index = self.state.tiles
         return self._tiles != index.entries if self._tiles else bool(len(index.indices))
 
@@ -278,7 +278,7 @@ class TensorChunks:
         self._follow_pending([self._packed(run) for run in runs], [])
 
     def _spill_full(self) -> None:
-        """Write pending samples that fill chunks; what would become a last one with room left stays, as do edits."""
+        """Write pending samples that fill chunks; those of a last chunk with room left stay pending, as do edits."""
         *runs, rest = self._runs()
         if early_chunk(rest) is not None:
             runs, rest = [*runs, rest], []
@@ -338,7 +338,7 @@ class TensorChunks:
             return None
         waiting = sum(b.nbytes for b in self.pending)
         if self._codec is not None and size:
-            # What counts is what would be packed anew; the chunk is a fraction of it. Samples are like those that wait.
+            # The limit counts uncompressed bytes, and the chunk has fewer: assume samples like the waiting ones.
             samples = sum(b.count for b in self.pending)
             size = max(size, waiting * table.samples(row) // max(samples, 1))
         if size == 0 or size > min(_SMALL_TAIL, 2 * waiting + 4096) or size + waiting > self.chunk_limit:
@@ -377,7 +377,7 @@ def early_chunk(run: Sequence[Block]) -> EarlyChunk | None:
 
 
 def tells_shape(meta: TensorMeta) -> bool:
-    """Whether a reader needs no more than the stored bytes of a sample to know its shape: pictures and text."""
+    """Return whether a reader needs no more than the stored bytes of a sample to know its shape: pictures and text."""
     if htype_named(meta.htype).storing in (Storing.TEXT, Storing.JSON):
         return not meta.is_link
     compression = None if meta.is_link else normalize(meta.sample_compression)

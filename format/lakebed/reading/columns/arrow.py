@@ -29,7 +29,7 @@ _LOGICAL: Mapping[str, pa.DataType] = {
 }
 
 
-# What a sample without bytes, an empty one of the 3.x writer, reads as.
+# Value of a sample without bytes, which is an empty one of the 3.x writer.
 _EMPTY = {Storing.TEXT: b"", Storing.JSON: b"{}", Storing.LIST: b"[]"}
 
 

@@ -5,7 +5,7 @@ integers, booleans               NumPy's where no value is null, else pandas' ow
 floats                           NumPy's; NaN where null
 dictionaries                     Categorical
 timestamps, durations            datetime64 and timedelta64 in their units, NaT where null
-samples of several axes          an array in each row; None where null
+samples of several axes          an array in each row; None if null
 strings, lists, dates, bytes     as pandas reads them: None (or NaN) where null
 """
 
@@ -75,7 +75,7 @@ def to_pandas(table: pa.Table, arrays: Container[str] = ()) -> pd.DataFrame:
 
 
 def whole_arrays(column: pa.ChunkedArray, pa: Any) -> NDArray[np.object_] | None:
-    """Return lists of lists of numbers as an array of arrays, None where one is missing.
+    """Return lists of lists of numbers as an array of arrays, None if one is missing.
 
     None for columns of anything else, and where lists inside of a sample differ in length: those are no arrays.
     """

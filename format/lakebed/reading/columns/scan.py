@@ -95,7 +95,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How the samples of a tensor lie in its chunks.
+    """Layout of a tensor's samples in its chunks.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class ColumnScan:
 
     @property
     def has_nulls(self) -> bool:
-        """Whether a companion tells which rows are null."""
+        """Return whether a companion tells which rows are null."""
         return self._nulls is not None
 
     def wanted(self, rows: Rows) -> list[Wanted]:
@@ -299,11 +299,11 @@ class ColumnScan:
 
     @property
     def is_dense(self) -> bool:
-        """Whether samples lie in chunks as they are, so that many rows of a chunk are had by one gather."""
+        """Return whether samples lie in chunks as they are, so that many rows of a chunk are had by one gather."""
         return self._is_fixed or self._is_masked or self._encoded is not None
 
     def scattered(self, rows: NDArray[np.int64]) -> ScatteredRows | None:
-        """Return what reads these rows, some at a time, from mapped files; None where :meth:`gathered` does better."""
+        """Return what reads these rows, some at a time, from mapped files; None if :meth:`gathered` does better."""
         if not self._is_fixed:
             return None
         from lakebed.reading.columns.scattered import scattered
@@ -351,7 +351,7 @@ class ColumnScan:
         return np.ma.MaskedArray(found, mask=gone.reshape(-1, 1))
 
     def _by_chunk(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
-        """Return what puts rows of one chunk beside each other, None where all are of one; and where chunks change."""
+        """Return what puts rows of one chunk beside each other, None if all are of one; and where chunks change."""
         chunks = self.reader.locate(rows)[0]
         first, last = int(chunks.min()), int(chunks.max())
         if first == last:

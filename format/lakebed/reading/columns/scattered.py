@@ -67,7 +67,7 @@ class ScatteredRows:
 
 
 def scattered(reader: SampleReader, rows: NDArray[np.int64], dense: int) -> ScatteredRows | None:
-    """Return what copies these rows, some at a time; None where they are too few, or in no chunks that can be mapped.
+    """Return what copies these rows, some at a time; None if they are too few, or in no chunks that can be mapped.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class Names:
 
 @dataclass(frozen=True)
 class ShownColumn:
-    """What reads rows of one tensor as an Arrow column of type ``kind``."""
+    """Reader of one tensor's rows as an Arrow column of type ``kind``."""
 
     scan: ColumnScan
     kind: pa.DataType

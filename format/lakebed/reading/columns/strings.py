@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 
 
 class Encoded(Sequence[Item | None]):
-    """A read-only sequence of encoded values (None where a row is null); slices share the bytes.
+    """A read-only sequence of encoded values (None if a row is null); slices share the bytes.
 
     Parameters
     ----------

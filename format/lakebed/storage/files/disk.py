@@ -131,8 +131,8 @@ def write_file(fd: int, views: Sequence[memoryview]) -> None:
 def _write_from_pages(fd: int, views: Sequence[memoryview]) -> None:
     """Write byte views from a buffer in which each byte has the place in its page that it will have in the file.
 
-    Processors copy slowly to a place a few bytes beyond the source, modulo 4096, as a NumPy array lies behind the header
-    of a chunk; the copy into the buffer does not.
+    Processors copy slowly to a place a few bytes beyond the source, modulo 4096, as NumPy arrays lie behind the header
+    of a chunk; the copy into the buffer is fast.
     """
     from lakebed.storage.files.page_buffers import buffers
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Publishes between two looks for what may go: one look serves many heads.
 _EVERY = 16
-# So many versions left behind by others are worth a sweep; from so many on it is done at once.
+# Versions left behind by others that are worth a sweep; from the second number on it is done at once.
 _MANY = 128
 _TOO_MANY = 192
 # Seconds that a sweep may take of one publish, at every look.
@@ -58,7 +58,7 @@ def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = Fal
     DatasetCorruptError
         If the version tree, or the file of the tags, is damaged.
     StorageError
-        If the storage fails; what is not removed yet stays for the next time.
+        If the storage fails; the rest stays for the next time.
     """
     from lakebed.versions.gc.sweep import Sweep
 
@@ -354,7 +354,7 @@ class Collector:
         self._gone.update(self._sweep.ended)
         if not self._sweep.recent:
             self._swept = clock.now()
-        # What it had to leave is not worth another look before there is more.
+        # Items that were kept are not worth another sweep until more have come.
         self._more = min(_MANY, len(self._sweep.report.kept))
         self._sweep = None
 

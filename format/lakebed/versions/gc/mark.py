@@ -31,7 +31,7 @@ class LiveChunks:
         self.versions: set[str] = set()
 
     def holds(self, version: str, key: str, name: str) -> bool:
-        """Whether something refers to a chunk; a name that is no chunk's is left alone."""
+        """Return whether something refers to a chunk; a name that is no chunk's is left alone."""
         try:
             return int(name, 16) in self._ids.get((version, key), ())
         except ValueError:

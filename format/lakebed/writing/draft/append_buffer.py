@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -83,7 +83,7 @@ class _FastCheck:
     takes_none: bool
 
     def fits(self, state: TensorState) -> bool:
-        """Whether the tensor still is what the check was made for."""
+        """Return whether the tensor still is what the check was made for."""
         meta, mine = state.meta, self.meta
         return (
             meta.dtype == mine.dtype
@@ -116,16 +116,7 @@ class AppendBuffer:
 
     def fork(self) -> AppendBuffer:
         """Return a copy that goes its own way."""
-        return AppendBuffer(
-            self.begin,
-            self.rows.copy(),
-            self._checks,
-            self._names,
-            self._early,
-            self._values,
-            self._nbytes,
-            self._even,
-        )
+        return replace(self, rows=self.rows.copy())
 
     def prepare(self, state: TensorState, *, takes_none: bool) -> None:
         """Get ready for values of a tensor, which may be missing if nothing stands in the way of a record of nulls."""
@@ -180,7 +171,7 @@ class AppendBuffer:
         return True
 
     def _is_even(self, keys: Iterable[str], tensors: Mapping[str, TensorDraft]) -> bool:
-        """Whether tensors are of one length, with what waits."""
+        """Return whether tensors are of one length, with what waits."""
         waiting = Counter(key for some, _ in self.rows for key in some)
         return len({tensors[key].meta.length + waiting[key] for key in keys}) == 1
 
@@ -200,7 +191,7 @@ class AppendBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to encode what waits."""
+        """Return whether it is time to encode what waits."""
         if self._values >= _MOST_VALUES or self._nbytes >= _MOST_BYTES:
             return True
         soon = 2 * self._values >= _MOST_VALUES or 2 * self._nbytes >= _MOST_BYTES
@@ -311,7 +302,7 @@ def _check_for_files(meta: TensorMeta) -> Check | None:
 
 
 def _checked_file(name: str, scan: HeaderScan, value: Any, _: TensorDraft) -> Any:
-    """Keep a file of a kind whose header leaves nothing open, read now: what it holds now is what is appended."""
+    """Keep a file whose header tells everything; it is read now, because its present content is appended."""
     if type(value) is not Sample or not value.is_lazy:
         return None
     try:
@@ -384,7 +375,7 @@ class _Numbers:
         self._dtype, self._ndim = dtype, ndim
         self._names = {name: number for number, name in enumerate(names)}
         self._classes, self._length = len(names), length
-        # How values are converted; None: labels, whose numbers may have no name.
+        # Mode of conversion; None for labels, whose numbers may have no name.
         self._by_value, self._pads = None if names else spec.by_value, spec.pads
         # Among single numbers an empty sample stands for none, and among arrays for itself: see `keep_absent`.
         self._fewest = 1 if spec.meta.max_shape <= (1,) else 0

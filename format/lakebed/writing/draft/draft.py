@@ -91,7 +91,7 @@ class Draft:
 
     @property
     def dirty(self) -> bool:
-        """Whether there may be anything to publish."""
+        """Return whether there may be anything to publish."""
         return self.tensors.is_changed
 
     # -- rows one by one ---------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class Draft:
     # -- what it holds -----------------------------------------------------------------------------------------
 
     def tails(self) -> list[tuple[TensorState, int]]:
-        """Return the chunks, by tensor and row of its table, that packing would read to pack them anew."""
+        """Return the chunks, by tensor and row of its table, that packing would read and pack again."""
         found = ((tensor.state, tensor.tail()) for tensor in self.tensors.seen.values())
         return [(state, row) for state, row in found if row is not None]
 

@@ -316,11 +316,11 @@ class TensorDraft(TensorChunks):
             self._rebuild(plan)
 
     def can_replace_many(self, rows: SampleNumbers) -> bool:
-        """Whether samples can be replaced at once: none is tiled, and packing chunks anew loses nothing."""
+        """Return whether samples can be replaced at once: none is tiled, and packing chunks anew loses nothing."""
         return not self._is_lossy and not self.has_tiled(rows)
 
     def splice(self, start: int, stop: int, parts: Sequence[Encoded]) -> None:
-        """Replace samples ``start`` to ``stop`` by others, more or fewer: at once, so for what is rare."""
+        """Replace samples ``start`` to ``stop`` by others, more or fewer, at once; meant for rare changes."""
         self.pack()
         pieces: list[Piece] = []
         added = 0
@@ -365,7 +365,7 @@ class TensorDraft(TensorChunks):
         self._set(table=table)
 
     def clear(self) -> None:
-        """Drop all samples, rows and padding; what the version says of its changes is recorded apart."""
+        """Drop all samples, rows and padding; the record of changes stays."""
         self.pending = Blocks()
         self.release_chunks()
         self._edits, self._tiles, self._new_tiles = PendingEdits(), {}, set()
@@ -399,7 +399,7 @@ class TensorDraft(TensorChunks):
 
     @property
     def diff(self) -> CommitDiff:
-        """What the version says of its changes to this tensor; a fresh one if it changed nothing so far."""
+        """The version's record of changes to this tensor; a fresh one if it changed nothing so far."""
         return diffs.touched(self.state)
 
     def record(self, diff: CommitDiff) -> None:
@@ -407,12 +407,12 @@ class TensorDraft(TensorChunks):
         self._set(diff=diff)
 
     def add_sequences(self, lengths: Sequence[int] | NDArray[np.integer]) -> None:
-        """Let samples that were added make rows of so many each, if the tensor holds sequences."""
+        """Group added samples into rows of the given lengths, if the tensor holds sequences."""
         if self.state.sequence is not None:
             self._set(sequence=self.state.sequence.extend(lengths))
 
     def resize_sequence(self, row: int, length: int) -> None:
-        """Let a sequence have so many samples; those of it were replaced."""
+        """Set the number of samples of a sequence, whose samples were replaced."""
         if self.state.sequence is not None:
             lengths = self.state.sequence.lengths
             lengths[row] = length
@@ -442,7 +442,7 @@ class TensorDraft(TensorChunks):
         rows
             Ascending, each once, as they are numbered before.
         ids
-            Sample ids of the rows, uint64, shape (rows,); None where the tensor has no ids.
+            Sample ids of the rows, uint64, shape (rows,); None if the tensor has no ids.
         """
         diff = diffs.with_removed(self.diff, rows, ids)
         sequence, pad, samples = self.state.sequence, self.state.pad, rows
@@ -464,11 +464,11 @@ class TensorDraft(TensorChunks):
     # -- looking -----------------------------------------------------------------------------------------------
 
     def is_tiled(self, row: int) -> bool:
-        """Whether a sample is cut into tiles."""
+        """Return whether a sample is cut into tiles."""
         return row in self._tiles
 
     def has_tiled(self, rows: SampleNumbers) -> bool:
-        """Whether any of several samples is cut into tiles."""
+        """Return whether any of several samples is cut into tiles."""
         return bool(self._tiles) and bool(np.isin(np.fromiter(self._tiles, np.int64), rows).any())
 
     def pending_sample(self, row: int) -> Block | None:
@@ -549,7 +549,7 @@ def new_tensor(key: str, meta: TensorMeta, info: Mapping[str, Any]) -> TensorSta
 
 
 def emptied(state: TensorState) -> TensorState:
-    """Return a tensor with its settings, but without samples; what the version says of its changes stays."""
+    """Return a tensor with its settings, but without samples; the record of changes stays."""
     return state.with_(
         meta=state.meta.with_(length=0, min_shape=(), max_shape=()),
         table=empty_table(),

@@ -24,7 +24,7 @@ from lakebed.writing.encode.encoded import Encoded, Samples
 from lakebed.writing.encode.spec import TensorSpec, with_dtype
 from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shape_of
 
-# Arrays of so many bytes are not worth a copy.
+# Arrays from this size on are written from where they lie, without a copy.
 _LARGE = 64_000
 
 Info = Mapping[str, Any]
@@ -141,7 +141,7 @@ def _in_place(rows: list[Any], first: NDArray[Any], spec: TensorSpec) -> list[En
 
 
 def _one_by_one(rows: Samples, spec: TensorSpec) -> Iterator[Encoded]:
-    """Encode samples of any kind; what must be tiled becomes a part of its own."""
+    """Encode samples of any kind; each sample that must be tiled becomes a separate part."""
     run: list[NDArray[Any] | None] = []
     infos: list[Info] = []
     ndim, dtype = spec.ndim, spec.dtype
@@ -215,7 +215,7 @@ def _run(
 
 
 def _value(row: Any, spec: TensorSpec, dtype: np.dtype[Any] | None) -> tuple[NDArray[Any] | None, Info]:
-    """Return one sample as the array that is stored, None for an empty one, and what is to be recorded of it."""
+    """Return the stored array of a sample (None for an empty one), and its entry in ``_info``."""
     info: Info = {}
     if row is None:
         return None, info
@@ -238,7 +238,7 @@ def _value(row: Any, spec: TensorSpec, dtype: np.dtype[Any] | None) -> tuple[NDA
 
 
 def sample_info(sample: Sample, spec: TensorSpec) -> Info:
-    """Return what a hidden ``_info`` tensor records of a file; nothing if there is none."""
+    """Return the entry of a file in the hidden ``_info`` tensor; empty if there is no such tensor."""
     if "info" not in spec.feeds:
         return {}
     return {**sample.meta, "modified": False}
@@ -260,7 +260,7 @@ def compressed(block: Block, meta: TensorMeta) -> Block:
 
 
 def _check_image(spec: TensorSpec, array: NDArray[Any]) -> None:
-    """Refuse, before the chunk is due, what could not be pasted into the images that the tensor's chunks are."""
+    """Refuse, before the chunk is packed, a sample that does not fit into the chunks' images."""
     if spec.image_chunks is None:
         return
     codec = chunk_codec(spec.image_chunks.name, array.dtype)

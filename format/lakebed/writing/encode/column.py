@@ -134,7 +134,7 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
 
 
 def _are_moments(rows: Samples, kinds: set[type] | None, meta: TensorMeta) -> bool:
-    """Whether samples are dates, times or durations of Python or NumPy: they are stored as Arrow has them."""
+    """Return whether samples are dates, times or durations of Python or NumPy: they are stored as Arrow has them."""
     if meta.is_sequence or meta.is_link or htype_named(meta.htype).name != "generic":
         return False
     if meta.dtype is not None and np.dtype(meta.dtype).kind in "mM":  # it counts as NumPy does

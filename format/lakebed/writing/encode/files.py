@@ -28,7 +28,7 @@ from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shap
 Info = Mapping[str, Any]
 
 RECAST: ContextVar[list[tuple[str, str]] | None] = ContextVar("RECAST", default=None)
-"""Where it is noted which files of another kind were encoded anew that nobody has told: file, and what became of it."""
+"""List that collects files of another kind that were encoded anew: path of the file, and its new kind."""
 
 _HEADERS = {"jpeg": native.jpeg_headers, "png": native.png_headers}
 
@@ -43,7 +43,7 @@ def in_turns(columns: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     step = _FILES_AT_ONCE if unread else max(count, 1)
     for start in range(0, count, step):
         part = {name: values[start : start + step] for name, values in columns.items()} if unread else columns
-        # Copies hold what is read, and go with their turn.
+        # The copies hold the contents, and are dropped after their turn.
         yield {name: [s.copy() for s in rows] if name in unread else rows for name, rows in part.items()}
 
 
@@ -173,7 +173,7 @@ class _FileBatch:
         return (array, self.codec) if codec is None else sample.recast(array, codec)
 
     def _array(self, row: Any) -> tuple[NDArray[Any] | None, Info, FileCodec]:
-        """Return a sample as the array to encode, None for an empty one, what is recorded of it, and its codec."""
+        """Return the array of a sample (None for an empty one), its entry in ``_info``, and its codec."""
         spec, codec, info = self.spec, self.codec, {}
         if isinstance(row, Sample):
             kind = row.compression
