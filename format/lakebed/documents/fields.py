@@ -33,7 +33,7 @@ def optional(doc: Mapping[str, Any], kind: type, names: Iterable[str], what: str
     """Return those members that are there and not null; each must be text, a whole number, or true or false."""
     found = {}
     for name in names:
-        value = doc.get(name)
+        value: Any = doc.get(name)
         if value is None:
             continue
         if type(value) is not kind or (kind is int and not -LARGEST <= value <= LARGEST):
