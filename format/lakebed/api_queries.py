@@ -9,7 +9,7 @@ from lakebed.api import check_options
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.prepared import Prepared
 from lakebed.dataset.queries import Queried, answered, settings
-from lakebed.query.explain import explained
+from lakebed.query.run import explained
 
 if TYPE_CHECKING:
     from lakebed.query.result import Result

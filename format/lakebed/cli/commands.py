@@ -131,11 +131,11 @@ class Loaded(UserDict[str, Any]):
         return f"{folder}.{'pack' if name == 'unpack' else function}", function
 
     def __getitem__(self, name: str) -> click.Command:
-        found: str | click.Command = self.data[name]
-        if isinstance(found, str):
-            module, function = self._place(name, found)
-            found = self.data[name] = getattr(import_module(f"{self._package}.{module}"), function)
-        return found
+        if isinstance(folder := self.data[name], str):
+            module, function = self._place(name, folder)
+            self.data[name] = getattr(import_module(f"{self._package}.{module}"), function)
+        command: click.Command = self.data[name]
+        return command
 
     def sentence(self, name: str) -> str:
         """Return the first sentence of a command's help; unless it is loaded, it is read from the source."""

@@ -13,13 +13,11 @@ import numpy as np
 
 from lakebed import limits
 from lakebed.codecs.base import FileCodec, FileFacts
-from lakebed.codecs.container import Packets, decoding, open_container
+from lakebed.codecs.container import Packets, decoding, duration_of, frames, open_container
 from lakebed.codecs.video import chosen
 from lakebed.errors import FormatError, SampleDecompressionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from av.audio.stream import AudioStream
     from av.container import InputContainer
     from av.packet import Packet
@@ -92,12 +90,10 @@ class Audio(FileCodec):
         """Return duration (in units of time_base), time_base (seconds), sample_rate, frame_size, nchannels, format."""
         with open_container(data, self.name) as container, decoding(f"a {self.name} sound"):
             stream = _stream(container, self.name)
-            duration, unit = stream.duration, stream.time_base
-            if duration is None or unit is None:
-                duration, unit = container.duration, None
+            duration, unit = duration_of(container, stream)
             return {
                 "duration": duration,
-                "time_base": float(unit) if unit is not None else 1e-6,
+                "time_base": unit,
                 "sample_rate": stream.codec_context.sample_rate,
                 "frame_size": stream.codec_context.frame_size,
                 "nchannels": stream.codec_context.channels,
@@ -127,11 +123,8 @@ class _Track:
         self._lengths = self._measured()
         self.count = sum(self._lengths)
         self.shape = (self.count, channels)
-        self._check_length(self.count)
-
-    def _check_length(self, count: int) -> None:
-        limits.check("MAX_MEDIA_SECONDS", count / self._rate, f"{self.what}, in seconds")
-        limits.check_sample((count, self.shape[1]), 4, self.what)
+        limits.check("MAX_MEDIA_SECONDS", self.count / self._rate, f"{self.what}, in seconds")
+        limits.check_sample(self.shape, 4, self.what)
 
     def _measured(self) -> list[int]:
         """Return the number of samples of each packet: from the container, or else by decoding."""
@@ -139,7 +132,7 @@ class _Track:
         lengths: list[int] = []
         for packet in self._packets:
             if not packet.duration or unit is None:
-                return [sum(frame.samples for frame in self._frames(0))]
+                return [sum(frame.samples for frame in frames(self._stream, self._packets, self.what))]
             ticks = packet.duration * unit.numerator * self._rate
             lengths.append((2 * ticks + unit.denominator) // (2 * unit.denominator) - _skipped(packet))
         # The skipped samples of a packet may exceed its length.
@@ -156,7 +149,7 @@ class _Track:
             while start < len(self._lengths) - 1 and at + self._lengths[start] <= low:
                 at += self._lengths[start]
                 start += 1
-        for frame in self._frames(start):
+        for frame in frames(self._stream, self._packets[start:], self.what):
             if at >= high:
                 break
             with decoding(self.what):
@@ -183,16 +176,6 @@ class _Track:
         if values.size % channels:
             raise FormatError(f"{self.what} holds a frame of {values.size} values")
         return np.asarray(values.reshape(-1, channels))
-
-    def _frames(self, start: int) -> Iterator[Any]:
-        context = self._stream.codec_context
-        if context.is_open:
-            context.flush_buffers()
-        items: list[Packet[Any] | None] = [*self._packets[start:], None]
-        for packet in items:
-            with decoding(self.what):
-                frames = self._stream.decode(packet)
-            yield from frames
 
 
 def _skipped(packet: Packet[Any]) -> int:

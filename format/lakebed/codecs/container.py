@@ -18,7 +18,7 @@ from lakebed.codecs.base import Elsewhere
 from lakebed.errors import FormatError, LimitError, SampleDecompressionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from av.container import InputContainer
     from av.packet import Packet
@@ -196,3 +196,20 @@ class Packets:
                 if len(items) > limits.MAX_MEDIA_FRAMES:
                     limits.check("MAX_MEDIA_FRAMES", len(items), what)
         return cls(items, shown)
+
+
+def frames(stream: Any, packets: Sequence[Packet[Any]], what: str) -> Iterator[Any]:
+    """Decode consecutive packets of a stream; yield their frames."""
+    if stream.codec_context.is_open:
+        stream.codec_context.flush_buffers()
+    for packet in [*packets, None]:
+        with decoding(what):
+            found = stream.decode(packet)
+        yield from found
+
+
+def duration_of(container: InputContainer, stream: Any) -> tuple[int | None, float]:
+    """Return the duration of a stream in units of its time base, and that unit in seconds."""
+    if stream.duration is None or stream.time_base is None:
+        return container.duration, 1e-6
+    return stream.duration, float(stream.time_base)

@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 
 _HEADER = 227  # bytes of the header of version 1.0; later ones are longer
 _RECORD = 54  # bytes before the content of a variable length record
-_EXTENDED = 60
 _FLAGS = """
     GPS_TIME_TYPE_MASK SYNTHETIC_RETURN_NUMBERS_MASK WAVEFORM_EXTERNAL_MASK WAVEFORM_INTERNAL_MASK WKT_MASK
     gps_time_type synthetic_return_numbers value waveform_data_packets_external waveform_data_packets_internal wkt
+""".split()
+_FIELDS = """
+    DEFAULT_VERSION file_source_id system_identifier generating_software creation_date point_count scales offsets
+    number_of_points_by_return start_of_waveform_data_packet_record start_of_first_evlr number_of_evlrs version
+    major_version minor_version maxs mins global_encoding uuid
 """.split()
 _AXES = ("X", "Y", "Z")
 
@@ -154,29 +158,14 @@ def _header(data: Buffer) -> laspy.LasHeader:
 
 def _described(header: laspy.LasHeader) -> dict[str, Any]:
     """Return the header as 3.9.52 records it."""
-    flags = header.global_encoding
     date = header.creation_date
-    return {
+    special = {
         "DEFAULT_VERSION": {"major": header.DEFAULT_VERSION.major, "minor": header.DEFAULT_VERSION.minor},
-        "file_source_id": header.file_source_id,
-        "system_identifier": _plain(header.system_identifier),
-        "generating_software": _plain(header.generating_software),
         "creation_date": {"year": date.year, "month": date.month, "day": date.day} if date else None,
-        "point_count": int(header.point_count),
-        "scales": _plain(header.scales),
-        "offsets": _plain(header.offsets),
-        "number_of_points_by_return": _plain(header.number_of_points_by_return),
-        "start_of_waveform_data_packet_record": int(header.start_of_waveform_data_packet_record),
-        "start_of_first_evlr": int(header.start_of_first_evlr),
-        "number_of_evlrs": int(header.number_of_evlrs),
         "version": {"major": header.version.major, "minor": header.version.minor},
-        "major_version": header.major_version,
-        "minor_version": header.minor_version,
-        "maxs": _plain(header.maxs),
-        "mins": _plain(header.mins),
-        "global_encoding": {name: _plain(getattr(flags, name)) for name in _FLAGS},
-        "uuid": str(header.uuid),
+        "global_encoding": {name: _plain(getattr(header.global_encoding, name)) for name in _FLAGS},
     }
+    return {name: special[name] if name in special else _plain(getattr(header, name)) for name in _FIELDS}
 
 
 def _plain(value: Any) -> Any:

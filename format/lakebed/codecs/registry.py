@@ -23,17 +23,13 @@ AUDIO_NAMES = names_of("audio")
 POINT_CLOUD_NAMES = names_of("point_cloud")
 MESH_NAMES = names_of("mesh")
 NIFTI_NAMES = names_of("nifti")
-OTHER_NAMES = VIDEO_NAMES | AUDIO_NAMES | POINT_CLOUD_NAMES | MESH_NAMES | NIFTI_NAMES
 NAMES = frozenset(TRAITS)
-
-READ_ONLY_NAMES = frozenset(name for name, traits in TRAITS.items() if not traits.encodes)
-"""Only files of these kinds can be stored: arrays cannot be encoded as such."""
 
 COMPRESSIONS: list[str | None] = [*sorted(NAMES), None]
 """Every compression name, none last (API.md 9)."""
 
 # name -> (module, class, extra that brings its packages, None if the library always has them); the class is called
-# with the name, unless it has a single one.
+# with the name.
 _FILE_CODECS: Mapping[str, tuple[str, str, str | None]] = {
     **dict.fromkeys(IMAGE_NAMES, ("lakebed.codecs.images", "Image", None)),
     **dict.fromkeys(("jpeg", "mpo"), ("lakebed.codecs.jpeg", "Jpeg", None)),
@@ -45,7 +41,6 @@ _FILE_CODECS: Mapping[str, tuple[str, str, str | None]] = {
     "ply": ("lakebed.codecs.ply", "Ply", None),
     "stl": ("lakebed.codecs.stl", "Stl", None),
 }
-_NAMELESS = frozenset({"dcm", "las", "ply", "stl"})
 
 
 def normalize(name: str | None) -> str | None:
@@ -104,8 +99,7 @@ def file_codec(name: str | None) -> FileCodec | None:
     _check(name)
     module, cls, extra = _FILE_CODECS[name]
     try:
-        make = getattr(import_module(module), cls)
-        codec = make() if name in _NAMELESS else make(name)
+        codec = getattr(import_module(module), cls)(name)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("lakebed"):
             raise

@@ -186,7 +186,9 @@ class _Segments:
         """Yield runs of frames, their readers, and their numbers in these; no reader if the index proves wrong."""
         for first, stop in self._runs(wanted):
             packets, before = self._gathered(wanted[first:stop])
-            reader = packets and FrameReader(self._container, self._name, len(self._file), packets)
+            reader = None
+            if packets is not None:
+                reader = FrameReader(self._container, self._name, len(self._file), packets)
             yield first, stop, reader, [number - before for number in wanted[first:stop]]
 
     def _runs(self, wanted: range) -> list[tuple[int, int]]:

@@ -56,6 +56,8 @@ class Sample:
 
     Attributes
     ----------
+    is_text_like
+        Whether the values are text, JSON or a list; set by callers that know.
     may_lose
         Whether, if a tensor stores another kind of image, data that it cannot hold is dropped: transparency, the low
         bits of 16. Otherwise such a picture is refused.
@@ -77,9 +79,9 @@ class Sample:
         "_facts",
         "_fetch",
         "_is_file",
-        "_is_text_like",
         "_kind",
         "_local",
+        "is_text_like",
         "is_told",
         "may_lose",
         "path",
@@ -108,8 +110,7 @@ class Sample:
         self._kind = None if compression is None else normalize(compression)
         self._is_file = array is None and (compression is not None or shape is None)
         self._facts = facts if shape is None else FileFacts(tuple(shape), str(dtype or "uint8"))
-        self._is_text_like = False
-        self.may_lose = self.is_told = False
+        self.is_text_like = self.may_lose = self.is_told = False
 
     @property
     def held_bytes(self) -> int:
@@ -169,15 +170,6 @@ class Sample:
         return 0 in self.shape
 
     @property
-    def is_text_like(self) -> bool:
-        """Whether the values are text, JSON or a list; set by callers that know."""
-        return self._is_text_like
-
-    @is_text_like.setter
-    def is_text_like(self, value: bool) -> None:
-        self._is_text_like = bool(value)
-
-    @property
     def meta(self) -> dict[str, Any]:
         """Fields of a file for a hidden ``_info`` tensor: its header's, ``shape``, ``format``, ``filename``."""
         codec = self._codec()
@@ -219,7 +211,7 @@ class Sample:
         """
         if self._array is None:
             codec = self._codec()
-            self._array = self._raw() if codec is None else self._decoded(codec)
+            self._array = self._raw() if codec is None else self._decoded(codec.decode)
         return self._array
 
     @property
@@ -238,12 +230,7 @@ class Sample:
             As of :attr:`array`.
         """
         codec = picture_codec(self.compression) if self._is_file else None
-        if codec is None:
-            return self.array
-        try:
-            return codec.shown(self.buffer)
-        except SampleDecompressionError as error:
-            raise type(error)(f"{self._place()}: {error}") from error
+        return self.array if codec is None else self._decoded(codec.shown)
 
     def recast(self, pixels: NDArray[Any], codec: PictureCodec) -> tuple[NDArray[Any], PictureCodec]:
         """Return pixels of this file as another kind of picture accepts them, and the codec with the least loss."""
@@ -341,9 +328,9 @@ class Sample:
                 raise CorruptedSampleError(f"{self._place()}: {error}") from error
         return self._facts
 
-    def _decoded(self, codec: FileCodec) -> NDArray[Any]:
+    def _decoded(self, decode: Callable[[Buffer], NDArray[Any]]) -> NDArray[Any]:
         try:
-            return codec.decode(self.buffer)
+            return decode(self.buffer)
         except SampleDecompressionError as error:
             raise type(error)(f"{self._place()}: {error}") from error
 

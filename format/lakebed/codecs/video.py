@@ -17,14 +17,13 @@ import numpy as np
 
 from lakebed import limits
 from lakebed.codecs.base import FileCodec, FileFacts
-from lakebed.codecs.container import Packets, decoding, open_container
+from lakebed.codecs.container import Packets, decoding, duration_of, frames, open_container
 from lakebed.errors import FormatError, SampleDecompressionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from av.container import InputContainer
-    from av.packet import Packet
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
@@ -110,15 +109,9 @@ def header(container: InputContainer, name: str) -> dict[str, Any]:
     """Return the fields of :meth:`Video.metadata` from an open container."""
     with decoding(f"a {name} video"):
         stream = video_stream(container, name)
-        duration, unit = stream.duration, stream.time_base
-        if duration is None or unit is None:
-            duration, unit = container.duration, None
+        duration, unit = duration_of(container, stream)
         rate = stream.guessed_rate or stream.average_rate
-        return {
-            "duration": duration,
-            "fps": float(rate) if rate else None,
-            "timebase": float(unit) if unit is not None else 1e-6,
-        }
+        return {"duration": duration, "fps": float(rate) if rate else None, "timebase": unit}
 
 
 def chosen(selection: int | slice, count: int, what: str) -> range:
@@ -258,14 +251,7 @@ class FrameReader:
 
     def _frames(self, start: int) -> Iterator[VideoFrame]:
         """Decode from a packet on, which must be a key frame unless it is the first."""
-        context = self._stream.codec_context
-        if context.is_open:
-            context.flush_buffers()
-        items: list[Packet[Any] | None] = [*self._packets.items[start:], None]
-        for packet in items:
-            with decoding(self.what):
-                frames = self._stream.decode(packet)
-            yield from frames
+        return frames(self._stream, self._packets.items[start:], self.what)
 
     def _put(self, frame: VideoFrame, out: NDArray[np.uint8]) -> None:
         height, width = out.shape[:2]

@@ -8,13 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakebed.copying.backup_source import (
-    State,
-    changed_since,
-    common_versions,
-    reconciled,
-    state_of,
-)
+from lakebed.copying.backup_source import State, changed_since, common_versions, reconciled, state_of
 from lakebed.copying.check_backups import wrong_objects
 from lakebed.copying.deepcopy import describe
 from lakebed.copying.repository import BackupRun, Repository, sha256

@@ -267,18 +267,12 @@ def resolve_in_place(
             if session.schema().key_of(new) is None:
                 add_planned(session, new, blank(session.schema(), old, new, unlink=True))
         how = Copying(ignore_errors=ignore_errors, progressbar=progressbar)
-        with _bar(table, shown=progressbar) as bar:
-            for new in table.names:
-                _fill(_Filling(table, new, session, job, bar, how))
+        fill(table, session, job, how)
         for new, old in table.names.items():
             delete_tensor(session, old, large_ok=True)
             rename_tensor(session, new, old)
         session.flush()
         session.storage.delete(KEY)
-    except (GetDataFromLinkError, SampleAppendError) as error:
-        session.flush()
-        error.add_note("what was fetched is kept: the same call goes on from there")
-        raise
     finally:
         session.release()
     return list(dict.fromkeys(job.broken))

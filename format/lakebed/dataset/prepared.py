@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from lakebed.dataset.queries import Queried, facade
 from lakebed.errors import QueryError
 from lakebed.query import run
-from lakebed.query.engine.limits import Limits, Ways
-from lakebed.query.explain import explained
+from lakebed.query.functions.spaces import Ways
 from lakebed.query.language.parameters import Given, values_of
 from lakebed.query.language.parser import parse
+from lakebed.query.run import explained
+from lakebed.query.values.limits import Limits
 
 if TYPE_CHECKING:
     from lakebed.query.result import Result

@@ -13,13 +13,14 @@ from lakebed.dataset.base import Columns
 from lakebed.dataset.open import open_at
 from lakebed.errors import InvalidInputError
 from lakebed.query import run
-from lakebed.query.binding.bound import Info, Input
-from lakebed.query.engine.limits import Limits, Ways
-from lakebed.query.engine.relation import Projected, Relation, Stored
 from lakebed.query.engine.sources import Sources
-from lakebed.query.functions.spaces import space_of
+from lakebed.query.functions.spaces import Ways, space_of
+from lakebed.query.relations.bound import Input
+from lakebed.query.relations.relation import Projected, Relation, Stored
 from lakebed.query.result import Result
 from lakebed.query.result_column import keys_once
+from lakebed.query.values.info import Info
+from lakebed.query.values.limits import Limits
 from lakebed.runtime.progress import rows_bar
 from lakebed.session import places
 from lakebed.storage.credentials import Creds, kept

@@ -79,6 +79,7 @@ class Picked:
         return len(self.rows)
 
 
+@dataclass(eq=False)
 class Column:
     """One tensor of the batches.
 
@@ -90,15 +91,13 @@ class Column:
         Supplies the memory of batches.
     """
 
+    name: str
+    reader: SampleReader
+    pool: BufferPool
     is_spanned = True
     """Whether the tensor is read span by span."""
     is_light = False
     """Whether making a sample costs less than handing the task to another thread."""
-
-    def __init__(self, name: str, reader: SampleReader, pool: BufferPool) -> None:
-        self.name = name
-        self.reader = reader
-        self.pool = pool
 
     def read(self, rows: Rows) -> Portion:
         """Read the data of a span of rows; errors as in :func:`read_portion`."""
@@ -132,14 +131,14 @@ class Made(Room):
         return self.values if isinstance(self.values, np.ndarray) else None
 
 
+@dataclass(eq=False)
 class Resident(Column):
     """A tensor small enough to be kept in memory as a whole."""
 
     is_spanned = False
     is_light = True
 
-    def __init__(self, name: str, reader: SampleReader, pool: BufferPool) -> None:
-        super().__init__(name, reader, pool)
+    def __post_init__(self) -> None:
         self._loading: LazyFuture[Any] = LazyFuture(self._load)
 
     def _load(self) -> Any:
@@ -365,14 +364,11 @@ class _Listed(Room):
         self.values[start:stop] = self._make(start, stop)
 
 
+@dataclass(eq=False)
 class Decoded(Column):
     """A tensor of samples stored one by one in chunks: arrays of any shapes, text, json, lists, sounds, clouds."""
 
-    def __init__(
-        self, name: str, reader: SampleReader, pool: BufferPool, decode: Callable[[Any, Shape | None], Any]
-    ) -> None:
-        super().__init__(name, reader, pool)
-        self.decode = decode
+    decode: Callable[[Any, Shape | None], Any]
 
     def room(self, picked: Picked) -> Room:
         return _Listed(len(picked), partial(self._decoded, picked))
@@ -386,29 +382,20 @@ class Decoded(Column):
         return found
 
 
+@dataclass(eq=False)
 class Selected(Column):
     """A tensor whose samples are read one by one: links, tiles, sequences, parts of samples."""
 
     is_spanned = False
-
-    def __init__(
-        self,
-        name: str,
-        reader: SampleReader,
-        pool: BufferPool,
-        index: Index,
-        companion: Callable[[str], SampleReader | None],
-    ) -> None:
-        super().__init__(name, reader, pool)
-        self.inside = index.inside
-        self.companion = companion
+    index: Index
+    companion: Callable[[str], SampleReader | None]
 
     def room(self, picked: Picked) -> Room:
         return _Listed(len(picked), lambda start, stop: self._values(picked.rows[start:stop]))
 
     def _values(self, rows: NDArray[np.int64]) -> list[Any]:
         """Return the samples of some rows as Python values: arrays, text, JSON, lists of those for sequences."""
-        index = Index((tuple(rows.tolist()),), self.inside)
+        index = Index((tuple(rows.tolist()),), self.index.inside)
         found: list[Any] = Selection(self.reader, index, self.companion).python()
         return found
 

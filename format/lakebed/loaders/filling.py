@@ -67,6 +67,7 @@ class Job:
         return len(self.step.rows) if self.keep is None else len(self.keep)
 
 
+@dataclass(frozen=True, slots=True)
 class Filling:
     """Filler of the batches of one epoch, each of them on several threads.
 
@@ -76,29 +77,21 @@ class Filling:
         The mutex of the run: threads fill one batch at the same time.
     """
 
-    def __init__(
-        self,
-        epoch: int,
-        columns: Sequence[Column],
-        settings: Settings,
-        stats: Stats,
-        mutex: threading.RLock,
-    ) -> None:
-        self._epoch = epoch
-        self._columns = columns
-        self._settings = settings
-        self._stats = stats
-        self._mutex = mutex
+    epoch: int
+    columns: Sequence[Column]
+    settings: Settings
+    stats: Stats
+    mutex: threading.RLock
 
     def lost(self, job: Job, i: int, error: Exception) -> None:
         """Record that a sample of the step failed; the caller holds the mutex, or is alone with the batch."""
         job.bad[i] = error
-        self._stats.failed(error, partial(self._where, error, int(job.step.rows[i])))
+        self.stats.failed(error, partial(self._where, error, int(job.step.rows[i])))
 
     def _where(self, error: Exception, row: int) -> dict[str, Any]:
         """Return the location of a sample that failed; if a transform failed, its row only."""
         tensor = getattr(error, "tensor", None)
-        for column in self._columns:
+        for column in self.columns:
             if column.reader.name == tensor:
                 chunk, span = column.whereabouts(row)
                 return {"tensor": column.name, "row": row, "chunk": chunk, "range": span}
@@ -110,7 +103,7 @@ class Filling:
             try:
                 room.fill(start, stop)
             except LakebedError:
-                if self._settings.on_error == "raise":
+                if self.settings.on_error == "raise":
                     raise
                 for i in range(start, stop):
                     try:
@@ -119,7 +112,7 @@ class Filling:
                         self._bad(job, i, error)
 
     def _bad(self, job: Job, i: int, error: Exception) -> None:
-        with self._mutex:
+        with self.mutex:
             self.lost(job, i if job.keep is None else job.keep[i], error)
 
     def transform(self, job: Job, start: int, stop: int, transform: Transform) -> None:
@@ -127,7 +120,7 @@ class Filling:
         numbers = range(start, stop) if job.keep is None else job.keep[start:stop]
         places = [i for i, number in enumerate(numbers, start) if number not in job.bad]
         samples = [self._sample(job, i) for i in places]
-        processes = self._settings.processes
+        processes = self.settings.processes
         if processes is not None:
             for i, (good, found) in zip(places, processes.transformed(samples), strict=True):
                 if good:
@@ -143,7 +136,7 @@ class Filling:
 
     def _sample(self, job: Job, i: int) -> dict[str, Any]:
         sample = {name: room.value(i) for name, room in job.rooms.items()}
-        if self._settings.with_index:
+        if self.settings.with_index:
             number = i if job.keep is None else job.keep[i]
             sample["index"] = job.step.rows[number : number + 1]
         return sample
@@ -151,36 +144,36 @@ class Filling:
     def _untransformed(self, job: Job, i: int, error: Exception) -> None:
         row = int(job.step.rows[i if job.keep is None else job.keep[i]])
         error.add_note(f"in the transform of row {row}")
-        if self._settings.on_error == "raise":
+        if self.settings.on_error == "raise":
             raise error
         self._bad(job, i, error)
 
     def finish(self, job: Job) -> None:
         """Put the batch together once all of its samples are made."""
-        step, ragged = job.step, self._settings.ragged
+        step, ragged = job.step, self.settings.ragged
         numbers: Sequence[int] = range(len(step.rows)) if job.keep is None else job.keep
         places = [i for i, number in enumerate(numbers) if number not in job.bad]
         if job.bad and not places:
-            if self._settings.on_error == "substitute":
+            if self.settings.on_error == "substitute":
                 raise next(iter(job.bad.values()))
             job.done.set()  # no sample remains
             return
-        if self._settings.on_error == "substitute" and job.bad:
+        if self.settings.on_error == "substitute" and job.bad:
             kept = {numbers[i]: i for i in places}
             places = [kept.get(n, places[n % len(places)]) for n in range(len(step.rows))]
         whole = len(places) == len(numbers) and not job.bad
         rows = step.rows if whole else step.rows[[numbers[i] for i in places]]
         batch = self._collated(job, places, ragged, whole=whole)
-        batch.rows, batch.epoch, batch.step = rows, self._epoch, step.number
+        batch.rows, batch.epoch, batch.step = rows, self.epoch, step.number
         batch.real = step.real if whole else step.real[[numbers[i] for i in places]]
-        if self._settings.with_index and "index" not in batch:
+        if self.settings.with_index and "index" not in batch:
             batch["index"] = rows
         job.result = batch
         job.rooms, job.made = {}, []
         job.done.set()
 
     def _collated(self, job: Job, places: list[int], ragged: Ragged, *, whole: bool) -> Batch:
-        if self._settings.transform is not None:
+        if self.settings.transform is not None:
             found = collate([job.made[i] for i in places], ragged)
             return Batch(found) if isinstance(found, Mapping) else Batch({"samples": found})
         batch = Batch()

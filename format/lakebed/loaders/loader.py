@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,23 +28,16 @@ from lakebed.loaders.stats import Stats
 from lakebed.reading.buffers import BufferPool
 from lakebed.reading.index import Rows
 from lakebed.reading.parallel import cores
+from lakebed.session.table import HasTable, Table
 
 if TYPE_CHECKING:
     from lakebed.reading.samples import SampleReader
-    from lakebed.session.table import Table
 
 Shuffle = Literal["window", "exact", "chunk"] | bool
 
 WINDOW = 512 << 20
 _MOST_MEMORY = 4 << 30
 _SINGLE = 32  # single samples are made in batches of this size
-
-
-@runtime_checkable
-class HasTable(Protocol):
-    """A dataset, or a view of one: a source of rows and tensors."""
-
-    def _table(self, tensors: Sequence[str] | None = None) -> Table: ...
 
 
 class Loader:
@@ -173,10 +166,9 @@ class Loader:
         _one_of("ragged", ragged, RAGGED)
         _one_of("on_error", on_error, ("raise", "skip", "substitute"))
         _one_of("shuffle", shuffle, (True, False, "window", "exact", "chunk"))
-        if threads is not None and threads < 0:
-            raise InvalidInputError(f"threads is a number of threads, or 0 for none, not {threads}")
-        if processes < 0:
-            raise InvalidInputError(f"processes is a number of processes, or 0 for none, not {processes}")
+        for name, count in (("threads", threads), ("processes", processes)):
+            if count is not None and count < 0:
+                raise InvalidInputError(f"{name} is a number of {name}, or 0 for none, not {count}")
         self.table = _table(source, tensors, transform)
         self.batch_size = batch_size
         self.mode: Mode = "none" if shuffle is False else "window" if shuffle is True else shuffle
@@ -384,8 +376,10 @@ class Loader:
         rows = self.table.rows()
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(rows):
             raise IndexError(f"samples are 0 to {len(rows) - 1}")
-        is_range = isinstance(rows, range)
-        chosen = rows.start + wanted * rows.step if is_range else np.asarray(rows, dtype=np.int64)[wanted]
+        if isinstance(rows, range):
+            chosen = rows.start + wanted * rows.step
+        else:
+            chosen = np.asarray(rows, dtype=np.int64)[wanted]
         columns = self._made_columns()
         readers = {column.name: column.reader for column in columns if not isinstance(column, Resident)}
         table = span_table(readers, chosen, single=True)

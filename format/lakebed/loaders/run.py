@@ -17,13 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from lakebed.errors import (
-    DatasetNotFoundError,
-    InvalidOperationError,
-    LakebedError,
-    LimitError,
-    StorageError,
-)
+from lakebed.errors import DatasetNotFoundError, InvalidOperationError, LakebedError, LimitError, StorageError
 from lakebed.loaders.collate import Batch
 from lakebed.loaders.columns import Column, Picked, Room
 from lakebed.loaders.filling import Filling, Job, Settings

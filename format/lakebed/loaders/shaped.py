@@ -132,10 +132,8 @@ class _ShapedRoom(Arena):
         """Apply one stage to some samples: to the output of the previous stage, or to the files if there is none."""
         column, files = self._column, self._files[start:stop]
         operations, planar = column.operations, column.operations.planar and is_last
-        boxes, resized, offsets, flips = (
-            np.ascontiguousarray(values[start:stop])
-            for values in (geometry.boxes, geometry.resized, geometry.offsets, geometry.flips)
-        )
+        given: list[NDArray[Any]] = [geometry.boxes, geometry.resized, geometry.offsets, geometry.flips]
+        boxes, resized, offsets, flips = (np.ascontiguousarray(values[start:stop]) for values in given)
         left: Iterable[int] = range(stop - start)
         is_jpeg = column.reader.decoder.direct is not None and column.is_spanned and images is None
         if is_jpeg and all(map(len, files)) and (self.is_even or not operations.is_float):
@@ -149,7 +147,7 @@ class _ShapedRoom(Arena):
                 flips,
                 factors=self._factors(start) if is_last else None,
                 planar=planar,
-                scaled=operations.scaled,
+                scaled=bool(operations.scaled),
             )
             left = np.flatnonzero(statuses).tolist()
         for i in left:

@@ -278,7 +278,7 @@ class DocumentCheck:
 
     def _read_manifest(self, data: bytes) -> Manifest:
         found = read_manifest(data, base_reader(self._storage)).manifest
-        dict(found.chunks)  # all of it is to be sound
+        dict(found.chunks)  # all of it must be sound
         return found
 
     def _is_current(self, manifest: Manifest) -> bool:

@@ -110,11 +110,6 @@ def _without_names(info: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in info.items() if name != "class_names"}
 
 
-def _accepts(now: TensorMeta, meta: TensorMeta) -> bool:
-    """Whether a tensor accepts rows of another; one that never had rows accepts all."""
-    return now.length == 0 or (now.htype, now.dtype) == (meta.htype, meta.dtype)
-
-
 class OrphanRecovery:
     """Recovery of one orphaned version.
 
@@ -203,9 +198,10 @@ class OrphanRecovery:
         for name in lost.names():
             state = lost.tensor(name)
             rows = self._rows(state.key, lost, head, base.get(state.key))
-            if state.key not in head.tensors:
+            now = head.tensors.get(state.key)
+            if now is None:
                 self._leave("a tensor that the present head lacks", name)
-            elif not _accepts(head.tensors[state.key].meta, state.meta):
+            elif now.meta.length and (now.meta.htype, now.meta.dtype) != (state.meta.htype, state.meta.dtype):
                 self._leave("its rows do not fit into what the tensor is now", name)
                 is_blocked |= bool(rows)
             elif rows:

@@ -8,7 +8,7 @@ branch, and the damaged one stays in its folder until the collector removes it. 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.lock import DatasetLock
@@ -65,7 +65,7 @@ def repair(storage: Storage, *, apply: bool = False) -> RepairReport:
     LockedException
         If another writer is active.
     """
-    return _Repair(storage, apply=apply).run()
+    return _Repair(storage, apply, RepairReport(storage.url, apply)).run()
 
 
 def fix_history(session: Session) -> None:
@@ -109,13 +109,13 @@ def recover(storage: Storage, ref: str | None) -> None:
         repair(storage, apply=True)
 
 
+@dataclass(slots=True)
 class _Repair:
     """One repair."""
 
-    def __init__(self, storage: Storage, *, apply: bool) -> None:
-        self._storage = storage
-        self._apply = apply
-        self.report = RepairReport(storage.url, apply)
+    _storage: Storage
+    _apply: bool
+    report: RepairReport
 
     def run(self) -> RepairReport:
         """Do all repairs, in the order of their dependencies."""

@@ -320,7 +320,8 @@ class Repairer:
         emptied: list[int],
         target: Target | None,
     ) -> None:
-        if target is None or name in self._hidden():
+        hidden = {self._names.get(key, key) for key in self._found.meta.hidden_tensors}
+        if target is None or name in hidden:
             return
         before, now = max(len(found.lost), found.promised), repaired.length + len(target.without)
         if repaired.sequence is not None:
@@ -357,9 +358,6 @@ class Repairer:
             )
         if found.is_changed and before <= now and not (emptied or restored or target.without):
             self._steps.add("tensor", f"{repaired.length:,} samples, as its chunks have them", name)
-
-    def _hidden(self) -> set[str]:
-        return {self._names.get(key, key) for key in self._found.meta.hidden_tensors}
 
     # -- changes since the parent ------------------------------------------------------------------------------
 

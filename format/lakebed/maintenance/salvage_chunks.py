@@ -76,6 +76,7 @@ class SalvagedTensor:
     is_shrinking: bool = False
 
 
+@dataclass(frozen=True, slots=True)
 class ChunkSalvage:
     """Finder of the chunks of one uncommitted version.
 
@@ -87,16 +88,17 @@ class ChunkSalvage:
         Id of the new version, whose folder receives new chunks.
     """
 
-    def __init__(self, storage: Storage, tree: VersionTree, node: CommitNode, new_id: str) -> None:
-        self._storage = storage
-        self._tree = tree
-        self._node = node
-        self._new_id = new_id
-        self._folder = folder_of(node.id)
+    storage: Storage
+    tree: VersionTree
+    node: CommitNode
+    new_id: str
 
     def own_files(self, key: str) -> list[str]:
         """Return the names of the chunk files in the version's own folder."""
-        return [name.rpartition("/")[2] for name, _ in self._storage.list(f"{self._folder}{key}/chunks/")]
+        return [
+            name.rpartition("/")[2]
+            for name, _ in self.storage.list(f"{folder_of(self.node.id)}{key}/chunks/")
+        ]
 
     def table(self, old: ChunkTable, key: str, meta: TensorMeta) -> tuple[ChunkTable, SalvagedTensor]:
         """Return the existing chunks, with their numbers of samples, and the losses.
@@ -155,7 +157,7 @@ class ChunkSalvage:
             commit, folder = place
             name = f"{folder_of(commit)}{folder}/chunks/{chunk_name(int(table.ids.ids[row]))}"
             try:
-                data = self._storage.get(name)
+                data = self.storage.get(name)
             except KeyNotFound:
                 continue
             sums = table.sums(row) if place == table.folder(row) else np.empty(0, np.uint64)
@@ -171,23 +173,23 @@ class ChunkSalvage:
     def _candidates(self, table: ChunkTable, row: int, key: str, own: set[str]) -> list[Place]:
         """Return the possible folders of the chunk of a row, the nearest version first."""
         name = chunk_name(int(table.ids.ids[row]))
-        places = [(self._node.id, key)] if name in own else []
+        places = [(self.node.id, key)] if name in own else []
         places.append(table.folder(row))
-        for node in self._tree.ancestors(self._node.id):
+        for node in self.tree.ancestors(self.node.id):
             entry = self._chunk_set(node, key).get(name) if node != FIRST else None
             places.append((node, key) if entry is None else (entry[0] or node, entry[1] or key))
         return list(dict.fromkeys(places))
 
     def _chunk_set(self, version_id: str, key: str) -> ChunkSet:
         try:
-            return ChunkSet.from_bytes(self._storage.get(f"{folder_of(version_id)}{key}/chunk_set"))
+            return ChunkSet.from_bytes(self.storage.get(f"{folder_of(version_id)}{key}/chunk_set"))
         except (KeyNotFound, FormatError):
             return ChunkSet()
 
     def _packed(self, key: str, left: SalvagedSamples, meta: TensorMeta, found: SalvagedTensor) -> NewChunk:
         packed = pack(left.blocks or (), _codec(meta)[0])
         number = secrets.randbits(64) or 1
-        found.files[f"{folder_of(self._new_id)}{key}/chunks/{chunk_name(number)}"] = packed.pieces
+        found.files[f"{folder_of(self.new_id)}{key}/chunks/{chunk_name(number)}"] = packed.pieces
         found.is_changed = True
         return NewChunk(number, packed.count, packed.nbytes, block_sums(packed.pieces))
 
@@ -196,16 +198,16 @@ class ChunkSalvage:
         if not steps:
             return empty_table()
         ids = ChunkIds.from_counts([step.id for step in steps], [step.count for step in steps])
-        above = self._node.id if self._node.id == FIRST else str(self._node.parent)
+        above = self.node.id if self.node.id == FIRST else str(self.node.parent)
         inherited: ChunkTable | None
         try:
-            inherited = ChunkTable(ids, resolve_chunks(self._storage, self._tree, above, key, ids))
+            inherited = ChunkTable(ids, resolve_chunks(self.storage, self.tree, above, key, ids))
         except FormatError:
             inherited = None  # this version then names all its chunks itself
         folders: dict[Place, int] = {}
         at, sizes, sums, own = [], [], [], []
         for row, step in enumerate(steps):
-            place = (self._new_id, key) if isinstance(step, NewChunk) else step.place
+            place = (self.new_id, key) if isinstance(step, NewChunk) else step.place
             at.append(folders.setdefault(place, len(folders)))
             sizes.append(step.size)
             sums += list(step.sums)

@@ -1,11 +1,14 @@
-"""The tensor query language: text to syntax, syntax to a plan over tables, a plan to rows and columns.
+"""The query language: text to syntax (`language`), to bound expressions (`binding`), to relations (`engine`).
 
-Pure reading: nothing here writes, and nothing of a query is ever evaluated as Python. As ``lakebed.query`` is also the
-name of the function that users call, this package can be called: ``lakebed.query('SELECT * FROM "path"')``.
+The floors below: `indexes` and `statistics`, which find rows without reading all; `relations`, named columns over
+rows; `functions` and `values`. Everything here reads, nothing writes, and no part of a query is run as Python. As
+``lakebed.query`` is also the name of the function that users call, the package is callable:
+``lakebed.query('SELECT * FROM "path"')``.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -14,52 +17,54 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 if TYPE_CHECKING:
     from lakebed.api_queries import prepare, query
-    from lakebed.query.engine.limits import Limits as Limits
     from lakebed.query.language.parser import parse as parse
+    from lakebed.query.values.limits import Limits as Limits
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _LATER = {
-    "Limits": "lakebed.query.engine.limits",
+    "Limits": "lakebed.query.values.limits",
     "parse": "lakebed.query.language.parser",
     "prepare": "lakebed.api_queries",
-    "register": "lakebed.query.functions.registry",
 }
 
 
 class QueryPackage(ModuleType):
     """A package that answers queries when it is called; see ``lakebed.api_queries.query``."""
 
+    @overload
+    @staticmethod
+    def register(
+        name: str, function: None = None, *, vectorised: bool = False, arguments: int | None = None
+    ) -> Callable[[_F], _F]: ...
+
+    @overload
+    @staticmethod
+    def register(
+        name: str, function: _F, *, vectorised: bool = False, arguments: int | None = None
+    ) -> _F: ...
+
+    @staticmethod
+    def register(name: str, function: Any = None, **options: Any) -> Any:
+        """Add a function of Python to the language; see ``lakebed.query.functions.registry.register``."""
+        return import_module("lakebed.query.functions.registry").register(name, function, **options)
+
     if TYPE_CHECKING:
         __call__ = staticmethod(query)
         prepare = staticmethod(prepare)
-
-        @overload
-        @staticmethod
-        def register(
-            name: str, function: None = None, *, vectorised: bool = False, arguments: int | None = None
-        ) -> Callable[[_F], _F]: ...
-
-        @overload
-        @staticmethod
-        def register(
-            name: str, function: _F, *, vectorised: bool = False, arguments: int | None = None
-        ) -> _F: ...
-
-        @staticmethod
-        def register(*args: Any, **kwargs: Any) -> Any: ...
     else:
 
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:
-            return import_module("lakebed.api_queries").query(*args, **kwargs)
+        def __call__(self, *args: Any, **options: Any) -> Any:
+            """Answer a query; see ``lakebed.api_queries.query``."""
+            return import_module("lakebed.api_queries").query(*args, **options)
 
         @property
-        def __signature__(self) -> Any:
-            return import_module("inspect").signature(import_module("lakebed.api_queries").query)
+        def __signature__(self) -> inspect.Signature:
+            return inspect.signature(import_module("lakebed.api_queries").query)
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name; its module is imported on first use."""
+    """Import a public name on first use."""
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'lakebed.query' has no attribute {name!r}")

@@ -1,9 +1,9 @@
-"""The result of a query that computes columns: read like a dataset, each value computed when it is asked for."""
+"""The result of a query that computes columns; it is read like a dataset, and values are computed on reading."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +15,9 @@ from lakebed.errors import (
     TensorDoesNotExistError,
 )
 from lakebed.errors.root import instead, strict
-from lakebed.query.engine.relation import Relation
+from lakebed.query.relations.relation import Relation
 from lakebed.query.result_column import ResultColumn, picked, read_rows
-from lakebed.query.values.columns import Column, Numbers, Objects, rows
+from lakebed.query.values.columns import Column, Numbers, rows
 from lakebed.runtime.printable import aligned, printable, shortened
 from lakebed.storage.credentials import Creds, kept
 from lakebed.storage.url import parse
@@ -36,40 +36,44 @@ _MOST_VALUES = 1000
 
 
 class ResultVerbs(RowVerbs, OutputVerbs):
-    """Verbs of a result, which a column of their name hides."""
+    """Verbs of a result; a column of the same name hides a verb."""
 
     def plot(self, image: str | None = None, tensors: Sequence[str] | None = None, **options: int) -> Image:
         """Draw the rows of the dataset that these come from; see ``lakebed.show``.
 
         Parameters
         ----------
+        image
+            Name of the tensor of images; None chooses one.
+        tensors
+            Names of the tensors to draw; None for all.
         options
-            Those of ``lakebed.show``, by their names.
+            Options of ``lakebed.show``.
 
         Raises
         ------
         InvalidInputError
-            If they come from several datasets, or are groups.
+            If the rows come from several datasets, or are groups.
         """
-        rows = self.sample_indices
-        found: Image = self.queried.opened[0].no_view_dataset[rows]._plot(image, tensors, **options)  # noqa: SLF001
+        dataset = self.queried.opened[0].no_view_dataset
+        found: Image = dataset[self.sample_indices]._plot(image, tensors, **options)  # noqa: SLF001
         return found
 
 
 class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
     """Rows and computed columns of a query.
 
-    ``result[i]`` is a row, ``result[a:b]`` and ``result[[...]]`` some of them, ``result["name"]`` and ``result.name`` a
-    column. Nothing is computed before it is read; a row that cannot be computed raises when it is read.
+    ``result[i]`` is a row, ``result[a:b]`` and ``result[[...]]`` are several, ``result["name"]`` and ``result.name`` a
+    column. Values are computed on reading; reading a row that cannot be computed raises an error.
 
     Parameters
     ----------
     text
         The query.
     single
-        The one row that is meant; None for all.
+        Number of the only row; None for all rows.
     queried
-        What it was asked of, and is asked again by: `dataset.queries.Queried`, which is above this.
+        Datasets of the query, for queries of the result: a `dataset.queries.Queried`, which is above this.
     """
 
     def __init__(self, relation: Relation, text: str, queried: Any, single: int | None = None) -> None:
@@ -113,9 +117,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         found = self.relation.base_rows()
         if found is None:
             raise InvalidInputError("the rows of joins and groups are no rows of one dataset")
-        return [
-            int(row) for row in (found if self._single is None else found[self._single : self._single + 1])
-        ]
+        return [int(row) for row in (found if self._single is None else found[[self._single]])]
 
     def column(self, name: str) -> ResultColumn:
         """Return a column.
@@ -127,7 +129,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
 
         Returns
         -------
-        The column, of which nothing is read yet.
+        The column, whose values are computed on reading.
 
         Raises
         ------
@@ -170,14 +172,14 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         if isinstance(item, list) and item and all(isinstance(name, str) for name in item):
             return self.query("SELECT " + ", ".join(map(quoted, item)))
         if self._single is not None:
-            raise InvalidKeyTypeError("this is one row: say which column by its name")
+            raise InvalidKeyTypeError("this is one row: choose a column by its name")
         chosen = picked(item, len(self))
         if isinstance(chosen, int):
             return Result(self.relation, self.query_text, self.queried, chosen)
         return Result(self.relation.select(chosen), self.query_text, self.queried)
 
     def __add__(self, other: Any) -> Any:
-        """Put the rows of another result or dataset behind these; see ``lakebed.concat``."""
+        """Append the rows of another result or dataset; see ``lakebed.concat``."""
         from lakebed.verbs.together import concat
 
         return concat([self, other]) if hasattr(other, "tensors") else NotImplemented
@@ -186,7 +188,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         for i in range(len(self)):
             yield self[i]
 
-    # -- asking again ------------------------------------------------------------------------------------------------
+    # -- queries of the result ---------------------------------------------------------------------------------------
 
     def query(
         self,
@@ -213,7 +215,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         Raises
         ------
         QueryError
-            If it does not fit the data.
+            If the query does not fit the data.
         """
         return self.queried.again(self, query_string, parameters, named or {})
 
@@ -232,7 +234,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         Raises
         ------
         InvalidInputError
-            If it is something else.
+            If the condition has another type.
         """
         if isinstance(condition, str):
             return self.query(f"SELECT * WHERE {condition}")
@@ -245,7 +247,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         return self.query(f"SELECT * WHERE {text}", parameters=parameters)
 
     def __getitems__(self, rows: Sequence[int]) -> list[dict[str, Any]]:
-        """Return some rows, as ``torch.utils.data.DataLoader(result)`` asks for them."""
+        """Return some rows for ``torch.utils.data.DataLoader(result)``."""
         columns = [self.column(name)[list(rows)].once() for name in self.names]
         plain = (
             [v[0] if isinstance(v, np.ndarray) and v.shape == (1,) else v for v in column]
@@ -261,7 +263,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
 
         Returns
         -------
-        {column: value}, as of a row of a dataset, None where one is missing; of several rows {column: list of values}.
+        {column: value} of one row, None for missing values; {column: list of values} of all rows.
         """
         if self._single is None:
             found: dict[str, Any] = self.to_arrow().to_pydict()
@@ -273,15 +275,20 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
 
         Yields
         ------
-        {column: value}; None where one is missing.
+        {column: value}, None for missing values.
         """
-        for window in _windows(self):
-            columns = {name: rows(read_rows(self.relation, name, window)) for name in self.names}
-            for i in range(len(window)):
-                yield {name: column[i] for name, column in columns.items()}
+        return self._each_row(lambda name, window: rows(read_rows(self.relation, name, window)))
+
+    def _each_row(self, read: Callable[[str, range], Sequence[Any]]) -> Iterator[dict[str, Any]]:
+        single = self._single
+        windows = self.relation.windows(self.names) if single is None else [range(single, single + 1)]
+        for window in windows:
+            columns = [read(name, window) for name in self.names]
+            for values in zip(*columns, strict=True):
+                yield dict(zip(self.names, values, strict=True))
 
     def batches(self, batch_size: int, tensors: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-        """Iterate over the rows as dictionaries of columns, the last batch shorter.
+        """Iterate over the rows as dictionaries of columns; the last batch may be shorter.
 
         Parameters
         ----------
@@ -292,7 +299,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
 
         Yields
         ------
-        {name: column}: arrays of shape (rows, ...) where samples have one shape, else lists.
+        {name: column}: arrays of shape (rows, ...) if samples have one shape, else lists.
 
         Raises
         ------
@@ -328,7 +335,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Return the rows as dictionaries, shape (rows,), of which ``pandas.DataFrame(result)`` makes columns."""
+        """Return the rows as dictionaries, shape (rows,), which ``pandas.DataFrame(result)`` turns into columns."""
         from lakebed.reading.columns.frames import array_of_rows
 
         return array_of_rows(self.names, self.to_arrow().to_pylist())
@@ -378,16 +385,16 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         return frames.to_polars(self.to_arrow(tensors))
 
     def materialize(self, dest: Any, *, overwrite: bool = False, creds: Creds | None = None) -> Any:
-        """Store the rows as a dataset: columns that are tensors keep their settings and their stored samples.
+        """Store the rows as a dataset; columns that are tensors keep their settings and stored samples.
 
         Parameters
         ----------
         dest
             Address of the new dataset.
         overwrite
-            Replace a dataset that is there.
+            Replace an existing dataset.
         creds
-            Credentials of the object store that is written; None asks the environment for them.
+            Credentials of the object store; None takes them from the environment.
 
         Returns
         -------
@@ -396,7 +403,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         Raises
         ------
         DatasetHandlerError
-            If there is a dataset and ``overwrite`` is false.
+            If a dataset exists and ``overwrite`` is false.
         """
         return self.queried.stored(self, parse(dest, creds=kept(creds)), overwrite=overwrite)
 
@@ -413,7 +420,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         return f"<p>Result, {len(self)} rows</p><table>{cells}</table>"
 
     def _first(self) -> list[list[str]]:
-        """Return names and values of the first rows as short texts; of a row that cannot be computed, why."""
+        """Return names and values of the first rows as short texts, or the error of a row that cannot be computed."""
         start = self._single or 0
         lines = [list(self.names)]
         for place in range(start, start + min(_SHOWN, len(self))):
@@ -431,28 +438,15 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
 
         Yields
         ------
-        {column: value}: single numbers, lists, labels as the names of their classes; None where one is missing.
+        {column: value}: single numbers, lists, labels by class name; None for missing values.
         """
-        for window in _windows(self):
-            columns = {name: self.column(name).shown(window) for name in self.names}
-            for i in range(len(window)):
-                yield {name: column[i] for name, column in columns.items()}
-
-
-def _windows(result: Result) -> Iterator[range]:
-    single = result._single  # noqa: SLF001
-    if single is not None:
-        yield range(single, single + 1)
-    else:
-        yield from result.relation.windows(result.names)
+        return self._each_row(lambda name, window: self.column(name).shown(window))
 
 
 def _batch(column: Column) -> Any:
-    if isinstance(column, Numbers) and column.missing is not None:
-        mask = column.missing.reshape(-1, *(1,) * (column.values.ndim - 1))
-        return np.ma.MaskedArray(column.values, mask=np.broadcast_to(mask, column.values.shape))
-    if isinstance(column, Numbers):
+    if not isinstance(column, Numbers):
+        return rows(column)
+    if column.missing is None:
         return column.values
-    if isinstance(column, Objects):
-        return column.items
-    return rows(column)
+    mask = column.missing.reshape(-1, *(1,) * (column.values.ndim - 1))
+    return np.ma.MaskedArray(column.values, mask=np.broadcast_to(mask, column.values.shape))

@@ -1,12 +1,14 @@
-"""One column of the result of a query: its values, computed when they are asked for."""
+"""One column of the result of a query, whose values are computed on reading."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import suppress
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakebed.errors import (
@@ -15,14 +17,14 @@ from lakebed.errors import (
     InvalidKeyTypeError,
     QueryError,
 )
-from lakebed.query.binding.bound import Info
-from lakebed.query.engine.relation import Relation
+from lakebed.query.functions.casts import label_names
+from lakebed.query.relations.relation import Relation
 from lakebed.query.values.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, item_of, rows
+from lakebed.query.values.info import Info
+from lakebed.reading.columns.arrow import logical_type
+from lakebed.reading.columns.shown import Names
 from lakebed.verbs.condition import Condition, Name, Value, quoted
 from lakebed.verbs.values import ColumnVerbs
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class ResultColumn(ColumnVerbs):
@@ -39,7 +41,7 @@ class ResultColumn(ColumnVerbs):
 
     @property
     def is_single(self) -> bool:
-        """Whether this is the value of one row."""
+        """Whether this is a single value."""
         return self._single is not None
 
     @property
@@ -49,19 +51,18 @@ class ResultColumn(ColumnVerbs):
 
     @property
     def htype(self) -> str:
-        """What the values mean."""
-        if self.info.htype:
-            return self.info.htype
-        return {"text": "text", "json": "json"}.get(self.info.kind, "generic")
+        """Htype of the values."""
+        kind = self.info.kind
+        return self.info.htype or (kind if kind in ("text", "json") else "generic")
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """Dtype of the arrays; None where only the values tell."""
+        """Dtype of the arrays; None if only the values tell."""
         return self.info.dtype
 
     @property
     def class_names(self) -> list[str] | None:
-        """Names of the classes, if the values are labels."""
+        """Class names, if the values are labels."""
         return None if self.info.class_names is None else list(self.info.class_names)
 
     def __getitem__(self, item: Any) -> Any:
@@ -99,28 +100,26 @@ class ResultColumn(ColumnVerbs):
         return weights(f"IF({text}, 1, 0)", Sources.of(keys_once(self.relation)), parameters=parameters) > 0
 
     def read(self) -> Column:
-        """Return all rows, computed."""
+        """Compute all rows."""
         if self._single is not None:
             return read_rows(self.relation, self.name, range(self._single, self._single + 1))
         parts = [read_rows(self.relation, self.name, window) for window in self.relation.windows([self.name])]
         return concatenated(parts) if parts else read_rows(self.relation, self.name, range(0))
 
     def values(self) -> list[Any]:
-        """Return the values of all rows, None where one is missing."""
+        """Return the values of all rows, None for missing ones."""
         return rows(self.read())
 
     def once(self) -> list[Any]:
-        """Return the values of all rows; the key of a group once, and not for each of its rows."""
+        """Return the values of all rows; the key of a group once, not for each of its rows."""
         return rows(_once(self.read(), self.info))
 
     def value(self) -> Any:
-        """Return the value of the one row that is selected, None if it is missing."""
+        """Return the value of the selected row, None if it is missing."""
         return self.values()[0]
 
     def plain(self) -> Any:
-        """Return the value of the one row that is selected, as Python has it; arrays of numbers as such."""
-        from lakebed.reading.columns.arrow import logical_type
-
+        """Return the value of the selected row as a Python value, or as an array of numbers."""
         shown = self.shown(range(self._single or 0, (self._single or 0) + 1))[0]
         if not isinstance(shown, list) or self.info.is_key or logical_type(self.info.logical) is not None:
             return shown
@@ -128,7 +127,7 @@ class ResultColumn(ColumnVerbs):
         return value if isinstance(value, np.ndarray) and self.info.class_names is None else shown
 
     def numpy(self, aslist: bool = False) -> Any:
-        """Read as an array: shape (rows, ...), or that of the sample for a single one.
+        """Read as an array of shape (rows, ...); a single sample as an array of its shape.
 
         Parameters
         ----------
@@ -137,7 +136,7 @@ class ResultColumn(ColumnVerbs):
 
         Returns
         -------
-        An array or a list; an empty array stands for a missing sample.
+        An array or a list; a missing sample is an empty array.
 
         Raises
         ------
@@ -145,13 +144,13 @@ class ResultColumn(ColumnVerbs):
             If shapes differ and ``aslist`` is false.
         """
         column = self.read()
-        if self._single is not None:
-            return _array(rows(column)[0], column)
-        if aslist:
-            return [_array(value, column) for value in rows(column)]
-        if isinstance(column, Numbers) and column.missing is None:
+        if isinstance(column, Numbers) and column.missing is None and self._single is None and not aslist:
             return column.values
         found = [_array(value, column) for value in rows(column)]
+        if self._single is not None:
+            return found[0]
+        if aslist:
+            return found
         if len({array.shape for array in found}) > 1:
             raise DynamicTensorNumpyError(
                 f"column {self.name!r} has samples of different shapes and can not become one array; "
@@ -172,25 +171,23 @@ class ResultColumn(ColumnVerbs):
         return self._plain(object, {})
 
     def data(self) -> Mapping[str, Any]:
-        """Return ``{"value": ...}``, for one row or all; of labels also ``text``, their names."""
+        """Return ``{"value": ...}`` for one row or all, and for labels also ``text``, their names."""
         found = self.values() if self._single is None else self.value()
         if self.info.class_names is None:
             return {"value": found}
-        from lakebed.query.functions.casts import label_names
-
         return {"value": found, "text": label_names(found, self.info.class_names)}
 
     def shown(self, window: range, most: int | None = None) -> Sequence[Any]:
         """Return values of some rows as people and programs read them.
 
-        Single numbers are such, arrays are lists, labels are the names of their classes.
+        Single numbers are numbers, arrays are lists, labels are class names.
 
         Parameters
         ----------
         window
             Numbers of the rows.
         most
-            Of arrays with more values than this, dtype and shape.
+            Show dtype and shape of arrays with more values than this.
         """
         column = _once(read_rows(self.relation, self.name, window), self.info)
         found = [_listed(value, most) for value in rows(column)]
@@ -211,21 +208,17 @@ class ResultColumn(ColumnVerbs):
         return found[0] if self._single is not None else found
 
     def to_arrow(self, *, labels: Literal["names", "numbers"] = "names") -> pa.Array:
-        """Read as a column of Arrow: arrays are nested lists, JSON values are text, dates and times are such.
+        """Read as an Arrow array: arrays are nested lists, JSON values are text, dates and times have their types.
 
         Parameters
         ----------
         labels
-            ``names``: class labels are dictionary columns, with their names; ``numbers`` as they are stored.
+            ``names``: class labels are dictionary columns of names; ``numbers``: as they are stored.
 
         Returns
         -------
         An array whose nulls are missing values.
         """
-        import pyarrow as pa
-
-        from lakebed.reading.columns.shown import Names
-
         column = _once(self.read(), self.info)
         if isinstance(column, Texts):
             return column.array
@@ -239,10 +232,8 @@ class ResultColumn(ColumnVerbs):
         if isinstance(column, Numbers | Ragged):
             return pa.array([None if v is None else v.tolist() for v in rows(column)])
         found = rows(column)
-        if (
-            any(isinstance(value, dict) for value in found)
-            or len({_kind(v) for v in found if v is not None}) > 1
-        ):
+        kinds = {_kind(value) for value in found if value is not None}
+        if "dict" in kinds or len(kinds) > 1:
             return _json_texts(found)
         try:
             return pa.array([_jsonable(value) for value in found])
@@ -250,11 +241,7 @@ class ResultColumn(ColumnVerbs):
             return _json_texts(found)
 
     def _dated(self, column: Column) -> pa.Array | None:
-        """Return dates and times, or lists of those of a group, as a column of Arrow; None if they are no such."""
-        import pyarrow as pa
-
-        from lakebed.reading.columns.arrow import logical_type
-
+        """Return dates and times, or lists of those of a group, as an Arrow array; None for other values."""
         logical = logical_type(self.info.logical)
         if logical is None:
             return None
@@ -268,8 +255,6 @@ class ResultColumn(ColumnVerbs):
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the values as an Arrow stream, which tensors and tables read."""
-        import pyarrow as pa
-
         return pa.chunked_array([self.to_arrow()]).__arrow_c_stream__(requested_schema)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -281,14 +266,14 @@ class ResultColumn(ColumnVerbs):
 
 
 def picked(item: Any, length: int) -> int | NDArray[np.int64]:
-    """Return the position of one row, or those of some: int64, shape (rows,).
+    """Return the position of a row, or of several: int64, shape (rows,).
 
     Raises
     ------
     IndexError
         If there is no such row.
     InvalidKeyTypeError
-        If the item selects nothing.
+        If the item selects no rows.
     """
     if isinstance(item, int | np.integer) and not isinstance(item, bool):
         if not -length <= item < length:
@@ -301,12 +286,12 @@ def picked(item: Any, length: int) -> int | NDArray[np.int64]:
         raise InvalidKeyTypeError(f"{item!r} selects no rows")
     places = np.flatnonzero(wanted) if wanted.dtype == np.bool_ else wanted.astype(np.int64)
     if len(places) and not (-length <= places.min() and places.max() < length):
-        raise IndexError(f"there are {length} rows, and another one is asked for")
+        raise IndexError(f"there are only {length} rows")
     return np.where(places < 0, places + length, places)
 
 
 def read_rows(relation: Relation, name: str, window: range) -> Column:
-    """Compute rows of a column; an error names the row."""
+    """Compute rows of a column; errors name the row."""
     try:
         return relation.read(name, window)
     except QueryError as error:
@@ -320,12 +305,11 @@ def read_rows(relation: Relation, name: str, window: range) -> Column:
 
 
 def keys_once(relation: Relation) -> Relation:
-    """Return the rows with the keys of groups once, as they are asked again."""
-    from lakebed.query.engine.sources import Sources
-    from lakebed.query.run import run
-
+    """Return the rows with each key of a group once, for queries of the result."""
     if not any(info.is_key for info in relation.infos.values()):
         return relation
+    from lakebed.query.engine.sources import Sources
+    from lakebed.query.run import run
 
     columns = (
         f"{quoted(name)}[0] AS {quoted(name)}" if info.is_key else quoted(name)
@@ -335,7 +319,7 @@ def keys_once(relation: Relation) -> Relation:
 
 
 def _once(column: Column, info: Info) -> Column:
-    """Return the keys of groups once, where a column of the language holds one for each row of a group."""
+    """Return each key of a group once, if the column holds it for each row of the group."""
     if not info.is_key:
         return column
     firsts = [item_of(group, 0) if len(group) else None for group in rows(column)]
@@ -348,7 +332,7 @@ def _once(column: Column, info: Info) -> Column:
 
 
 def _integers(group: Any) -> Any:
-    """Return the single integers of a group, None where one is missing; Ellipsis if it holds others."""
+    """Return the single integers of a group, None for missing ones; Ellipsis if it holds other values."""
     if not isinstance(group, list | np.ndarray) or not np.ndim(group[:0]):
         return ...
     arrays = [np.asarray(item) for item in group]
@@ -364,7 +348,7 @@ def _listed(value: Any, most: int | None) -> Any:
 
 
 def _named(value: Any, words: Sequence[str]) -> Any:
-    """Return a label, or a list of them, as names of classes; what has no name is its number as text."""
+    """Return the class name of a label, or of a list of them; a label without a name becomes its number as text."""
     if isinstance(value, list):
         return [_named(one, words) for one in value]
     if not isinstance(value, int):
@@ -377,8 +361,6 @@ def _kind(value: Any) -> str:
 
 
 def _json_texts(values: Sequence[Any]) -> pa.Array:
-    import pyarrow as pa
-
     texts = [None if v is None else json.dumps(_jsonable(v), ensure_ascii=False) for v in values]
     return pa.array(texts, pa.string())
 
@@ -393,20 +375,14 @@ def _array(value: Any, column: Column) -> NDArray[Any]:
     if value is None:
         dtype = column.values.dtype if isinstance(column, Numbers) else np.dtype(np.float64)
         return np.empty(0, column.flat.dtype if isinstance(column, Ragged) else dtype)
-    if isinstance(value, np.ndarray):
-        return value
     if isinstance(value, list):
-        try:
+        with suppress(ValueError):  # lists of unequal length
             array = np.asarray(value)
-        except ValueError:
-            array = np.empty(0, object)
-        if array.dtype.kind in "biuf" and array.size:
-            return array
-        found = np.empty(len(value), object)
-        found[:] = value
-        return found
-    if isinstance(value, str | dict):
-        found = np.empty(1, object)
-        found[0] = value
-        return found
-    return np.asarray(value)
+            if array.dtype.kind in "biuf" and array.size:
+                return array
+    if not isinstance(value, list | str | dict):
+        return np.asarray(value)
+    items = value if isinstance(value, list) else [value]
+    found = np.empty(len(items), object)
+    found[:] = items
+    return found

@@ -1,26 +1,29 @@
-"""Queries from text to result."""
+"""Queries from text to result, to a filter, to weights, or to an explanation (EXPLAIN, EXPLAIN ANALYZE)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+import time
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
 from lakebed.query.engine.execute import Execution
-from lakebed.query.engine.limits import Limits, Watch, Ways
-from lakebed.query.engine.relation import Relation
 from lakebed.query.engine.sources import Sources
-from lakebed.query.explain import Plan, asks_for_plan, explained
 from lakebed.query.functions.numeric import weights_of
+from lakebed.query.functions.spaces import Ways
 from lakebed.query.language import syntax
 from lakebed.query.language.parameters import Given, values_of
 from lakebed.query.language.parser import parse, parse_expression
-from lakebed.query.values.columns import ticking
+from lakebed.query.relations.relation import Relation
+from lakebed.query.values.columns import Column, Rows, Texts
+from lakebed.query.values.info import TEXT
+from lakebed.query.values.limits import Limits, Watch, ticking
+from lakebed.runtime.printable import printable
 
-if TYPE_CHECKING:
-    from lakebed.session.table import Table
+_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s+ANALYZE\b)?", re.IGNORECASE)
 
 
 def run(
@@ -37,17 +40,16 @@ def run(
     parameters
         Values of the ``?`` in order, or of each ``$name``.
     ways
-        Where vectors are computed, and whether indexes are used.
+        Use of indexes, and the library that computes vectors.
 
     Raises
     ------
     QueryError
-        If it is no query, does not fit the data, or a limit is reached.
+        If the text is no query, does not fit the data, or a limit is reached.
     """
     limits = limits or Limits()
-    asked = asks_for_plan(text)
-    if asked is not None:
-        return Plan(explained(text, sources, parameters, limits).splitlines())
+    if _EXPLAIN.match(text):
+        return _Plan(explained(text, sources, parameters, limits).splitlines())
     query = parse(text, depth=limits.depth)
     return run_parsed(text, query, sources, parameters, limits, ways)
 
@@ -60,7 +62,7 @@ def run_parsed(
     limits: Limits,
     ways: Ways | None = None,
 ) -> Relation:
-    """Answer a query that was read before; see :func:`run`."""
+    """Answer a query that was parsed before; see :func:`run`."""
     values = values_of(text, query, parameters)
     watch = Watch(limits)
     with ticking(watch.tick), watch.waiting():
@@ -79,20 +81,14 @@ def run_parsed(
 def checked(
     text: str, query: syntax.Query, sources: Sources, limits: Limits, ways: Ways | None = None
 ) -> None:
-    """Check a query whose parameters are not known yet: names are found, and types go together.
-
-    Raises
-    ------
-    QueryError
-        If it does not fit the data.
-    """
+    """Check the names and types of a query whose parameters are not known yet; raise `QueryError` if they are wrong."""
     watch = Watch(limits)
     with watch.waiting():
         Execution(text, sources, None, watch, is_dry=True, ways=ways).run(query)
 
 
 def filtered(text: str, sources: Sources, limits: Limits | None = None, parameters: Given = ()) -> Relation:
-    """Return the rows of the dataset for which an expression is true; it may be spelt in Python, as in 3.x."""
+    """Return the rows for which an expression is true; it may be in Python, as in 3.x."""
     try:
         return _filtered(text, sources, limits, parameters)
     except QueryError as error:
@@ -101,8 +97,8 @@ def filtered(text: str, sources: Sources, limits: Limits | None = None, paramete
         from lakebed.query.language.python_filters import translated
 
         try:
-            if (spelt := translated(text)) is not None:
-                return _filtered(spelt, sources, limits, parameters)
+            if (translation := translated(text)) is not None:
+                return _filtered(translation, sources, limits, parameters)
         except QueryError:
             if error.kind == "syntax":
                 raise
@@ -112,27 +108,80 @@ def filtered(text: str, sources: Sources, limits: Limits | None = None, paramete
 def _filtered(text: str, sources: Sources, limits: Limits | None, parameters: Given) -> Relation:
     limits = limits or Limits()
     condition = parse_expression(text, depth=limits.depth)
-    item = syntax.Item(None, None, None, (), 0)
-    select = syntax.Select((item,), None, condition, None, (), None, None, False, (), None, 0)
-    return run_parsed(text, syntax.Query(select, parameters=len(parameters)), sources, parameters, limits)
+    query = _selecting(syntax.Item(None, None, None, (), 0), condition, parameters)
+    return run_parsed(text, query, sources, parameters, limits)
 
 
 def weights(
     text: str, sources: Sources, limits: Limits | None = None, parameters: Given = ()
 ) -> NDArray[np.float64]:
-    """Return the value of an expression for each row of the dataset: float64, shape (rows,)."""
+    """Return the value of an expression for each row: float64, shape (rows,)."""
     limits = limits or Limits()
-    condition = parse_expression(text, depth=limits.depth)
-    item = syntax.Item(condition, "weight", None, (), 0)
-    select = syntax.Select((item,), None, None, None, (), None, None, False, (), None, 0)
-    query = syntax.Query(select, parameters=len(parameters))
+    weight = parse_expression(text, depth=limits.depth)
+    query = _selecting(syntax.Item(weight, "weight", None, (), 0), None, parameters)
     relation = run_parsed(text, query, sources, parameters, limits)
     found = [weights_of(relation.read("weight", window)) for window in relation.windows(["weight"])]
     return np.concatenate(found) if found else np.zeros(0)
 
 
-def table_of(relation: Relation) -> Table | None:
-    """Return a result that is a selection of rows and tensors as a table; None if columns are computed."""
-    from lakebed.query.engine.relation import Stored
+def _selecting(item: syntax.Item, where: syntax.Expression | None, parameters: Given) -> syntax.Query:
+    select = syntax.Select((item,), None, where, None, (), None, None, False, (), None, 0)
+    return syntax.Query(select, parameters=len(parameters))
 
-    return relation.as_table() if isinstance(relation, Stored) else None
+
+def explained(
+    text: str,
+    sources: Sources,
+    parameters: Given | None = (),
+    limits: Limits | None = None,
+    *,
+    analyze: bool = False,
+) -> str:
+    """Return the plan of a query as lines of text; only metadata are read.
+
+    Parameters
+    ----------
+    parameters
+        Values of the ``?``, or of each ``$name``; None while they are not known.
+    analyze
+        Answer the query, and add the time that it took.
+
+    Raises
+    ------
+    QueryError
+        If the text is no query, or does not fit the data.
+    """
+    asked = _EXPLAIN.match(text)
+    if asked is not None:
+        # Spaces keep the places of errors.
+        text, analyze = " " * asked.end() + text[asked.end() :], analyze or asked.group(1) is not None
+    limits = limits or Limits()
+    query = parse(text, depth=limits.depth)
+    values = None if parameters is None else values_of(text, query, parameters)
+    watch = Watch(limits)
+    execution = Execution(text, sources, values, watch, is_dry=not analyze, is_told=True)
+    began, used = time.perf_counter(), time.process_time()
+    with ticking(watch.tick), watch.waiting():
+        found = execution.run(query)
+    lines = [f"{'  ' * (depth - 1)}{printable(step)}" for depth, step in execution.context.steps]
+    lines.append(printable(f"columns: {', '.join(found.names)}"))
+    if analyze:
+        wall, cpu = time.perf_counter() - began, time.process_time() - used
+        lines.append(f"{len(found):,} rows in {wall * 1e3:,.1f} ms ({cpu * 1e3:,.1f} ms of CPU)")
+    return "\n".join(lines)
+
+
+class _Plan(Relation):
+    """Lines of an explanation, in the column ``plan``."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.infos = {"plan": TEXT}
+        self._lines = pa.array(lines, pa.string())
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def read(self, name: str, places: Rows) -> Column:
+        """Return some of the lines."""
+        del name
+        return Texts(self._lines.take(pa.array(list(places), pa.int64())))

@@ -61,8 +61,8 @@ def formats(group: str, built_in: Iterable[Format]) -> dict[str, Format]:
     return found
 
 
-def choices(name: str, known: Collection[str], otherwise: str = ".") -> str:
-    """Return the end of a message about an unknown name: the nearest known one, and all of them."""
+def choices(name: str, known: Collection[str], hint: str = "", otherwise: str = ".") -> str:
+    """Return the end of a message about an unknown name: a hint, or the nearest known name; and all known names."""
     near = get_close_matches(name, known, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else otherwise
-    return f"{name!r}{hint} There are: {', '.join(sorted(known))}"
+    told = hint or (f"; did you mean {near[0]!r}?" if near else otherwise)
+    return f"{name!r}{told} There are: {', '.join(sorted(known))}"

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.codecs.block import Block
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.tensor_meta import Bounds
@@ -340,7 +339,7 @@ class Incoming:
 
     def _append_chunks(self, tensor: TensorDraft, reader: SampleReader, row: int, whole: int) -> None:
         table = reader.state.table
-        alone = np.isin(np.arange(row, whole), _tile_rows(reader.state, row, whole))
+        alone = np.isin(table.ids.last[row:whole], reader.state.tiles.indices)
         lossy = not is_plain(tensor.meta.chunk_compression)
         sizes = table.places.sizes[row:whole]
         small = (sizes > 0) & (sizes <= SMALL) & ~alone & (not lossy)
@@ -360,10 +359,17 @@ class Incoming:
                 tensor.adopt_chunks(reader.state, rows.start, rows.stop, self._bounds(reader, first, end))
 
     def _bounds(self, reader: SampleReader, first: int, end: int) -> Bounds | None:
+        """Return the smallest and largest shapes of consecutive samples; None if the tensor has no shape yet."""
         meta = reader.state.meta
-        if self._is_whole and meta.max_shape:
-            return tuple(meta.min_shape), tuple(meta.max_shape)
-        return _bounds_of(reader, first, end)
+        low, high = tuple(meta.min_shape), tuple(meta.max_shape)
+        if not high:
+            return None
+        if self._is_whole or low == high or meta.is_link:
+            return low, high
+        if reader.storing in (Storing.TEXT, Storing.JSON):
+            return (1,), (1,)
+        shapes = reader.shapes(range(first, end))
+        return tuple(shapes.min(axis=0).tolist()), tuple(shapes.max(axis=0).tolist())
 
     def _cut(self, tensor: TensorDraft, reader: SampleReader, row: int, first: int, end: int) -> Encoded:
         """Return stored samples of one chunk."""
@@ -372,13 +378,12 @@ class Incoming:
         with Locating(reader, first):
             chunk = self._source.chunk(table, row, reader.chunk_codec())
             block = samples_of(chunk, reader.state.meta).cut(first - start, end - start)
-        return Encoded(
-            block,
-            tensor.meta,
-            shapes=_linked_shapes(reader, block),
-            creds=_codes(reader.state, first, end),
-            owned=False,
-        )
+        meta, shapes = reader.state.meta, None
+        if (
+            meta.is_link and meta.max_shape
+        ):  # the bounds of all linked data, as their own shapes are not known
+            shapes = [tuple(meta.min_shape), tuple(meta.max_shape)] * block.count
+        return Encoded(block, tensor.meta, shapes=shapes, creds=_codes(reader.state, first, end), owned=False)
 
     def _parts(
         self, tensor: TensorDraft, reader: SampleReader, first: int, end: int, label_map: Ints | None = None
@@ -413,8 +418,9 @@ class Incoming:
                 if stop - start >= LONG_RUN:
                     tensor.splice(here, here + stop - start, parts)
                 else:
-                    for row, part in enumerate(_singles(parts), here):
-                        tensor.update(row, part)
+                    singles = (single for part in parts for single in part.singles())
+                    for row, single in enumerate(singles, here):
+                        tensor.update(row, single)
             else:
                 for row, other in zip(range(here, here + stop - start), range(there, end), strict=True):
                     self._update_one(tensor, reader, row, other)
@@ -458,41 +464,11 @@ def _flat(state: TensorState, rows: Ints) -> tuple[Ints, Ints | None]:
     return starts + np.arange(len(starts), dtype=np.int64), wanted
 
 
-def _tile_rows(state: TensorState, row: int, stop: int) -> Ints:
-    """Return those of some rows of a chunk table that hold tiles."""
-    if not len(state.tiles):
-        return np.zeros(0, np.int64)
-    holds = np.isin(state.table.ids.last[row:stop], state.tiles.indices)
-    return np.flatnonzero(holds) + row
-
-
-def _bounds_of(reader: SampleReader, first: int, end: int) -> Bounds | None:
-    """Return the smallest and largest shapes of consecutive samples; None if the tensor has no shape yet."""
-    meta = reader.state.meta
-    low, high = tuple(meta.min_shape), tuple(meta.max_shape)
-    if not high:
-        return None
-    if low == high or meta.is_link:
-        return low, high
-    if reader.storing in (Storing.TEXT, Storing.JSON):
-        return (1,), (1,)
-    shapes = reader.shapes(range(first, end))
-    return tuple(shapes.min(axis=0).tolist()), tuple(shapes.max(axis=0).tolist())
-
-
 def _codes(state: TensorState, first: int, end: int) -> NDArray[np.uint32] | None:
     """Return the codes of the credentials of consecutive samples; None without any."""
     if state.creds is None or state.creds.count < end:
         return None
     return state.creds.between(first, end).astype(np.uint32)
-
-
-def _linked_shapes(reader: SampleReader, block: Block) -> list[tuple[int, ...]] | None:
-    """Return the shapes of linked data for bounds: those of the whole tensor, if they are known."""
-    meta = reader.state.meta
-    if not meta.is_link or not meta.max_shape:
-        return None
-    return [tuple(meta.min_shape), tuple(meta.max_shape)] * block.count
 
 
 def merged_names(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], NDArray[np.int64] | None]:
@@ -519,7 +495,3 @@ def remap_labels(value: Any, label_map: Ints | None) -> Any:
         return value
     known = (value >= 0) & (value < len(label_map))
     return np.where(known, label_map[np.where(known, value, 0).astype(np.int64)], value).astype(value.dtype)
-
-
-def _singles(parts: Iterable[Encoded]) -> Iterator[Encoded]:
-    return (single for part in parts for single in part.singles())

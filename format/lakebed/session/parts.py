@@ -108,13 +108,8 @@ class PartTarget:
         """
         tensors = dict(self.base.tensors)
         for key, state in tensors.items():
-            found = part.tensors.get(key)
-            if (
-                found is not None
-                and found.length
-                and state.meta.dtype is None
-                and found.meta.dtype is not None
-            ):
+            found = part.tensors.get(key, state)
+            if found.length and state.meta.dtype is None and found.meta.dtype is not None:
                 meta = state.meta.with_(dtype=found.meta.dtype, htype=found.meta.htype)
                 tensors[key] = replace(state, meta=meta)
         return replace(self, base=replace(self.base, tensors=tensors))
@@ -122,11 +117,8 @@ class PartTarget:
     @property
     def open_tensors(self) -> int:
         """Number of tensors without a dtype."""
-        return sum(self.base.tensors[key].meta.dtype is None for key in self._keys())
-
-    def _keys(self) -> list[str]:
-        found = (self.base.key_of(full) for full in self.names.values())
-        return [key for key in found if key is not None]
+        states = (self.base.find(full) for full in self.names.values())
+        return sum(state is not None and state.meta.dtype is None for state in states)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _target, (Place.of(self.storage, self.credentials), self.base, dict(self.names))

@@ -158,8 +158,7 @@ class Session(Writer):
             work = self._unpublished.work
             draft = draft if work is None else work
             if draft.buffer.rows:
-                with _Change(self) as draft:
-                    draft.encode_pending()
+                draft = self._encoded()
             return draft.structure(is_final=work is None) if draft.dirty else self._position.snapshot
 
     def structure(self) -> Snapshot:
@@ -193,6 +192,12 @@ class Session(Writer):
                 self._readers[key] = cached
             return cached[1]
 
+    def _encoded(self) -> Draft:
+        """Encode the samples that wait in the draft."""
+        with _Change(self) as draft:
+            draft.encode_pending()
+        return draft
+
     def latest(self, key: str, name: str, row: int) -> Any:
         """Return a flat sample including unpublished changes, without packing these into chunks."""
         with self.mutex:
@@ -200,8 +205,7 @@ class Session(Writer):
             if draft is None or not draft.dirty or draft.tensors.seen[key].is_tiled(row):
                 return self.reader(key, name).value(row)
             if draft.buffer.rows:
-                with _Change(self) as draft:
-                    draft.encode_pending()
+                draft = self._encoded()
             tensor = draft.tensors.seen[key]
             reader = SampleReader(name, tensor.state, self.source, self.credentials)
             pending = tensor.pending_sample(row)
@@ -396,8 +400,7 @@ class Session(Writer):
         if self._holds == 0 and waited > config.MAX_UNPUBLISHED_SECONDS:
             self.flush()
         elif draft.buffer.is_full:
-            with _Change(self) as draft:
-                draft.encode_pending()
+            self._encoded()
         return True
 
     def hold(self) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from lakebed.errors import InvalidInputError
 from lakebed.reading.index import Index, Rows
@@ -196,3 +196,10 @@ class Table:
 
 def _reopened(address: Address, names: Mapping[str, str], index: Index) -> Table:
     return Table(address.open_version(), names, index)
+
+
+@runtime_checkable
+class HasTable(Protocol):
+    """The facade of a dataset, or of a view of one, as the rooms below it see it."""
+
+    def _table(self, tensors: Sequence[str] | None = None) -> Table: ...

@@ -154,7 +154,7 @@ def _check_no_password(scheme: str, address: str) -> None:
 
 
 _HUB = (
-    "hub:// is the service of Deep Lake's vendor, which only its own package can read. Copy the dataset out once, "
+    "hub:// is the service of Deep Lake's vendor, which only its own package reads. Copy the dataset out once, "
     "with its versions: python3.11 -m venv old && old/bin/pip install 'deeplake==3.9.52' 'numpy<2' setuptools && "
     "old/bin/python -c \"import deeplake; deeplake.deepcopy('hub://ORGANISATION/NAME', 'NAME', token='YOUR TOKEN')\"; "
     "then open the copy, lakebed.load('NAME'). A bucket takes it as well as a folder"

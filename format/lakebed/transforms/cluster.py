@@ -240,15 +240,11 @@ class OnCluster(Executor):
 
     def run(self, tasks: Iterator[Task], told: Told | None = None) -> Iterator[Outcome]:
         running: deque[_Running] = deque()
-        is_more = True
         while True:
             self._collect(running)
-            while is_more and len(_open(running)) < self.workers:
-                if len(running) >= 4 * self.workers + 4:
-                    break  # the others wait for a slow first task
+            while len(_open(running)) < self.workers and len(running) < self.most:
                 task = next(tasks, None)
                 if task is None:
-                    is_more = False
                     break
                 # As bytes: arrays that Ray unpickles itself are read-only, and functions may write to them.
                 data: bytes = cloudpickle.dumps(task, protocol=5)

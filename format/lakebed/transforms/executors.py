@@ -33,6 +33,11 @@ class Executor(ABC):
 
     workers = 1
 
+    @property
+    def most(self) -> int:
+        """Most tasks that are running, or wait for a slow first one."""
+        return 4 * self.workers + 4
+
     @abstractmethod
     def run(self, tasks: Iterator[Task], told: Told | None = None) -> Iterator[Outcome]:
         """Yield the outcomes of tasks, in their order.
@@ -150,23 +155,19 @@ class Pool(Executor):
 
     def run(self, tasks: Iterator[Task], told: Told | None = None) -> Iterator[Outcome]:
         running: deque[Future[Outcome]] = deque()
-        is_more = True
         while True:
-            while is_more and sum(not future.done() for future in running) < self.workers + 1:
-                if len(running) >= 4 * self.workers + 4:
-                    break  # the others wait for a slow first task
+            # One task more than workers, so that no worker is idle.
+            while sum(not future.done() for future in running) <= self.workers and len(running) < self.most:
                 task = next(tasks, None)
                 if task is None:
-                    is_more = False
                     break
                 running.append(self._threads.submit(self._do, task))
             if not running:
                 return
-            if not wait([running[0]], _TOLD_SECONDS).done:
-                if told is not None:
-                    told()
-                continue
-            yield running.popleft().result()
+            if wait([running[0]], _TOLD_SECONDS).done:
+                yield running.popleft().result()
+            elif told is not None:
+                told()
 
     def _do(self, task: Task) -> Outcome:
         if self._is_closed:

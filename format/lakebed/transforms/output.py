@@ -16,9 +16,8 @@ from lakebed.verbs.one import Key, OneValue, of_row
 # Values of these types are immutable.
 _CONSTANT = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
-# Most samples of a tensor that one call may hold, and the approximate size of a small one.
+# Most samples of a tensor that one call may hold.
 _MOST = 65_536
-_SMALL = 64
 
 _NOT_SUPPORTED = (
     "`skip_ok` is not supported for `ds.append` in transforms. "
@@ -201,7 +200,6 @@ class SampleOut:
             before = len(column)
             column.extend(self._owned(value) for value in values)
             most = max(most, len(column) - before)
-            self._nbytes += most * _SMALL
         if append_empty:
             for name in self._others(samples):
                 self._column(name).extend([None] * most)
@@ -281,10 +279,7 @@ class SampleOut:
 
     def _owned(self, value: Any) -> Any:
         found = _own(value) if self._copy else value
-        if isinstance(found, np.ndarray):
-            self._nbytes += found.nbytes
-        else:
-            self._nbytes += _SMALL + (found.held_bytes if isinstance(found, Sample) else 0)
+        self._nbytes += held_bytes(found)
         return found
 
     def _column(self, name: str) -> list[Any]:

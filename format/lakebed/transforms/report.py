@@ -8,7 +8,8 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import IO, NamedTuple
 
-from lakebed.transforms.work import Failure, LeftOut
+from lakebed.transforms.output import Skipped
+from lakebed.transforms.work import Failure
 
 # Items in the report; the file has all of them.
 SHOWN_FAILURES = 1000
@@ -115,15 +116,15 @@ class SkippedLog:
         if failures and self._file is not None:
             self._file.flush()
 
-    def add_rows(self, rows: list[LeftOut]) -> None:
+    def add_rows(self, rows: list[tuple[int, Skipped]]) -> None:
         """Record rows that were left out."""
-        for row in rows:
+        for index, row in rows:
             if row.is_change:
                 count, first = self._report.notes.get(row.reason, (0, row.where))
                 self._report.notes[row.reason] = Note(count + 1, first)
                 continue
             self._report.skipped_rows += row.rows
-            self._add(SkippedItem(row.index, row.where, row.reason, row.rows))
+            self._add(SkippedItem(index, row.where, row.reason, row.rows))
         if rows and self._file is not None:
             self._file.flush()
 

@@ -36,11 +36,11 @@ from lakebed.runtime.progress import Advance, rows_bar
 from lakebed.session.branches import commit, is_changed
 from lakebed.session.parts import Part, PartTarget, adopt, replace_by, writing_parts
 from lakebed.session.session import Session
-from lakebed.session.table import Table
+from lakebed.session.table import HasTable, Table
 from lakebed.transforms.executors import Executor, Serial, threads
 from lakebed.transforms.report import SkippedLog, TransformReport
 from lakebed.transforms.resume import Note, Plan, items_done, plan_of, read_note, remove_note, write_note
-from lakebed.transforms.source import DatasetLike, Source, source_of
+from lakebed.transforms.source import Source, source_of
 from lakebed.transforms.stages import Stage
 from lakebed.transforms.work import Failure, Job, Outcome, Task
 
@@ -126,7 +126,7 @@ def run(
             "checkpoint_interval > 0 and ds_out is None. Cannot checkpoint during inplace transform."
         )
     target = data if in_place else output
-    if not isinstance(target, DatasetLike):
+    if not isinstance(target, HasTable):
         raise InvalidOutputDatasetError(
             f"the output of a transform is a dataset, not {type(target).__name__}; pass ds_out="
         )
@@ -320,7 +320,7 @@ class _Run:
             self.kept.add_rows(outcome.left_out)
             self.report.items += task.stop - task.start
             self.report.rows += outcome.rows
-            is_whole = not outcome.skipped and all(one.is_change for one in outcome.left_out)
+            is_whole = not outcome.skipped and all(one.is_change for _, one in outcome.left_out)
             self.one_each &= outcome.one_each and is_whole
             self.seconds_per_item = max(outcome.seconds / (task.stop - task.start), 1e-7)
             self.ending = outcome.ending
@@ -496,7 +496,7 @@ class _Run:
 
 
 def _in_one_line(error: BaseException) -> str:
-    """Return an error in one line: its type, the first line of its text, and the line of the function that raised it."""
+    """Return an error in one line: its type, the first line of its text, and the line of the function at fault."""
     text = str(error).strip().partition("\n")[0]
     said = f"{type(error).__name__}: {text}" if text else type(error).__name__
     own = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - as tracebacks write it

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import islice
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -17,19 +17,12 @@ from lakebed.errors import InvalidInputDataError
 from lakebed.session.columns import Batches
 from lakebed.session.handle import Handle
 from lakebed.session.row_values import moments_of, words_of
-from lakebed.session.table import Table
+from lakebed.session.table import HasTable, Table
 from lakebed.storage.base import Storage
 from lakebed.transforms.output import ValueIn
 
 # Limit of the bytes of a piece's items, if they are known.
 PIECE_BYTES = 64_000_000
-
-
-@runtime_checkable
-class DatasetLike(Protocol):
-    """The facade of a dataset, defined in the room above."""
-
-    def _table(self, tensors: Sequence[str] | None = None) -> Table: ...
 
 
 class Source(ABC):
@@ -272,7 +265,7 @@ def source_of(data: Any, *, pad: bool = False, as_dicts: bool = False) -> Source
     InvalidInputDataError
         If the input has no items, or is a single one.
     """
-    if isinstance(data, DatasetLike):
+    if isinstance(data, HasTable):
         return _DatasetRows(data, pad=pad, as_dicts=as_dicts)
     if isinstance(data, Mapping | str | bytes):
         raise InvalidInputDataError(

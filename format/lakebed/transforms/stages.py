@@ -134,16 +134,13 @@ class Stages:
             if stage.style == "out":
                 stage.function(item, self._out, *stage.args, **stage.kwargs)
             else:
-                self._take_returned(self._call(stage, item))
+                for row in self._returned(self._call(stage, item)):
+                    self._out.append(row)
             return
         stage, inner = self._first[at], self._inner[at]
         stage.function(item, inner, *stage.args, **stage.kwargs)
         for row in _row_by_row(inner.take()):
             self._through(row, at + 1)
-
-    def _take_returned(self, found: Any) -> None:
-        for row in self._returned(found):
-            self._out.append(row)
 
     def _whole_rows(self, found: Any, names: frozenset[str]) -> WholeRows | None:
         """Return the rows of a function if they are whole and few; otherwise add them to the output."""

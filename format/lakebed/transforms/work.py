@@ -81,17 +81,6 @@ class Failure:
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """Rows of an item that were left out: item number, which rows, reason, count; or a change in a row."""
-
-    index: int
-    where: str
-    reason: str
-    rows: int = 1
-    is_change: bool = False
-
-
 @dataclass(slots=True)
 class Outcome:
     """The outcome of a task.
@@ -105,7 +94,7 @@ class Outcome:
     skipped
         Items that failed and were left out.
     left_out
-        Rows that were left out of items which did not fail.
+        Rows that were left out of items which did not fail, and changes in rows: number of the item, and which.
     one_each
         Whether every item became one row of each tensor that it gave rows to, and a batch as many as it had items;
         computed for transforms in place only.
@@ -121,7 +110,7 @@ class Outcome:
     part: Part | None = None
     rows: int = 0
     skipped: list[Failure] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: list[tuple[int, Skipped]] = field(default_factory=list)
     one_each: bool = True
     failure: Failure | None = None
     seconds: float = 0.0
@@ -132,15 +121,15 @@ class Cancelled(Exception):
     """The transform was given up while this worker was busy."""
 
 
+@dataclass(slots=True)
 class _Waiting:
     """Rows of items that wait to be encoded together, and their items: as columns, or as they came."""
 
-    def __init__(self) -> None:
-        self._columns: dict[str, list[Any]] = {}
-        self._whole: list[dict[str, Any]] = []
-        self.items: list[tuple[int, Any]] = []
-        self.ends: list[int] = []
-        self.nbytes = 0
+    _columns: dict[str, list[Any]] = field(default_factory=dict)
+    _whole: list[dict[str, Any]] = field(default_factory=list)
+    items: list[tuple[int, Any]] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    nbytes: int = 0
 
     def takes(self, rows: Rows | WholeRows) -> bool:
         """Whether rows can wait together with these: all as they came, or all as columns of the same tensors."""
@@ -181,6 +170,7 @@ class _Waiting:
             start = end
 
 
+@dataclass(slots=True)
 class _LargeItem:
     """An item whose rows are written while it makes them: all of them stay, or none.
 
@@ -188,13 +178,12 @@ class _LargeItem:
     all ``rows``.
     """
 
-    def __init__(self) -> None:
-        self.is_begun = False
-        self.rows = 0
-        self.lost = 0
-        self._writer: PartWriter | None = None
-        self._point: Savepoint | None = None
-        self._error: SampleAppendError | None = None
+    is_begun: bool = False
+    rows: int = 0
+    lost: int = 0
+    _writer: PartWriter | None = None
+    _point: Savepoint | None = None
+    _error: SampleAppendError | None = None
 
     def begin(self, writer: PartWriter | None) -> None:
         self.is_begun, self._writer = True, writer
@@ -275,7 +264,9 @@ class Worker:
             return
         finally:
             RECAST.reset(before)
-            outcome.left_out += [LeftOut(task.start, path, what, 0, is_change=True) for path, what in recast]
+            outcome.left_out += [
+                (task.start, Skipped(path, what, 0, is_change=True)) for path, what in recast
+            ]
             outcome.seconds = perf_counter() - started
             self._waiting, self._outcome, self._writer = _Waiting(), None, None
 
@@ -406,7 +397,7 @@ class Worker:
                 at, told = _item_of(rows, row, index, self._place(item, before + row, count))
                 if not self._job.ignore_errors:
                     self._failed(at, told, error)
-                self._told().left_out.append(LeftOut(at, _text(told), _cause(error)))
+                self._told().left_out.append((at, Skipped(_text(told), _cause(error))))
             else:
                 good += 1
         return good
@@ -427,16 +418,15 @@ class Worker:
         """
         if rows and not self._job.ignore_errors:
             raise SkippedRowError(f"{rows[0].where}: {rows[0].reason}")
-        self._told().left_out.extend(
-            LeftOut(index, row.where, row.reason, row.rows, row.is_change) for row in rows
-        )
+        self._told().left_out.extend((index, row) for row in rows)
 
     def _forget_changes(self, outcome: Outcome) -> None:
         """Remove changes of rows that could not be written after all."""
         gone = {failure.item for failure in outcome.skipped}
-        gone |= {one.where for one in outcome.left_out if one.rows}
+        gone |= {one.where for _, one in outcome.left_out if one.rows}
         if gone:
-            outcome.left_out = [one for one in outcome.left_out if not one.is_change or one.where not in gone]
+            kept = [(at, one) for at, one in outcome.left_out if not one.is_change or one.where not in gone]
+            outcome.left_out = kept
 
     def _told(self) -> Outcome:
         if self._outcome is None:

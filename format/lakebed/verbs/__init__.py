@@ -1,5 +1,5 @@
-"""What users of pandas, Hugging Face and NumPy type: short calls over ``ds[...]``, ``query``, ``extend`` and ``map``.
+"""Methods known from pandas, Hugging Face and NumPy: short calls of ``ds[...]``, ``query``, ``extend`` and ``map``.
 
-A verb of a dataset or a result gives way to a tensor or column of its name, as 3.x scripts have them. What only
-chooses, orders or names is a view, and stores nothing; what makes values is stored.
+A tensor or column of the same name hides a verb of a dataset or result, because 3.x scripts have such tensors. A verb
+that only chooses, orders or renames returns a view and stores nothing; a verb that makes values stores them.
 """

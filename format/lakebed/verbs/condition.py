@@ -1,4 +1,4 @@
-"""Conditions: what a comparison of a whole column asks of each row."""
+"""Conditions on rows, made by comparing a whole column."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from numpy.typing import NDArray
 from lakebed.errors import InvalidInputError, InvalidKeyTypeError
 
 WORDS = {op.eq: "==", op.ne: "!=", op.lt: "<", op.le: "<=", op.gt: ">", op.ge: ">="}
-"""Comparisons -> their words in the query language."""
+"""Comparison -> operator of the query language."""
 
 VALUES = (bool, int, float, str, bytes, np.generic, dt.date, dt.time, dt.timedelta)
-"""What a column is compared with."""
+"""Types that a column can be compared with."""
 
 
 class Name(str):
-    """A column, by its full name."""
+    """The full name of a column."""
 
     __slots__ = ()
 
 
 class Value(NamedTuple):
-    """What stands for a ``?``."""
+    """The value of a ``?``."""
 
     value: Any
 
 
 def quoted(name: str) -> str:
-    """Return a name of a column as queries write it.
+    """Return the name of a column in double quotes.
 
     Raises
     ------
     InvalidInputError
-        If no query can name it.
+        If no query can name the column.
     """
     if '"' in name or "\n" in name:
         raise InvalidInputError(f"queries cannot name {name!r}: rename it with ds.rename_tensor")
@@ -46,15 +46,15 @@ def quoted(name: str) -> str:
 
 
 def listed(names: str | Iterable[str]) -> list[str]:
-    """Return one name, or several, as a list."""
+    """Return one or several names as a list."""
     return [names] if isinstance(names, str) else list(names)
 
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """What is asked of each row, made by comparing a column: used in ``ds[...]``, ``filter`` and ``remove``.
+    """A condition on each row, made by comparing a column: used in ``ds[...]``, ``filter`` and ``remove``.
 
-    It is no truth value and holds no values: ``(ds["age"] > 3) & (ds["kind"] == "cat")`` is answered by the rows that
+    It is no truth value and holds no values: ``(ds["age"] > 3) & (ds["kind"] == "cat")`` is computed for the rows that
     it is used on. Missing values compare as false, and ``~`` of that is true.
 
     Parameters
@@ -62,12 +62,12 @@ class Condition:
     parts
         Text of the query language, names of columns and values, in order.
     source
-        What is equal for columns of the same rows.
+        Value that columns of the same rows share.
     holds
-        Answers it for those rows.
+        Computes the condition for these rows.
     is_same
-        The truth value that ``==`` and ``!=`` of two columns, or of a column and None, have in Python, which looks for
-        columns in lists by it; None of all others.
+        Truth value in Python of ``==`` and ``!=`` of two columns, or of a column and None, which Python needs to find
+        columns in lists; None for other conditions.
 
     Examples
     --------
@@ -88,23 +88,23 @@ class Condition:
     is_same: bool | None = None
 
     def asked_of(self, source: object, names: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
-        """Return the expression and the values of its ``?``, as the rows of a source are asked.
+        """Return the expression and the values of its ``?``, for the rows of a source.
 
         Parameters
         ----------
         source
-            What is asked: equal to that of the columns, or an error.
+            The source, which must equal that of the columns.
         names
-            Full names of columns -> those that they are asked by; None for the same.
+            Full names of columns -> names in the expression; None for the same.
 
         Raises
         ------
         InvalidInputError
-            If it compares columns of other rows, or others than these.
+            If the condition compares columns of other rows, or columns that are not among `names`.
         """
         if source != self.source:
             raise InvalidInputError(
-                f"{self!r} compares columns of other rows: compare those of the dataset or view that is asked, as in "
+                f"{self!r} compares columns of other rows: compare those of the same dataset or view, as in "
                 "view[view['age'] > 3]"
             )
         return self._written(names), [part.value for part in self.parts if isinstance(part, Value)]
@@ -116,17 +116,15 @@ class Condition:
             if not isinstance(part, Name):
                 return part
             if names is not None and part not in names:
-                raise InvalidInputError(
-                    f"{part!r} is not among the tensors that are asked: {', '.join(names)}"
-                )
+                raise InvalidInputError(f"{part!r} is not among the tensors: {', '.join(names)}")
             return quoted(part if names is None else names[part])
 
         return "".join(map(text, self.parts))
 
-    # -- putting together --------------------------------------------------------------------------------------------
+    # -- combination -------------------------------------------------------------------------------------------------
 
     def followed_by(self, *parts: str | Name | Value | Condition) -> Condition:
-        """Return it with more behind it.
+        """Return the condition with more parts appended.
 
         Parameters
         ----------
@@ -162,7 +160,7 @@ class Condition:
     __rand__, __ror__ = __and__, __or__
 
     def asked(self) -> Condition:
-        """Return it, as a column of bools returns the condition that it is."""
+        """Return this condition; a column of bools returns the condition that it is true."""
         return self
 
     def __invert__(self) -> Condition:
@@ -173,7 +171,7 @@ class Condition:
             return self.is_same
         raise TypeError(
             f"{self!r} is asked of each row and is no truth value: join conditions with &, | and ~, in brackets; "
-            ".any() and .all() tell of all rows"
+            ".any() and .all() combine all rows"
         )
 
     # -- answers -----------------------------------------------------------------------------------------------------
@@ -196,19 +194,19 @@ class Condition:
         return iter(self.tolist())
 
     def sum(self, **_: Any) -> int:
-        """Return the number of rows of which it is true."""
+        """Return the number of rows for which the condition is true."""
         return int(self.numpy().sum())
 
     def mean(self, **_: Any) -> float:
-        """Return the share of the rows of which it is true."""
+        """Return the share of rows for which the condition is true."""
         return float(self.numpy().mean())
 
     def any(self, **_: Any) -> bool:
-        """Whether it is true of a row."""
+        """Return whether the condition is true for some row."""
         return bool(self.numpy().any())
 
     def all(self, **_: Any) -> bool:
-        """Whether it is true of all rows."""
+        """Return whether the condition is true for all rows."""
         return bool(self.numpy().all())
 
     def __str__(self) -> str:
@@ -223,7 +221,7 @@ def _comparing(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 class Comparing:
-    """Comparisons, all of which go to ``_compared``."""
+    """Base of classes whose comparisons all call ``_compared``."""
 
     __slots__ = ()
 
@@ -242,7 +240,7 @@ class Compared(Comparing):
         def _condition(self, *parts: str | Value | Condition) -> Condition: ...
 
     def _compared(self, compare: Callable[[Any, Any], Any], other: object) -> Any:
-        """Return the condition that a comparison with a value, another column of the rows or None makes."""
+        """Return the condition of a comparison with a value, another column of the rows, or None."""
         if other is None and compare in (op.eq, op.ne):
             asked = self._condition(" IS NULL" if compare is op.eq else " IS NOT NULL")
             return replace(asked, is_same=compare is op.ne)
@@ -252,16 +250,16 @@ class Compared(Comparing):
         return self._condition(f" {WORDS[compare]} ", given)
 
     def asked(self) -> Condition:
-        """Return the condition that a column of bools is.
+        """Return the condition that a column of bools is true.
 
         Raises
         ------
         InvalidKeyTypeError
-            If it holds others.
+            If the column has another dtype.
         """
         if self.dtype != np.bool_:
             raise InvalidKeyTypeError(
-                f"a column of bools chooses rows, and {self!r} is none: compare it, as in ds['age'] > 3"
+                f"only a column of bools chooses rows, and {self!r} is none: compare it, as in ds['age'] > 3"
             )
         return self._condition(" == ", Value(value=True))
 

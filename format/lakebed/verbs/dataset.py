@@ -1,4 +1,4 @@
-"""Verbs of a dataset: what it shares with results, and those that change it, or show it by other columns."""
+"""Verbs of a dataset: those of results, and those that change it or return views of other columns."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from lakebed.verbs.rows import RowVerbs
 
 
 class DatasetVerbs(RowVerbs, OutputVerbs):
-    """Verbs of a dataset, which a tensor of their name hides: those of rows, and those that change it.
+    """Verbs of a dataset; a tensor of the same name hides a verb.
 
-    Columns and rows are added, retyped and removed, which is stored; other columns, or other names, are views.
+    Adding, retyping and removing columns and rows is stored; choosing or renaming columns returns a view.
     """
 
-    # -- what is stored ----------------------------------------------------------------------------------------------
+    # -- changes that are stored -------------------------------------------------------------------------------------
 
     def add_column(self, name: str, values: Any, **settings: Any) -> Self:
         """Add a column, or replace the values of one; ``ds["new"] = values`` does the same.
@@ -30,10 +30,10 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         name
             Name of the column.
         values
-            One for each row: an array, a list, a column of Arrow or pandas, a condition; one value for all rows; or a
-            function of a row, ``lambda row: row["x"] * 2``.
+            One value for each row: an array, a list, a column of Arrow or pandas, or a condition; one value for all
+            rows; or a function of a row, ``lambda row: row["x"] * 2``.
         settings
-            Those of :meth:`create_tensor`: ``htype``, ``class_names``, ``sample_compression``, ... Without any, the
+            Settings of :meth:`create_tensor`: ``htype``, ``class_names``, ``sample_compression``, ... Without any, the
             values decide.
 
         Returns
@@ -43,7 +43,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         Raises
         ------
         InvalidInputError
-            If there are more values than rows, or fewer; nothing is changed then.
+            If the number of values is not the number of rows; nothing is changed then.
         SampleAppendError
             If a value does not fit.
         """
@@ -51,7 +51,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         is_new = name not in self  # type: ignore[attr-defined]
         if not is_new and settings:
             raise InvalidInputError(
-                f"column {name!r} is there and has its settings: {', '.join(settings)} go to a new one"
+                f"column {name!r} exists and has its settings: {', '.join(settings)} are for a new one"
             )
         if callable(values):
             if is_new and settings:
@@ -70,7 +70,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
             self[name][:] = values
             return self
         settings, values = _typed(name, values, settings)
-        is_column = hasattr(values, "recorded_values")  # of a dataset, which brings its settings along
+        is_column = hasattr(values, "recorded_values")  # a column of a dataset has settings
         tensor = self.create_tensor_like(name, values) if is_column else self.create_tensor(name, **settings)
         try:
             tensor.extend(values)
@@ -113,7 +113,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         return self
 
     def remove(self, rows: Any) -> None:
-        """Remove rows: those of a condition, an expression, a function, a view, or row numbers.
+        """Remove rows by a condition, an expression, a function, a view, or row numbers.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         Raises
         ------
         InvalidInputError
-            If it is a view of another dataset.
+            If `rows` is a view of another dataset.
         """
         if isinstance(rows, str) or callable(rows):
             rows = self.filter(rows)
@@ -152,7 +152,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
             One column, or several.
         """
         wanted = listed(names)
-        self[wanted]  # raises for those that are not there
+        self[wanted]  # raises an error for columns that do not exist
         return self[[name for name in self.tensors if name not in wanted]]  # type: ignore[no-any-return]
 
     remove_column = remove_columns
@@ -180,10 +180,10 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         InvalidInputError
             If two columns had one name.
         """
-        self[list(names)]  # raises for those that are not there
+        self[list(names)]  # raises an error for columns that do not exist
         shown = {names.get(name, name): name for name in self.tensors}
         if len(shown) < len(self.tensors):
-            raise InvalidInputError("two columns would have one name: give one of them another")
+            raise InvalidInputError("two columns would have the same name: choose another for one of them")
         return self._renamed(shown)  # type: ignore[no-any-return]
 
     def rename_column(self, name: str, new_name: str) -> Self:
@@ -194,16 +194,16 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         name
             Name of the column.
         new_name
-            What it is called in the view.
+            Its name in the view.
         """
         return DatasetVerbs.rename_columns(self, {name: new_name})
 
 
 def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Return the settings of a tensor for values, and these: a column of Arrow or of a dataset where one says more."""
+    """Return the settings of a tensor for values, and the values, as a column of Arrow or a dataset if possible."""
     if settings or hasattr(values, "recorded_values") or isinstance(values, np.ndarray | range):
         return settings, values
-    # A column of a result or of polars; of pandas.
+    # A column of a result or of polars, or of pandas.
     if hasattr(values, "to_arrow") or hasattr(values, "to_frame"):
         import pyarrow as pa
 
@@ -219,6 +219,6 @@ def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, 
         return {"dtype": "float64"}, values
     if all(isinstance(value, (*VALUES, Mapping)) or hasattr(value, "dtype") for value in known):
         return settings, values
-    from_dict = import_module("lakebed.importers.tables.from_tables").from_dict  # which is above this
+    from_dict = import_module("lakebed.importers.tables.from_tables").from_dict  # an upper layer
     made = from_dict({name: list(values)})
     return settings, made[next(iter(made.tensors))]

@@ -1,4 +1,4 @@
-"""One value of a row: the operators of Python and NumPy on what is stored, and rows that are read like dictionaries."""
+"""Single values of a row, with the operators of Python and NumPy, and rows that are read like dictionaries."""
 
 # ruff: noqa: SLF001  (both sides of an operator are of one class)
 
@@ -35,37 +35,37 @@ def _of_one(apply: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class OneValue(Comparing, ABC):
-    """What ``row["age"]`` is: used like the number, text, array or list that is stored; labels also by their names.
+    """A single value such as ``row["age"]``, used like the stored number, text, array or list; labels also by name.
 
-    A missing value compares as false, as in queries; computing with it is an error. With an array or a number of NumPy
-    on the other side, NumPy computes, on an array: ``row["age"] * np.float32(2)`` has the shape (1,), as in 3.x.
+    A missing value compares as false, as in queries; computing with it is an error. If the other operand is an array or
+    number of NumPy, NumPy computes with arrays: ``row["age"] * np.float32(2)`` has the shape (1,), as in 3.x.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def _value(self) -> Any:
-        """Return what is stored, of Python's types where it is no array; labels are numbers, missing values None."""
+        """Return the stored array or Python value; labels are numbers, missing values None."""
 
     @abstractmethod
     def _words(self) -> Sequence[str] | None:
-        """Return the names that stand for numbers, if this is a label."""
+        """Return the class names, if this is a label."""
 
     @abstractmethod
     def _is_array(self) -> bool:
-        """Whether it is an array, or a sequence of some: these are true, and print as the tensor, as in 3.x."""
+        """Return whether this is an array or a sequence of arrays, which are true, and print as the tensor."""
 
     def _shown(self) -> Any:
-        """Return what is stored, labels by their names."""
+        """Return the stored value, labels by name."""
         value, words = self._value(), self._words()
         return value if words is None else _named(value, words)
 
     def _known(self, value: Any = ...) -> Any:
-        """Return what is computed with."""
+        """Return the value for a computation; an error if it is missing."""
         value = self._value() if value is ... else value
         if value is None:
             raise InvalidInputError(
-                f"{self!r} is missing: ask .isna() before, or filter with '... IS NOT NULL'"
+                f"{self!r} is missing: check .isna() before, or filter with '... IS NOT NULL'"
             )
         return self.numpy() if isinstance(value, list) and self._is_array() else value
 
@@ -74,7 +74,7 @@ class OneValue(Comparing, ABC):
         return value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
 
     def _both(self, value: Any, other: Any) -> tuple[Any, Any]:
-        """Return both sides of an operator, as Python and NumPy know to compute with them."""
+        """Return both operands in types that Python or NumPy can compute with."""
         if isinstance(other, str) and (words := self._words()) is not None:
             value = _named(value, words)
             value = np.asarray(value) if isinstance(value, list) else value
@@ -86,7 +86,7 @@ class OneValue(Comparing, ABC):
         value = self._value()
         if other is None:
             return apply is operator.ne and value is not None
-        if isinstance(other, OneValue):  # labels of two columns may have numbers of their own
+        if isinstance(other, OneValue):  # labels of two columns may have different numbers
             other = other._value() if self._words() == other._words() else other._shown()
         if value is None or other is None:
             return False
@@ -140,27 +140,27 @@ class OneValue(Comparing, ABC):
         return str(self._shown())
 
     def __format__(self, spec: str) -> str:
-        is_number = spec[-1:] in tuple("bcdeEfFgGnoxX%")  # of a label its number, with {:d}
+        is_number = spec[-1:] in tuple("bcdeEfFgGnoxX%")  # {:d} formats the number of a label
         if not spec:
             return str(self) if self._is_array() else str(self._shown())
         return format(self._number() if is_number else self._shown(), spec)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the text, number, array or list that is stored has of this name: ``row["name"].lower()``."""
+        """Return an attribute of the stored text, number, array or list: ``row["name"].lower()``."""
         if not name.startswith("_") and (value := self._value()) is not None:
             for held in (self.numpy(), self._shown()) if isinstance(value, _NUMBERS) else (self._shown(),):
                 if (found := getattr(held, name, None)) is not None:
                     return found
         return getattr(super(), "__getattr__", self.__getattribute__)(name)
 
-    # -- questions, of which a column makes conditions -----------------------------------------------------------
+    # -- tests, for which a column returns conditions ------------------------------------------------------------
 
     def isna(self) -> Any:
         """Return whether the value is missing."""
         return self._value() is None
 
     def notna(self) -> Any:
-        """Return whether there is a value."""
+        """Return whether the value is not missing."""
         return self._value() is not None
 
     isnull, notnull = isna, notna
@@ -181,14 +181,14 @@ class OneValue(Comparing, ABC):
 
 
 def _named(value: Any, words: Sequence[str]) -> Any:
-    """Return the names of labels, as those of lists and arrays."""
+    """Return the class names of labels, or of lists and arrays of them."""
     if isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim):
         return [_named(one, words) for one in value]
     return value if value is None else words[value] if 0 <= value < len(words) else str(value)
 
 
 class Key(str):
-    """A name of a tensor that ``keys()`` gives: ``row[key]`` is the plain value, so that ``{**row}`` holds those."""
+    """A name of a tensor from ``keys()``: ``row[key]`` is the plain value, so that ``{**row}`` has plain values."""
 
     __slots__ = ()
 
@@ -202,9 +202,9 @@ _OF_ROWS: dict[str, Callable[..., Any]] = {
     "items": lambda row: row.to_dict().items(),
     "get": lambda row, name, default=None: row[name] if name in row else default,  # noqa: SIM401
 }
-"""What rows have of dictionaries, of plain values but for ``get``; a tensor of such a name comes before it."""
+"""Methods of dictionaries that rows have, with plain values except for ``get``; tensors of the same name hide them."""
 
 
 def of_row(row: Any, name: str) -> Callable[..., Any] | None:
-    """Return what a row has of dictionaries; None where it is nothing of that name."""
+    """Return a method of dictionaries for a row; None for other names."""
     return partial(_OF_ROWS[name], row) if name in _OF_ROWS else None

@@ -1,4 +1,4 @@
-"""Verbs that hand rows out: as Python has them, as arrays, as one file, as another dataset, in batches."""
+"""Verbs that return or write rows: as Python values, arrays, a file, another dataset, or in batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Path = str | os.PathLike[str]
 
 
 class Owner:
-    """What has verbs: a dataset, a view or a result. What they are short for is found there."""
+    """A dataset, view or result that has verbs, with the methods that verbs call."""
 
     if TYPE_CHECKING:
 
@@ -27,13 +27,13 @@ class Owner:
 
 
 class OutputVerbs(Owner):
-    """Hands out the rows of a dataset, a view or a result."""
+    """Verbs that return or write the rows of a dataset, view or result."""
 
     # -- values ------------------------------------------------------------------------------------------------------
 
     def to_list(self) -> list[dict[str, Any]]:
         """Read all rows as dictionaries, as ``ds.rows()`` gives them one by one."""
-        # Of a dataset ``rows`` may be a tensor; of a result the language's own rows have each group's key in a list.
+        # ``rows`` of a dataset may be a tensor; those of a result have the keys of groups in lists.
         return list(self._rows_of()) if _is_dataset(self) else self.to_arrow().to_pylist()
 
     def to_numpy(self) -> dict[str, NDArray[Any]]:
@@ -44,7 +44,7 @@ class OutputVerbs(Owner):
         Single numbers have the shape (rows,), masked where some are missing; labels are numbers; dates and times
         ``datetime64``. Text, JSON, and samples that differ in shape are arrays of objects.
         """
-        rows: Any = self if _is_dataset(self) else self.query("SELECT *")  # which has the keys of groups once
+        rows: Any = self if _is_dataset(self) else self.query("SELECT *")  # has each key of a group once
         batches = rows.batches(max(len(self), 1), **({"datetimes": True} if _is_dataset(self) else {}))
         found = next(iter(batches), dict.fromkeys(self.tensors, ()))
         return {name: _array(column) for name, column in found.items()}
@@ -59,18 +59,18 @@ class OutputVerbs(Owner):
         path
             Path or address of the file.
         overwrite
-            Replace what is there.
+            Replace an existing file.
         options
-            Those of ``lakebed.export_to("csv", ...)``: ``tensors``, ``delimiter``.
+            Options of ``lakebed.export_to("csv", ...)``: ``tensors``, ``delimiter``.
 
         Returns
         -------
-        What was written, an ``ExportReport``.
+        An ``ExportReport``.
 
         Raises
         ------
         ExportError
-            If something is there, or a row cannot be written.
+            If the file exists, or a row cannot be written.
         """
         return _one_file(self, "csv", path, overwrite, options)
 
@@ -92,7 +92,7 @@ class OutputVerbs(Owner):
         path
             Path or address of the dataset.
         overwrite
-            Replace what is there.
+            Replace an existing dataset.
 
         Returns
         -------
@@ -110,13 +110,13 @@ class OutputVerbs(Owner):
         format
             Name of the format, such as ``coco``; `lakebed export --help` lists them.
         dest
-            Path or address of what is written.
+            Path or address of the export.
         options
-            Those of the format.
+            Options of the format.
 
         Returns
         -------
-        What was written, an ``ExportReport``.
+        An ``ExportReport``.
         """
         return _exporting().export_to(format, _stored(self), dest, **options)
 
@@ -143,7 +143,7 @@ class OutputVerbs(Owner):
         return iter(self.batches(batch_size))
 
     def with_format(self, type: str | None = None) -> Any:  # noqa: A002 - as Hugging Face calls it
-        """Return the rows as a framework has them.
+        """Return the rows in the types of a framework.
 
         Parameters
         ----------
@@ -153,7 +153,7 @@ class OutputVerbs(Owner):
         Raises
         ------
         InvalidInputError
-            For others; it says what to write.
+            For other formats; the message says what to write.
         """
         if type in (None, "numpy"):
             return self
@@ -166,7 +166,7 @@ class OutputVerbs(Owner):
         )
 
     def set_format(self, type: str | None = None) -> None:  # noqa: A002 - as Hugging Face calls it
-        """Do nothing for ``numpy`` and None, which rows have; others are asked for where rows are read.
+        """Do nothing for ``numpy`` and None, the format of rows; other formats are chosen where rows are read.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class OutputVerbs(Owner):
         Raises
         ------
         InvalidInputError
-            For others; it says what to write.
+            For other formats; the message says what to write.
         """
         if type not in (None, "numpy"):
             raise InvalidInputError(
@@ -186,7 +186,7 @@ class OutputVerbs(Owner):
 
 
 def _exporting() -> Any:
-    """Return the module, which is above this one: most programs export nothing."""
+    """Return the module of an upper layer, imported on use: most programs export nothing."""
     return import_module("lakebed.exporters.core.exporting")
 
 
@@ -195,13 +195,13 @@ def _is_dataset(owner: Any) -> bool:
 
 
 def _stored(owner: Any) -> Any:
-    """Return a dataset of the rows: of a result, one in memory."""
+    """Return the rows as a dataset, in memory for a result."""
     return owner if _is_dataset(owner) else owner.materialize("mem://")
 
 
 def _one_file(owner: Any, how: str, path: Path, overwrite: bool, options: Mapping[str, Any]) -> Any:
     ds = _stored(owner)
-    # The tensor of splits is a column: there are no files whose names tell them.
+    # The tensor of splits becomes a column, because a single file has no name for each split.
     is_table = how == "parquet"
     names = (
         list(ds.tensors) if is_table else import_module("lakebed.exporters.tables.delimited").columns_of(ds)

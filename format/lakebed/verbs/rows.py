@@ -1,4 +1,4 @@
-"""Verbs of rows, of datasets and of results: looking at them, and choosing some."""
+"""Verbs of datasets and results that describe and choose rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _JOINS = {
 
 
 class Split(NamedTuple):
-    """What ``train_test_split`` returns: ``train, test = ...``, and ``split["train"]``."""
+    """The result of ``train_test_split``: ``train, test = ...``, or ``split["train"]``."""
 
     train: Any
     test: Any
@@ -47,9 +47,9 @@ class Split(NamedTuple):
 
 
 class RowVerbs(Owner):
-    """Looks at rows, and chooses some: what is chosen is a view, or a result where columns are computed."""
+    """Verbs that describe and choose rows; a choice is a view, or a result if columns are computed."""
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- description -------------------------------------------------------------------------------------------------
 
     @property
     def column_names(self) -> list[str]:
@@ -59,7 +59,7 @@ class RowVerbs(Owner):
     columns = column_names
 
     def keys(self) -> list[str]:
-        """Return the names of the columns; of a single row, those of its values."""
+        """Return the names of the columns."""
         return list(self.tensors)
 
     @property
@@ -88,7 +88,7 @@ class RowVerbs(Owner):
         Parameters
         ----------
         n
-            How many; of a negative number, all but that many at the end.
+            Number of rows; a negative number leaves that many out at the end.
         """
         return self[:n]  # type: ignore[no-any-return]
 
@@ -100,13 +100,13 @@ class RowVerbs(Owner):
         Parameters
         ----------
         n
-            How many; of a negative number, all but that many at the beginning.
+            Number of rows; a negative number leaves that many out at the beginning.
         """
         return self[max(len(self) - n, 0) if n >= 0 else -n :]  # type: ignore[no-any-return]
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns, their Arrow types and, in the metadata of each, its htype."""
+        """Names and Arrow types of the columns, with the htype of each in its metadata."""
         found = _types(self)
         for at, (name, column) in enumerate(self.tensors.items()):
             found = found.set(at, found.field(name).with_metadata({"htype": str(column.htype)}))
@@ -116,11 +116,11 @@ class RowVerbs(Owner):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no row."""
+        """Whether there are no rows."""
         return len(self) == 0
 
     def unique(self, name: str) -> list[Any]:
-        """Return the different values of a column, in the order in which they come first.
+        """Return the different values of a column, in the order of their first rows.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class RowVerbs(Owner):
         return ColumnVerbs.unique(self[name])
 
     def describe(self) -> Description:
-        """Tell of each column its type, rows and nulls, and of numbers, dates and texts the least, most and mean.
+        """Describe each column: its type, rows and nulls, and the minimum, maximum and mean of its values.
 
         Returns
         -------
@@ -139,7 +139,7 @@ class RowVerbs(Owner):
         types = _types(self)
         return Description({name: _described(self[name], types.field(name).type) for name in self.tensors})
 
-    # -- which rows --------------------------------------------------------------------------------------------------
+    # -- choice of rows ----------------------------------------------------------------------------------------------
 
     def select(self, rows: Any) -> Self:
         """Choose rows by their numbers, or columns by their names.
@@ -163,7 +163,7 @@ class RowVerbs(Owner):
         by
             One column, or several, the first one first.
         descending
-            Largest first: for all, or one for each.
+            Largest first: for all columns, or one value for each.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class RowVerbs(Owner):
         by
             One column, or several, the first one first.
         ascending
-            Whether the smallest come first: for all, or one for each.
+            Smallest first: for all columns, or one value for each.
 
         Returns
         -------
@@ -218,7 +218,7 @@ class RowVerbs(Owner):
         Parameters
         ----------
         rows
-            How many, or which.
+            Number of rows, or row numbers.
         """
         return self[:rows] if isinstance(rows, int) else RowVerbs.select(self, rows)
 
@@ -228,17 +228,17 @@ class RowVerbs(Owner):
         Parameters
         ----------
         n
-            How many are left out.
+            Number of rows to leave out.
         """
         return self[n:]  # type: ignore[no-any-return]
 
     def shuffle(self, seed: int | None = None) -> Self:
-        """Return the rows in an order of chance.
+        """Return the rows in random order.
 
         Parameters
         ----------
         seed
-            What the order follows from; None for that of ``lakebed.random.seed``, or chance.
+            Seed of the order; None for that of ``lakebed.random.seed``, or a random one.
         """
         return self[_chance(seed).permutation(len(self))]  # type: ignore[no-any-return]
 
@@ -255,11 +255,11 @@ class RowVerbs(Owner):
         Parameters
         ----------
         n, frac
-            How many, or which share of them; one row by default.
+            Number of rows, or share of them; one row by default.
         replace
-            Whether a row can come more than once.
+            Whether a row can be drawn more than once.
         seed
-            What the choice follows from; None for that of ``lakebed.random.seed``, or chance.
+            Seed of the choice; None for that of ``lakebed.random.seed``, or a random one.
 
         Returns
         -------
@@ -278,14 +278,14 @@ class RowVerbs(Owner):
         return self[_chance(seed).choice(len(self), count, replace=replace)]  # type: ignore[no-any-return]
 
     def shard(self, num_shards: int, index: int) -> Self:
-        """Return one of several parts, which lie one behind the other and differ by one row at most.
+        """Return one of several consecutive parts, whose sizes differ by one row at most.
 
         Parameters
         ----------
         num_shards
-            How many parts.
+            Number of parts.
         index
-            Which one, from 0.
+            Number of the part, from 0.
 
         Raises
         ------
@@ -306,29 +306,29 @@ class RowVerbs(Owner):
         stratify: str | None = None,
         group: str | None = None,
     ) -> Split:
-        """Share the rows out in two: ``train, test = ds.train_test_split(0.2, seed=1)``.
+        """Split the rows in two: ``train, test = ds.train_test_split(0.2, seed=1)``.
 
         Parameters
         ----------
         test_size, train_size
-            Rows, or a share below 1; a quarter of them are for testing by default.
+            Number of rows, or a share below 1; by default, a quarter of the rows are for testing.
         seed
-            What the choice follows from; None for that of ``lakebed.random.seed``, or chance.
+            Seed of the choice; None for that of ``lakebed.random.seed``, or a random one.
         shuffle
-            Whether chance decides; otherwise the last rows are for testing.
+            Whether to choose at random; otherwise the last rows are for testing.
         stratify
-            A column whose values have the same shares in both.
+            Column whose values have the same shares in both parts.
         group
-            A column whose equal values stay together, such as that of patients: sizes are met as nearly as it allows.
+            Column whose equal values stay together, such as patients; sizes are then approximate.
 
         Returns
         -------
-        ``train`` and ``test``, views: as a pair, by name and as attributes.
+        The views ``train`` and ``test``: as a pair, by name and as attributes.
 
         Raises
         ------
         InvalidInputError
-            If sizes leave no row for one of them, or do not go together.
+            If a part would have no rows, or options contradict each other.
         """
         count = len(self)
         tests, trains = (
@@ -341,7 +341,7 @@ class RowVerbs(Owner):
         if tests < 1 or trains < 1 or tests + trains > count:
             raise InvalidInputError(f"{trains:,} to train on, {tests:,} to test, of {count:,}: not possible")
         if (stratify or group) and not shuffle:
-            raise InvalidInputError("stratify and group go by chance: leave shuffle=False out")
+            raise InvalidInputError("stratify and group choose at random: leave shuffle=False out")
         chance = _chance(seed)
         order = chance.permutation(count) if shuffle else np.arange(count)[::-1]
         if stratify:
@@ -353,12 +353,12 @@ class RowVerbs(Owner):
             tests = int(ends[np.abs(ends - tests).argmin()])
             trains = min(trains, count - tests)
             if not trains:
-                raise InvalidInputError(f"one {group} has nearly all rows: no rows are left for training")
+                raise InvalidInputError(f"one {group} has nearly all rows, and no rows are left for training")
         test, train = order[:tests], order[tests : tests + trains]
         return Split(self[train if shuffle else np.sort(train)], self[test if shuffle else np.sort(test)])
 
     def drop_duplicates(self, by: str | Sequence[str] | None = None) -> Self:
-        """Return the rows without those that equal an earlier one, in some columns or in all.
+        """Return the rows without duplicates of earlier ones, compared by some columns or all.
 
         Parameters
         ----------
@@ -369,7 +369,7 @@ class RowVerbs(Owner):
         return self[np.sort(np.unique(codes(self, names), return_index=True)[1])]  # type: ignore[no-any-return]
 
     def dropna(self, by: str | Sequence[str] | None = None) -> Self:
-        """Return the rows without those in which a value is missing, in some columns or in any.
+        """Return the rows without missing values in some columns, or in any.
 
         Parameters
         ----------
@@ -389,9 +389,9 @@ class RowVerbs(Owner):
         Parameters
         ----------
         other
-            The other rows; where both have a column that is no key, theirs is called ``name_right``.
+            The other rows; a column of theirs that has a name of ours and is no key is called ``name_right``.
         on
-            Columns of both, ``{mine: theirs}`` where they are called otherwise; None for all of the same name.
+            Columns of both, ``{mine: theirs}`` if their names differ; None for all of the same name.
         how
             ``inner``, ``left``, ``right``, ``outer`` or ``cross``.
 
@@ -402,7 +402,7 @@ class RowVerbs(Owner):
         Raises
         ------
         InvalidInputError
-            If there is no column in common, or no such way.
+            If the two share no column, or `how` is unknown.
         """
         if not hasattr(other, "tensors"):
             raise InvalidInputError(
@@ -439,7 +439,7 @@ class RowVerbs(Owner):
 
         Returns
         -------
-        Groups, which are reduced to a row each, or iterated over.
+        Groups, which can be reduced to a row each, or iterated over.
         """
         return Groups(self, by)
 
@@ -447,12 +447,12 @@ class RowVerbs(Owner):
 
 
 def _types(rows: Any) -> pa.Schema:
-    """Return the columns' types in Arrow: those of a result, which are not known before, as of its first rows."""
+    """Return the Arrow types of the columns; the first rows of a result tell its types."""
     return rows[: 100 if hasattr(rows, "relation") else 0].to_arrow().schema
 
 
 class Description(dict[str, dict[str, Any]]):
-    """What ``describe`` tells, by column; it prints as a table."""
+    """The result of ``describe`` by column, which prints as a table."""
 
     def __repr__(self) -> str:
         facts = list(dict.fromkeys(fact for told in self.values() for fact in told))
@@ -476,7 +476,7 @@ def _described(column: Any, kind: pa.DataType) -> dict[str, Any]:
         return {**told, "different": len(counts), "most": next(iter(counts), None)}
     if pa.types.is_nested(kind) or is_file(kind):
         return {**told, "shape": getattr(column, "shape", (None,))[1:]}
-    found = column.to_arrow()  # once for all facts: it may come from far away
+    found = column.to_arrow()  # read once for all facts, because it may be remote
     facts = ("min", "max") if is_text(kind) else ("min", "max", "mean")
     return {**told, **{fact: reduced(found, fact) for fact in facts}}
 
@@ -486,7 +486,7 @@ def _chance(seed: int | None) -> np.random.Generator:
 
 
 def _evenly(labels: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return rows so that each beginning has every label by its share."""
+    """Return rows in an order in which every beginning has the same shares of labels."""
     place = np.empty(len(labels))
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
@@ -495,7 +495,7 @@ def _evenly(labels: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.i
 
 
 def verb(owner: Any, verbs: type, name: str) -> Any:
-    """Return a verb of a class, bound to what it is asked of; None if there is none of this name."""
+    """Return a verb of a class, bound to its owner; None if there is no such verb."""
     found = None if name.startswith("_") else getattr(verbs, name, None)
     if isfunction(found) and not found.__code__.co_flags & CO_VARKEYWORDS:
         found = strict(found)

@@ -1,4 +1,4 @@
-"""Verbs that put rows together: one behind the other, side by side, in groups; all of them queries."""
+"""Verbs that combine rows: concatenation and groups; all of them are queries."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _REDUCTIONS = {
     "median": "MEDIAN({})", "std": "STD({})", "var": "VAR({})", "count": "COUNT({})",
     "nunique": "COUNT(DISTINCT {})", "first": "{}[0]", "last": "{}[-1]", "list": "{}", "size": "COUNT(*)",
 }  # fmt: skip
-"""What a group is reduced by -> how queries say it of a column."""
+"""Reduction of a group -> expression of the query language."""
 
 
 def concat(rows: Sequence[Any]) -> Any:
-    """Put datasets, views and results one behind the other: ``lakebed.concat([a, b])``, and ``a + b``.
+    """Concatenate datasets, views and results: ``lakebed.concat([a, b])``, or ``a + b``.
 
-    Nothing is copied: what comes out reads from them. ``.materialize(dest)`` stores it.
+    Nothing is copied: the result reads from its parts. ``.materialize(dest)`` stores it.
 
     Parameters
     ----------
     rows
-        At least one. A column that one of them lacks is missing there.
+        At least one dataset, view or result. A column that one of them lacks is missing there.
 
     Returns
     -------
-    A result; a single one as it is; a view, where all are views of one dataset.
+    A result; a single one as it is; a view if all are views of one dataset.
 
     Raises
     ------
     InvalidInputError
-        If there is nothing to put together.
+        If the list is empty.
     QueryError
         If columns of one name hold different kinds of values.
 
@@ -67,11 +67,11 @@ def concat(rows: Sequence[Any]) -> Any:
 
 
 concatenate_datasets = concat
-"""As Hugging Face calls it."""
+"""The name that Hugging Face gives it."""
 
 
 class Groups:
-    """Rows grouped by the values of columns: what ``groupby`` returns.
+    """Rows grouped by the values of columns, returned by ``groupby``.
 
     Parameters
     ----------
@@ -80,12 +80,12 @@ class Groups:
     by
         Names of the columns.
     columns
-        What is reduced by ``mean()`` and its kin: ``groupby("kind")["age"].mean()``.
+        Columns that ``mean()`` and other reductions apply to: ``groupby("kind")["age"].mean()``.
 
     Raises
     ------
     InvalidInputError
-        If something else than names is given.
+        If `by` is no name.
     """
 
     def __init__(self, rows: Any, by: Any, columns: Sequence[str] = ()) -> None:
@@ -93,7 +93,7 @@ class Groups:
         self._by = listed(by) if isinstance(by, Iterable) else []
         if not self._by or not all(isinstance(name, str) for name in self._by):
             raise InvalidInputError(
-                "rows are grouped by names of columns: store what they are grouped by, as in ds['old'] = ds['age'] > 30"
+                "rows are grouped by names of columns: store other values first, as in ds['old'] = ds['age'] > 30"
             )
 
     def agg(
@@ -104,7 +104,7 @@ class Groups:
         Parameters
         ----------
         columns
-            {column: reduction}, or several reductions of it, which are then called ``column_reduction``: ``mean``,
+            {column: reduction}, or several reductions, whose results are called ``column_reduction``: ``mean``,
             ``sum``, ``min``, ``max``, ``median``, ``std``, ``var``, ``count`` (values), ``nunique``, ``first``,
             ``last``, ``list``, ``size`` (rows).
         named
@@ -117,7 +117,7 @@ class Groups:
         Raises
         ------
         InvalidInputError
-            If there is no such reduction.
+            If a reduction is unknown.
         """
         if not isinstance(columns, Mapping | None):
             raise InvalidInputError(f"agg takes {{column: reduction}}, as {{'age': 'mean'}}, not {columns!r}")
@@ -134,7 +134,7 @@ class Groups:
         return self._rows.query(f"SELECT {', '.join(parts)} GROUP BY {keys} ORDER BY {keys}")
 
     def _reduction(self, name: str, column: str, how: Any) -> str:
-        """Return how queries say it of this column."""
+        """Return the expression of a reduction of a column."""
         if not isinstance(how, str) or how not in _REDUCTIONS or (not column and how != "size"):
             raise InvalidInputError(
                 f"{name!r} is no reduction of a column, {how!r}: write (column, {'|'.join(_REDUCTIONS)}); a function "
@@ -144,7 +144,7 @@ class Groups:
         if column in self._rows and how in ("mean", "avg", "median", "sum", "std", "var"):
             import pyarrow as pa
 
-            found = flattened(self._rows[column][:100].to_arrow())  # of a result the values tell
+            found = flattened(self._rows[column][:100].to_arrow())  # the values of a result tell its type
             if pa.types.is_temporal(found.type):
                 raise InvalidInputError(
                     f"groups have no {how} of dates and times, {column!r}: for key, rows in ds.groupby(...): "
@@ -172,13 +172,13 @@ class Groups:
         def reduce(columns: str | Sequence[str] = ()) -> Any:
             wanted = listed(columns) or self._columns
             if not wanted:
-                raise InvalidInputError(f"say of which columns: ds.groupby(...).{name}('age')")
+                raise InvalidInputError(f"name the columns: ds.groupby(...).{name}('age')")
             return self.agg(dict.fromkeys(wanted, name))
 
         return reduce
 
     def __getitem__(self, columns: str | Sequence[str]) -> Groups:
-        """Say which columns ``mean()`` and its kin are of."""
+        """Choose the columns that ``mean()`` and other reductions apply to."""
         return Groups(self._rows, self._by, listed(columns))
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
@@ -199,7 +199,7 @@ class Groups:
 def codes(rows: Any, names: Sequence[str]) -> NDArray[np.int64]:
     """Return a number for each row, the same for rows that are equal in all columns: shape (rows,).
 
-    Missing values equal each other, and so do NaN. Numbers follow from the order in which values come first.
+    Missing values equal each other, and so do NaN. Numbers are in the order of the first rows.
     """
     import pyarrow as pa
 
@@ -216,5 +216,5 @@ def codes(rows: Any, names: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _numbered(values: pa.Array) -> NDArray[np.int64]:
-    """Number values by the order in which they come first."""
+    """Number values in the order of their first rows."""
     return values.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)  # type: ignore[no-any-return]

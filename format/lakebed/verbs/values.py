@@ -1,4 +1,4 @@
-"""Verbs of one column: what values it has, and what is asked of each."""
+"""Verbs of one column: its values, reductions, and conditions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def _reduction(name: str) -> Callable[..., Any]:
-    """Return the method that reduces all values of a column; with an axis, it does what NumPy does of the array."""
+    """Return the method that reduces all values of a column; with an axis, it calls NumPy's function on the array."""
 
     def reduction(self: Any, axis: Any = None, **given: Any) -> Any:
         of_numpy = getattr(np, name)
         if axis is not None or any(value is not None for value in given.values()):  # np.mean(tensor, axis=0)
             return of_numpy(self.numpy(), axis=axis, **given)
-        # np.max(tensor) asks for this method, too. It means the array, as in 3.x: labels are numbers, scalars NumPy's.
+        # np.max(tensor) also calls this method, for the array as in 3.x: labels are numbers, scalars NumPy's.
         is_numpy = "out" in given
         values = self.to_arrow(labels="numbers" if is_numpy else "names")
         found = _of_arrays(_arrays(self), name) if is_file(values.type) else reduced(values, name)
@@ -38,20 +38,20 @@ def _reduction(name: str) -> Callable[..., Any]:
         Parameters
         ----------
         axis
-            None for all values, of which missing ones are left out; otherwise as NumPy does of the array.
+            None for all values that are not missing; an axis of the array as in NumPy.
         given
-            What NumPy's function takes beside it.
+            Other arguments of NumPy's function.
         """
     return reduction
 
 
 class ColumnVerbs(Compared):
-    """Values of a tensor or a column of a result: of labels their names, of arrays all numbers; no missing ones."""
+    """Verbs of a tensor or a column of a result; labels count by name, arrays number by number, missing values not."""
 
     # -- values ------------------------------------------------------------------------------------------------------
 
     def unique(self: Any) -> list[Any]:
-        """Return the different values, in the order in which they come first."""
+        """Return the different values, in the order of their first rows."""
         return flattened(self.to_arrow()).unique().drop_null().to_pylist()  # type: ignore[no-any-return]
 
     def nunique(self) -> int:
@@ -59,7 +59,7 @@ class ColumnVerbs(Compared):
         return len(ColumnVerbs.unique(self))
 
     def value_counts(self: Any) -> dict[Any, int]:
-        """Return how often each value is there: {value: count}, the commonest first."""
+        """Return the frequency of each value: {value: count}, the most frequent first."""
         names = getattr(self.info, "class_names", None) if self.htype == "class_label" else None
         if names:
             numbers = flattened(self.to_arrow(labels="numbers")).drop_null()
@@ -72,7 +72,7 @@ class ColumnVerbs(Compared):
         return dict(zip(values.take(order).to_pylist(), counts[order].tolist(), strict=True))
 
     def tolist(self: Any) -> Any:
-        """Return the values as Python has them, None where one is missing."""
+        """Return the values as Python values, None for missing ones."""
         found = self.to_arrow()
         if is_file(found.type):
             values = [None if array is None else array.tolist() for array in _arrays(self)]
@@ -81,7 +81,7 @@ class ColumnVerbs(Compared):
         return values[0] if self.is_single else values
 
     def to_numpy(self: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """Read as an array, of single numbers with the shape (rows,); missing numbers are NaN of floats.
+        """Read as an array; single numbers have the shape (rows,), and missing floats are NaN.
 
         Parameters
         ----------
@@ -93,9 +93,9 @@ class ColumnVerbs(Compared):
         found: NDArray[Any] = np.asarray(self.numpy(**({"fill": np.nan} if is_filled else {})), dtype)
         return found.reshape(-1) if found.shape[1:] == (1,) and not self.is_single else found
 
-    astype = to_numpy  # ``ds.cast_column`` changes what is stored
+    astype = to_numpy  # ``ds.cast_column`` changes the stored values
 
-    # -- of all values -----------------------------------------------------------------------------------------------
+    # -- reductions --------------------------------------------------------------------------------------------------
 
     min, max, mean = _reduction("min"), _reduction("max"), _reduction("mean")
     sum, std = _reduction("sum"), _reduction("std")
@@ -107,7 +107,7 @@ class ColumnVerbs(Compared):
         return self._condition(" IS NULL")
 
     def notna(self) -> Condition:
-        """Return the condition that there is a value."""
+        """Return the condition that the value is not missing."""
         return self._condition(" IS NOT NULL")
 
     isnull, notnull = isna, notna
@@ -118,12 +118,12 @@ class ColumnVerbs(Compared):
         Parameters
         ----------
         values
-            Values, None for a missing one; of labels names or numbers.
+            Values, None for a missing one; names or numbers of labels.
 
         Raises
         ------
         InvalidInputError
-            If it is one text, not several.
+            If `values` is a single text.
         """
         if isinstance(values, str | bytes):
             raise InvalidInputError(f"isin takes several values: isin([{values!r}])")
@@ -143,7 +143,7 @@ class ColumnVerbs(Compared):
         Raises
         ------
         InvalidInputError
-            If it is no single value.
+            If `value` is no single value.
         """
         column = self._condition()
         if not isinstance(value, VALUES):
@@ -164,7 +164,7 @@ class ColumnVerbs(Compared):
 
 
 def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
-    """Reduce all values of a column that was read: its min, max, mean, sum or std; None of no value."""
+    """Return the min, max, mean, sum or std of all values of a column; None if there are no values."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -178,7 +178,7 @@ def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
     if not is_text(flat.type):
         values = np.asarray(flat)
         try:
-            if values.dtype.kind in "mM" and name == "mean":  # of which NumPy has none
+            if values.dtype.kind in "mM" and name == "mean":  # NumPy has no mean of dates
                 return values.view(np.int64).mean().round().astype(np.int64).view(values.dtype)
             if name == "sum" and values.dtype in (np.int64, np.uint64):  # exact, also where 64 bits overflow
                 return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
@@ -187,12 +187,12 @@ def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
         except TypeError as error:
             raise InvalidInputError(f"there is no {name} of {flat.type}: {error}") from error
     if name not in ("min", "max"):
-        raise InvalidInputError(f"there is no {name} of texts; value_counts() and unique() tell of them")
+        raise InvalidInputError(f"there is no {name} of texts; value_counts() and unique() describe them")
     return pc.min_max(flat)[name].as_py()
 
 
 def flattened(column: pa.ChunkedArray | pa.Array) -> Any:
-    """Return the values of a column, those of all arrays in a row."""
+    """Return the values of a column, those of all arrays concatenated."""
     import pyarrow as pa
 
     while pa.types.is_nested(column.type) and not pa.types.is_struct(column.type):
@@ -202,20 +202,20 @@ def flattened(column: pa.ChunkedArray | pa.Array) -> Any:
 
 
 def is_file(kind: pa.DataType) -> bool:
-    """Whether a column holds files."""
+    """Return whether a column holds files."""
     import pyarrow as pa
 
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _arrays(column: Any) -> Iterator[NDArray[Any] | None]:
-    """Read the samples of a column of files one after the other."""
+    """Read the samples of a column of files one by one."""
     values = column.recorded_values() if hasattr(column, "recorded_values") else column.values()
     return (None if value is None else np.asarray(value) for value in values)
 
 
 def _of_arrays(arrays: Iterable[NDArray[Any] | None], name: str) -> Any:
-    """Reduce arrays that are read one after the other."""
+    """Reduce arrays that are read one by one."""
     facts = [_facts(array) for array in arrays if array is not None and array.size]
     if not facts:
         return 0 if name == "sum" else None

@@ -19,7 +19,7 @@ from lakebed import config, errors
 from lakebed.dataset.open import open_at
 from lakebed.errors import CheckoutError, InvalidInputError, LakebedError, NotFoundError
 from lakebed.query.functions.registry import FUNCTIONS, SPECIAL
-from lakebed.query.language.words import KEYWORDS
+from lakebed.query.language.token_stream import KEYWORDS
 from lakebed.storage.address import shown
 from lakebed.storage.url import Location, open_storage, parse
 from lakebed.versions.tree_file import TREE_KEY

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 import lakebed
 from lakebed.errors import InvalidInputError, NotFoundError, QueryError
 from lakebed.query import parse
-from lakebed.query.binding.bound import Info, Input
-from lakebed.query.engine.relation import Picked, Projected, Relation, Stored
 from lakebed.query.language import syntax
+from lakebed.query.relations.bound import Input
+from lakebed.query.relations.relation import Picked, Projected, Relation, Stored
+from lakebed.query.values.info import Info
 from lakebed.viewer import schema
 from lakebed.viewer.asked import Asked
 from lakebed.viewer.cells import cell, cells, each

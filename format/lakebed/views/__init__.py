@@ -1,4 +1,4 @@
-"""Saved views: which rows of which commit, stored beside the dataset as Deep Lake 3.x stores them (FORMAT.md 12).
+"""Saved views: rows of a commit, stored beside the dataset as in Deep Lake 3.x (FORMAT.md 12).
 
-A view comes as a table and leaves as one. What users are given of it is the facade's; nothing here writes the dataset.
+Views are tables here; the facade makes datasets of them. Nothing here writes rows of the dataset.
 """

@@ -1,8 +1,8 @@
-"""The list of a dataset's saved views, changed beside other writers: `queries.json`, guarded as Deep Lake 3.x does it.
+"""The list of a dataset's saved views, `queries.json`, and changes of it beside other writers.
 
-3.9.52 reads the list, edits it and writes it back without a condition while it holds `queries.lock`. So that lock is
-taken, in its layout and for its time, before the list is read; and the list is replaced on condition that it is still
-the one that was read, which guards against writers whose lock has run out.
+3.9.52 reads the list, edits it and writes it back unconditionally while it holds `queries.lock`. So a change takes that
+lock first, in the same layout and for the same time, and then replaces the list by a conditional put, which guards
+against writers whose lock has expired.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LOCK = "queries.lock"
 
 _log = logging.getLogger(__name__)
 
-# For how long 3.9.52 takes a lock of the list to be valid.
+# Time after which 3.9.52 considers a lock of the list expired.
 _VALID_SECONDS = 10.0
-# A lock of a process that was killed runs out in time; one that is taken again and again is waited for no longer.
+# Longest wait for a lock that other processes take again and again; the lock of a killed process expires before.
 _PATIENCE = 60.0
 _PAUSE = 0.05
-# How long 3.9.52 waits, on disks and on stores, before it looks whether a lock that it wrote is still its own.
+# Pauses after which 3.9.52 checks that a lock it wrote is still its own, on disks and on stores.
 _CONFIRM_LOCAL, _CONFIRM_REMOTE = 0.01, 0.5
 
 _mutex = threading.Lock()
@@ -56,7 +56,7 @@ def read_views(storage: Storage) -> SavedViews:
         return SavedViews()
     except (FormatError, LimitError) as error:
         raise DatasetCorruptError(
-            f"the list of saved views of {storage.url} can not be read: {error}. Rows and commits are not affected; "
+            f"the list of saved views of {storage.url} cannot be read: {error}. Rows and commits are not affected; "
             f"move {FILE} away to go on without views",
             dataset=storage.url,
         ) from error
@@ -65,14 +65,14 @@ def read_views(storage: Storage) -> SavedViews:
 def change_views(
     storage: Storage, edit: Callable[[SavedViews], SavedViews], holds: Callable[[SavedViews], bool]
 ) -> None:
-    """Replace the list by an edited one, durably; what others write at the same time stays.
+    """Replace the list by an edited one, durably, without losing concurrent changes of others.
 
     Parameters
     ----------
     edit
-        Returns the new list; it may refuse, and may be called more than once.
+        Returns the new list; it may raise an error, and may be called more than once.
     holds
-        Whether a list is as it should be afterwards: a put may work although its answer was lost.
+        Returns whether a list has the change: a put may succeed although its answer was lost.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def change_views(
     DatasetCorruptError
         If the list is damaged.
     CommitFailed, CommitStateUnknown
-        If the list could not be replaced, or that is not known.
+        If the list could not be replaced, or if that is unknown.
     """
     with _mutex, _locked(storage):
         change_file(
@@ -97,9 +97,9 @@ def change_views(
 
 @contextmanager
 def _locked(storage: Storage) -> Iterator[None]:
-    """Hold the lock of the list, which nobody else has meanwhile."""
+    """Hold the lock of the list inside a ``with``."""
     if storage.url.startswith("mem://"):
-        yield  # no other process is there
+        yield  # no other process can see the dataset
         return
     _take(storage)
     try:
@@ -107,8 +107,8 @@ def _locked(storage: Storage) -> Iterator[None]:
     finally:
         try:
             storage.delete(LOCK)
-        except StorageError as error:  # it runs out by itself
-            _log.warning("%s of %s stays: %s", LOCK, storage.url, error)
+        except StorageError as error:  # the lock expires
+            _log.warning("%s of %s could not be removed: %s", LOCK, storage.url, error)
 
 
 def _take(storage: Storage) -> None:
@@ -118,9 +118,8 @@ def _take(storage: Storage) -> None:
         stat, found = storage.stat(LOCK), _content(storage)
         if not is_live_foreign(found, clock.now()):
             mine = DatasetLock.own(clock.now(), _VALID_SECONDS).to_bytes()
-            with suppress(
-                PreconditionFailed
-            ):  # another one was faster, or this one, unheard: the content tells
+            # After a failure, the content tells whether another process was faster, or only the answer was lost.
+            with suppress(PreconditionFailed):
                 storage.put_if(LOCK, mine, None if stat is None else stat.etag)
             clock.sleep(pause)
             if _content(storage) == mine:

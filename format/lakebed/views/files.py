@@ -1,15 +1,15 @@
-"""The data of a view that keeps row numbers: a dataset of one tensor, `VDS_INDEX`, file by file (FORMAT.md 12). Pure.
+"""Files of a view that stores row numbers: a dataset of one tensor, `VDS_INDEX` (FORMAT.md 12). Pure.
 
 file                              content
-version_control_info.json         the root version alone
+version_control_info.json         the root version only
 dataset_meta.json                 the tensor
 dataset_info.json                 the entry of the view in the list
-dataset_diff                      its info was updated
+dataset_diff                      a changed info
 VDS_INDEX/tensor_meta.json        uint64, one number for each row of the view
-VDS_INDEX/commit_diff             created
+VDS_INDEX/commit_diff             a created tensor
 VDS_INDEX/chunks_index/unsharded  chunks
-VDS_INDEX/tiles_index/unsharded   none
-VDS_INDEX/chunks/<id>             the rows, in the order of the view
+VDS_INDEX/tiles_index/unsharded   no tiles
+VDS_INDEX/chunks/<id>             row numbers, in the order of the view
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, MAIN
 
 INDEX = "VDS_INDEX"
-"""The tensor with the numbers of the rows."""
+"""Name of the tensor with the row numbers."""
 
 TREE = "version_control_info.json"
 
@@ -51,17 +51,11 @@ _NODE: dict[str, Any] = {
 
 
 def index_meta(*, hidden: bool, length: int = 0) -> TensorMeta:
-    """Return the settings of the tensor with the row numbers."""
+    """Return the metadata of the tensor with the row numbers."""
     shape = (1,) if length else ()
     return TensorMeta(
-        length=length,
-        name=INDEX,
-        htype="generic",
-        dtype="uint64",
-        min_shape=shape,
-        max_shape=shape,
-        hidden=hidden,
-    )
+        length=length, name=INDEX, htype="generic", dtype="uint64", min_shape=shape, max_shape=shape, hidden=hidden
+    )  # fmt: skip
 
 
 def index_block(rows: NDArray[np.uint64]) -> Block:
@@ -70,17 +64,18 @@ def index_block(rows: NDArray[np.uint64]) -> Block:
 
 
 def files_of(rows: NDArray[np.uint64], entry: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the files of a view's data, by key; the version tree first.
+    """Return the files of a view by key, the version tree first.
 
     Parameters
     ----------
     rows
-        Numbers of the rows, shape (rows,).
+        Row numbers, shape (rows,).
     entry
-        Its entry in the list.
+        Entry of the view in the list.
     """
     parts = [rows[at : at + _IN_CHUNK] for at in range(0, len(rows), _IN_CHUNK)]
     ids = [int.from_bytes(os.urandom(8), "little") or 1 for _ in parts]
+    chunks = ChunkIds.from_counts(ids, [len(part) for part in parts])
     found = {
         TREE: json_style.dump_compact({"commits": {FIRST: _NODE}, "branches": {MAIN: FIRST}}),
         "dataset_meta.json": DatasetMeta(tensors=(INDEX,), tensor_names={INDEX: INDEX}).to_bytes(),
@@ -88,9 +83,7 @@ def files_of(rows: NDArray[np.uint64], entry: Mapping[str, Any]) -> dict[str, by
         "dataset_diff": DatasetDiff(info_updated=True).to_bytes(),
         f"{INDEX}/tensor_meta.json": index_meta(hidden=False, length=len(rows)).to_bytes(),
         f"{INDEX}/commit_diff": CommitDiff(created=True, last=len(rows)).to_bytes(),
-        f"{INDEX}/chunks_index/unsharded": ChunkIds.from_counts(
-            ids, [len(part) for part in parts]
-        ).to_bytes(),
+        f"{INDEX}/chunks_index/unsharded": chunks.to_bytes(),
         f"{INDEX}/tiles_index/unsharded": TileIndex.empty().to_bytes(),
     }
     for number, part in zip(ids, parts, strict=True):

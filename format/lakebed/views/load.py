@@ -1,4 +1,4 @@
-"""Open a saved view: the commit that it is of and the rows, or the copy that was made of them (FORMAT.md 12)."""
+"""Opening of saved views: the rows of a commit, or the copy that was made of them (FORMAT.md 12)."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from lakebed.views.selectors import index_of
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A view that was opened.
+    """An opened view.
 
     Parameters
     ----------
     session
-        Reads the commit, or the copy.
+        Session of the commit, or of the copy.
     rows
-        Numbers of the rows in the commit, shape (rows,).
+        Row numbers in the commit, shape (rows,).
     index
-        What selects them in the session.
+        Index of the rows in the session.
     pad
-        Whether tensors that are shorter have empty samples there.
+        Whether shorter tensors have empty samples for these rows.
     """
 
     entry: SavedView
@@ -53,21 +53,21 @@ class Opened:
 
 
 def load(storage: Storage, name: str, credentials: LinkCredentials) -> Opened:
-    """Open a view of a dataset by its id.
+    """Open a view of a dataset by id.
 
     Parameters
     ----------
     storage
-        Where the dataset lies.
+        Storage of the dataset.
     credentials
-        What its links go by.
+        Credentials of its links.
 
     Raises
     ------
     KeyError
-        If there is none.
+        If there is no such view.
     CheckoutError
-        If the commit that it is of is gone.
+        If its commit is gone.
     DatasetCorruptError
         If its data are damaged or missing.
     """
@@ -82,7 +82,7 @@ def load(storage: Storage, name: str, credentials: LinkCredentials) -> Opened:
                     f"the data of view {name!r} are missing at {storage.url}/{entry.folder}: {error}; delete the view",
                     dataset=storage.url,
                 ) from error
-            entry = again  # it was replaced meanwhile
+            entry = again  # the view was replaced meanwhile
 
 
 def _opened(storage: Storage, entry: SavedView, credentials: LinkCredentials) -> Opened:
@@ -94,7 +94,7 @@ def _opened(storage: Storage, entry: SavedView, credentials: LinkCredentials) ->
 
 
 def _unmasked(rows: NDArray[np.uint64], entry: SavedView) -> NDArray[np.uint64]:
-    """Return the rows that were meant: of a mask, 3.9.52 stores the zeros and ones as the numbers of rows."""
+    """Return the selected rows: for a mask, 3.9.52 stores its zeros and ones as row numbers."""
     axes = entry.doc.get("source-dataset-index")
     mask = axes[0] if isinstance(axes, list) and axes else None
     if not isinstance(mask, list) or not mask or not all(type(one) is bool for one in mask):
@@ -104,12 +104,12 @@ def _unmasked(rows: NDArray[np.uint64], entry: SavedView) -> NDArray[np.uint64]:
 
 
 def rows_of(data: Session) -> NDArray[np.uint64]:
-    """Return the numbers of the rows that the data of a view have, shape (rows,).
+    """Return the row numbers in the data of a view, shape (rows,).
 
     Raises
     ------
     DatasetCorruptError
-        If they have none, or they are no numbers.
+        If they are missing, or no numbers.
     """
     schema = data.schema()
     if schema.key_of(INDEX) is None:
@@ -152,11 +152,11 @@ def _of_source(
     return Opened(entry, session, rows, index, pad)
 
 
-# -- elsewhere ---------------------------------------------------------------------------------------------------------
+# -- views at a place of their own -------------------------------------------------------------------------------------
 
 
 def entry_in(session: Session) -> SavedView | None:
-    """Return what a dataset says of the view that it is; None if it is none, or a copy of the rows."""
+    """Return the entry in a dataset that is a view; None for other datasets, and for copies of rows."""
     if session.structure().key_of(INDEX) is None:
         return None
     info: Any = dict(session.schema().info)
@@ -166,26 +166,25 @@ def entry_in(session: Session) -> SavedView | None:
 
 
 def follow(data: Session, entry: SavedView, location: Location) -> Opened:
-    """Open the view that lies at a place of its own.
+    """Open a view that is stored at a place of its own.
 
-    The dataset that it is of is opened on the same machine, or in the same bucket: a view from elsewhere leads nowhere
-    else.
+    Its dataset must be on the same machine, or in the same bucket: a view of others must not lead anywhere else.
 
     Raises
     ------
     InvalidInputError
-        If that dataset lies elsewhere.
+        If the dataset is elsewhere.
     DatasetNotFoundError
-        If it is not there.
+        If the dataset does not exist.
     """
     if entry.source is None:
         raise DatasetCorruptError(
-            f"the view at {location.shown} does not say which dataset it is of", dataset=location.shown
+            f"the view at {location.shown} does not name its dataset", dataset=location.shown
         )
     source = parse(entry.source, existing=True, creds=location.creds)
     if (source.scheme, _root(source)) != (location.scheme, _root(location)):
         raise InvalidInputError(
-            f"the view at {location.shown} is of {source.shown}, which lies elsewhere: it is not opened by a view. "
+            f"the view at {location.shown} shows {source.shown}, which is elsewhere: a view does not open it. "
             "Open that dataset, and save the view there"
         )
     storage = open_storage(source)
@@ -193,5 +192,5 @@ def follow(data: Session, entry: SavedView, location: Location) -> Opened:
 
 
 def _root(location: Location) -> str:
-    """Return the bucket; all of this machine is one place."""
+    """Return the bucket, or an empty text for this machine."""
     return "" if location.scheme in ("file", "mem") else location.path.partition("/")[0]

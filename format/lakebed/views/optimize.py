@@ -1,6 +1,6 @@
-"""Copies of the rows of views: real tensors, in the order of the view, with the row numbers beside them (FORMAT.md 12).
+"""Copies of the rows of views: tensors in the order of the view, and the row numbers (FORMAT.md 12).
 
-A copy is published bit by bit and goes on after a kill, when the same is asked for again.
+A copy is published in parts; after a kill, the same call continues it.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _SUFFIX = "_OPTIMIZED"
 
 
 def save_copy(table: Table, view: Kept, wish: Wish, how: Copying) -> SavedView:
-    """Store a view with copies of its samples beside the dataset; return its entry. See :func:`views.save.save`.
+    """Store a view with copies of its samples in the dataset, and return its entry. See :func:`views.save.save`.
 
     Raises
     ------
     DatasetViewSavingError
-        If it shows a part of each sample, or the id is taken.
+        If the view shows a part of each sample, or the id is taken.
     LockedException
-        If another process is at it.
+        If another process is copying the view.
     GetDataFromLinkError, SampleAppendError
-        If what a link leads to cannot be had or stored; the same call goes on from there.
+        If a linked file cannot be read or stored; the same call continues from there.
     """
     storage = table.session.storage
     found = save(view, table.session, wish, partial(_stored, storage, table, view.rows, view.entry, how))
@@ -49,7 +49,7 @@ def save_copy(table: Table, view: Kept, wish: Wish, how: Copying) -> SavedView:
 
 
 def save_copy_at(table: Table, view: Kept, dest: Path, how: Copying, *, overwrite: bool) -> str:
-    """Store a view with copies of its samples as a dataset at a place of its own; return its address."""
+    """Store a view with copies of its samples as a dataset of its own, and return its address."""
     _check_whole(table)
     handle = make(dest, overwrite=overwrite)
     target = handle.session
@@ -61,14 +61,14 @@ def save_copy_at(table: Table, view: Kept, dest: Path, how: Copying, *, overwrit
 
 
 def optimize(storage: Storage, opened: Opened, table: Table, how: Copying) -> SavedView:
-    """Make copies of the samples of a view that was saved without, and let its entry lead there; return the entry.
+    """Copy the samples of a view that was saved without copies, and return its new entry.
 
     Parameters
     ----------
     storage
-        Where the dataset lies.
+        Storage of the dataset.
     table
-        The rows of the view, and those of the tensors that are wanted.
+        Rows of the view, and the tensors to copy.
 
     Raises
     ------
@@ -100,8 +100,8 @@ def optimize(storage: Storage, opened: Opened, table: Table, how: Copying) -> Sa
 def _check_whole(table: Table) -> None:
     if table.index.inside:
         raise DatasetViewSavingError(
-            "the view shows a part of each sample, and a saved copy is of whole ones: optimize a view of "
-            "the rows, and index the samples when they are read; or copy the parts to a place of their own, by "
+            "the view shows a part of each sample, and a saved copy has whole samples: optimize a view of "
+            "the rows, and index the samples when they are read; or copy the parts to a place of their own by "
             "view.copy(dest)"
         )
 
@@ -109,7 +109,7 @@ def _check_whole(table: Table) -> None:
 def _stored(
     storage: Storage, table: Table, rows: NDArray[np.uint64], entry: SavedView, how: Copying
 ) -> SavedView:
-    """Copy the rows into a folder of their own, or go on with it; return the entry with the folder."""
+    """Copy the rows into a folder of their own, or continue a copy, and return the entry with the folder."""
     _check_whole(table)
     job = Job.of(table)
     begun = _begun(storage, entry, job)
@@ -125,7 +125,7 @@ def _stored(
 
 
 def _begun(storage: Storage, entry: SavedView, job: Job) -> Job | None:
-    """Return what was begun of the same copy in the folder of an entry; None if there is nothing, or a view's data."""
+    """Return the unfinished job of the same copy in the folder of an entry; None if there is none."""
     if any(other.folder == entry.folder for other in read_views(storage)):
         return None
     data = below(storage, entry.folder.rstrip("/"))

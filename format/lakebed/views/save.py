@@ -1,7 +1,7 @@
-"""Save a view: its data first, complete, then its entry in the list, which makes it one (FORMAT.md 12).
+"""Saving of views: first all data, then the entry in the list, which makes them a view (FORMAT.md 12).
 
-A kill leaves the old list or the new one. What it leaves of data without an entry is nobody's view: another save takes
-another folder, and a collector removes it in time.
+A kill leaves the old list or the new one. Data without an entry are no view: the next save takes another folder, and
+garbage collection removes them later.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ UNCOMMITTED = (
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be saved of a view beside its rows.
+    """Options for saving a view.
 
     Parameters
     ----------
     id
-        Its name; None is one that its content tells.
+        Name of the view; None for a hash of its content.
     overwrite
-        Take the place of a view of this name.
+        Replace a view of this name.
     query, tql_query
-        What chose the rows.
+        Text of the query or filter that chose the rows.
     """
 
     id: str | None = None
@@ -66,14 +66,14 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A view on its way into storage.
+    """A view that is being saved.
 
     Parameters
     ----------
     rows
-        Numbers of the rows in the commit, shape (rows,).
+        Row numbers in the commit, shape (rows,).
     entry
-        What the list will say of it.
+        Its entry for the list.
     """
 
     rows: NDArray[np.uint64]
@@ -86,7 +86,7 @@ def commit_of(session: Session) -> str:
     Raises
     ------
     DatasetViewSavingError
-        If what it shows is not committed.
+        If the rows are not committed.
     """
     with session.mutex:
         version = session.snapshot.version_id
@@ -100,17 +100,17 @@ def commit_of(session: Session) -> str:
 
 
 def kept(table: Table, wish: Wish, *, pad: bool, is_virtual: bool) -> Kept:
-    """Describe a view.
+    """Return the rows and the entry of a view.
 
     Parameters
     ----------
     pad
-        Whether rows behind the last one of a tensor belong to it.
+        Whether the view includes rows after the end of shorter tensors.
 
     Raises
     ------
     DatasetViewSavingError
-        If what it shows is not committed, or its index cannot be stored.
+        If the rows are not committed, or the index cannot be stored.
     """
     version = commit_of(table.session)
     length = table.longest if pad else table.length
@@ -143,37 +143,36 @@ def _checked(name: str) -> str:
     try:
         check_key(f"{FOLDER}{name}")
     except InvalidKeyError as error:
-        raise DatasetViewSavingError(
-            f"{name!r} can be no id of a view: {error}; its data lie in a folder of this name"
-        ) from error
+        message = f"{name!r} cannot be the id of a view: {error}; it is the name of a folder"
+        raise DatasetViewSavingError(message) from error
     return name
 
 
 def _told(rows: NDArray[np.uint64], doc: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """Return the id of a view without one: the same for the same content."""
+    """Return the id of an unnamed view, a hash of its content."""
     what = {**doc, "created_at": 0, "message": "", "tensors": sorted(names.values())}
     found = hashlib.sha3_256(json.dumps(what, sort_keys=True).encode())
     found.update(np.ascontiguousarray(rows, "<u8").tobytes())
     return found.hexdigest()
 
 
-# -- beside the dataset ------------------------------------------------------------------------------------------------
+# -- in the dataset ----------------------------------------------------------------------------------------------------
 
 
 def save(view: Kept, session: Session, wish: Wish, store: Callable[[], SavedView] | None = None) -> SavedView:
-    """Store a view in the dataset that it is of; return its entry.
+    """Store a view in its dataset, and return its entry.
 
     Parameters
     ----------
     store
-        Makes the data, and returns the entry with the folder that they are in; None stores the numbers of the rows.
+        Stores the data, and returns the entry with their folder; None stores the row numbers.
 
     Raises
     ------
     ReadOnlyModeError
-        If nothing can be written there.
+        If the dataset cannot be written.
     DatasetViewSavingError
-        If there is a view of this id, which was given and is not to be overwritten.
+        If the given id is taken, and the view is not to be overwritten.
     CommitFailed, CommitStateUnknown, LockedException
         If the list of views could not be changed.
     """
@@ -187,7 +186,7 @@ def save(view: Kept, session: Session, wish: Wish, store: Callable[[], SavedView
 
     def edit(views: SavedViews) -> SavedViews:
         mine = views.find(entry.id)
-        if mine is None or mine.doc != entry.doc:  # else it is there: the answer was lost
+        if mine is None or mine.doc != entry.doc:  # else an earlier put succeeded, and its answer was lost
             _refuse_taken(views, entry.id, is_taken=is_taken)
         replaced[:] = [] if mine is None or mine.folder == entry.folder else [mine]
         return views.with_entry(entry)
@@ -216,7 +215,7 @@ def _refuse_taken(views: SavedViews, name: str, *, is_taken: bool) -> None:
 
 
 def _claimed(storage: Storage, view: Kept) -> SavedView:
-    """Store the numbers of the rows in a folder that nobody else has."""
+    """Store the row numbers in a folder that no other process uses."""
     entry = view.entry if is_free(storage, view.entry) else elsewhere(view.entry)
     while True:
         files = files_of(view.rows, entry.doc)
@@ -224,7 +223,7 @@ def _claimed(storage: Storage, view: Kept) -> SavedView:
         try:
             storage.put_if(f"{folder}{TREE}", files.pop(TREE), None)
         except PreconditionFailed:
-            # Another saver's; or ours, and its answer was lost: then it stays to collectors.
+            # Another process took the folder, or our put succeeded and its answer was lost: then it becomes garbage.
             entry = elsewhere(view.entry)
             continue
         storage.put_many([(f"{folder}{key}", data) for key, data in files.items()])
@@ -232,25 +231,25 @@ def _claimed(storage: Storage, view: Kept) -> SavedView:
 
 
 def is_free(storage: Storage, entry: SavedView) -> bool:
-    """Whether the folder of a view holds nothing."""
+    """Return whether the folder of a view is empty."""
     return next(iter(storage.list(entry.folder)), None) is None
 
 
 def elsewhere(entry: SavedView) -> SavedView:
-    """Return an entry whose data lie in a folder that nobody else thinks of."""
+    """Return the entry with a folder of a random name."""
     return entry.changed({"path": f"{entry.id}_{os.urandom(4).hex()}"})
 
 
-# -- elsewhere ---------------------------------------------------------------------------------------------------------
+# -- at a place of its own ---------------------------------------------------------------------------------------------
 
 
 def save_at(view: Kept, dest: Path, *, overwrite: bool) -> str:
-    """Store a view at a place of its own; opening that opens the view.
+    """Store a view at a place of its own, where it can be opened like a dataset.
 
     Raises
     ------
     DatasetViewSavingError
-        If there is something, and ``overwrite`` is false.
+        If the place is taken, and ``overwrite`` is false.
     """
     try:
         storage, location = vacate(dest, overwrite=overwrite)
@@ -260,15 +259,14 @@ def save_at(view: Kept, dest: Path, *, overwrite: bool) -> str:
     tree = files.pop(TREE)
     storage.put_many(files.items())
     try:
-        storage.put_if(TREE, tree, None)  # last: half a view does not open
+        storage.put_if(TREE, tree, None)  # last, so that an incomplete view cannot be opened
     except PreconditionFailed as error:
-        raise DatasetViewSavingError(
-            f"another process has just made a dataset at {location.shown}"
-        ) from error
+        message = f"another process has just made a dataset at {location.shown}"
+        raise DatasetViewSavingError(message) from error
     return location.shown
 
 
-# -- the end -----------------------------------------------------------------------------------------------------------
+# -- removal -----------------------------------------------------------------------------------------------------------
 
 
 def delete(storage: Storage, name: str) -> None:
@@ -277,9 +275,9 @@ def delete(storage: Storage, name: str) -> None:
     Raises
     ------
     KeyError
-        If there is none of this id.
+        If there is no such view.
     ReadOnlyModeError
-        If nothing can be written there.
+        If the dataset cannot be written.
     CommitFailed, CommitStateUnknown, LockedException
         If the list of views could not be changed.
     """
@@ -291,12 +289,12 @@ def delete(storage: Storage, name: str) -> None:
 
 
 def named(storage: Storage, name: str) -> SavedView:
-    """Return a view by its id.
+    """Return the entry of a view by id.
 
     Raises
     ------
     KeyError
-        If there is none.
+        If there is no such view.
     """
     found = read_views(storage).find(name)
     if found is None:
@@ -305,16 +303,15 @@ def named(storage: Storage, name: str) -> SavedView:
 
 
 def remove_data(storage: Storage, entry: SavedView) -> None:
-    """Remove the data of a view that is in the list no more; those of other views stay, whatever their ids."""
+    """Remove the data of a view that is no longer in the list, but not those of other views, whatever their ids."""
     views = read_views(storage)
-    if entry.folder == FOLDER:  # of an empty id, as 3.9.52 takes it: only what such a view consists of
-        mine = [
-            key for key, _ in storage.list(FOLDER) if key.removeprefix(FOLDER).partition("/")[0] in _OF_DATA
-        ]
+    if entry.folder == FOLDER:  # an empty id, which 3.9.52 allows: remove only the files of a view
+        keys = [key for key, _ in storage.list(FOLDER)]
+        mine = [key for key in keys if key.removeprefix(FOLDER).partition("/")[0] in _OF_DATA]
         orphan_files.remove(storage, mine)
         return
-    # Files of locks are not listed; they go first. The rest goes one by one: until the last is gone, the folder is not
-    # free, and nobody puts anything into it.
+    # Lock files are not listed and go first. Until the last of the other files is gone, the folder is not free, and no
+    # process writes into it.
     storage.delete_prefix(f"{entry.folder}.lakebed/")
     listed = [key for key, _ in storage.list(entry.folder)]
     orphan_files.remove(storage, [key for key in listed if not _is_of_another(views, key, entry)])

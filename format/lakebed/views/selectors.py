@@ -1,4 +1,4 @@
-"""Which rows, and which part of each sample, as JSON and back (FORMAT.md 12). Pure."""
+"""Selectors of rows and of parts of samples, to JSON and back (FORMAT.md 12). Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lakebed.errors import DatasetViewSavingError, FormatError
 from lakebed.reading.index import Index, RowSelector
 
 MOST_LISTED = 10_000
-"""Rows that are also listed where people and other programs read them; of more, only the data of the view tell."""
+"""Most rows that the entry lists for people and other programs; the data of the view have all rows."""
 
 
 def axes_of(index: Index, rows: NDArray[np.uint64]) -> list[Any] | None:
-    """Return the selectors of an index, for the eye: the data of a view have the rows; None if they are too many."""
+    """Return the selectors of an index for the entry; None if there are too many rows."""
     first = index.chain[0] if len(index.chain) == 1 else None
     if not index.chain:
         head: Any = _of_slice(slice(None))
@@ -31,7 +31,7 @@ def axes_of(index: Index, rows: NDArray[np.uint64]) -> list[Any] | None:
 
 
 def inside_of(index: Index) -> list[Any]:
-    """Return the selectors of the inside of samples.
+    """Return the selectors of parts of samples.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def inside_of(index: Index) -> list[Any]:
     """
     if len(index.inside) > 1:
         raise DatasetViewSavingError(
-            "the inside of the samples is indexed twice, which cannot be stored: do it in one step, as in ds[rows, 0:2]"
+            "samples are indexed twice, which cannot be stored: index them in one step, as in ds[rows, 0:2]"
         )
     return [_of(item) for subscript in index.inside for item in subscript]
 
@@ -65,17 +65,17 @@ def _of_slice(item: slice) -> dict[str, int | None]:
 
 
 def index_of(rows: NDArray[np.uint64], *, is_single: bool, inside: Any, pad: bool = False) -> Index:
-    """Return the index that selects stored rows, in order, and the inside of samples.
+    """Return the index of stored rows and parts of samples.
 
     Parameters
     ----------
     pad
-        Whether tensors may be shorter: then rows are named, which they have as empty samples.
+        Whether tensors may be shorter: rows are then listed, and shorter tensors have empty samples.
 
     Raises
     ------
     FormatError
-        If the selectors of the inside are none, or several rows are said to be one.
+        If a selector is invalid, or a view of one row has several.
     """
     if is_single and len(rows) != 1:
         raise FormatError(f"a view of one row has the numbers of {len(rows)}")
@@ -84,7 +84,7 @@ def index_of(rows: NDArray[np.uint64], *, is_single: bool, inside: Any, pad: boo
 
 
 def _selector(rows: NDArray[np.uint64]) -> RowSelector:
-    """Return rows as what selects them fastest."""
+    """Return the fastest selector of rows."""
     if len(rows) and (np.diff(rows.astype(np.int64)) == 1).all():
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return tuple(rows.tolist())

@@ -112,7 +112,7 @@ def test_every_kind_of_annotation_comes_through(coco_either_way: Path) -> None:
     assert keypoints.info["keypoints"] == ["nose", "ear"]
     about = ds.info["imports"][0]["about"]
     assert about["files"]["annotations/instances_train2026.json"]["values"]["info"] == {"year": 2026}
-    # The annotation of a picture that is not there is told, and costs no row.
+    # The annotation of a missing picture is told, and costs no row.
     assert report.skipped == 0
     assert any("image_id 99" in problem.reason for problem in report.problems)
 
@@ -363,6 +363,14 @@ def test_many_pictures_at_once_become_what_each_becomes(tmp_path: Path, plain: b
         }
     which = [f"{tmp_path}/{found.items[at].file}" for places, _ in columns for at in places]
     assert which == [row["images"].path for row in rows]
+
+
+def test_problems_of_annotations_are_counted_beyond_the_first(
+    coco: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakebed.importers.detection.coco._TOLD", 0)
+    told = [(one.where, one.reason) for one in plan(Source.of(coco)).problems]
+    assert told == [("annotations", "1 more problems")]
 
 
 def test_pictures_with_many_masks_are_not_held_together(coco: Path, monkeypatch: pytest.MonkeyPatch) -> None:

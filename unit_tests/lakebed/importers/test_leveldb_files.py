@@ -36,6 +36,8 @@ def test_the_newest_change_counts(tmp_path: Path, snappy: bool, monkeypatch: pyt
         {b"k001!": b"last"},
     ]
     write(tmp_path / "db", [old, new, gone], log, snappy=snappy)
+    with (tmp_path / "db" / "000090.log").open("ab") as file:
+        file.write(bytes(1000))  # allocated beforehand
     expected = {**old, **new, **gone, **log[0], **log[2]}
     before = {path.name: path.read_bytes() for path in (tmp_path / "db").iterdir()}
     report = lakebed.import_from("auto", tmp_path / "db", "mem://", progressbar=False, workers=2, strict=True)

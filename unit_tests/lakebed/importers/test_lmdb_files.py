@@ -247,10 +247,32 @@ def test_caffe(tmp_path: Path) -> None:
         b"\x22\x05ab",
         datum((1, 2, 3), bytes(5)),
         datum((1 << 40, 1 << 40, 2), b"ab"),
+        datum((1, 1, 2), b"ab") + b"\x4a\x01x",  # a field that Datum does not have
         b"\xff" * 20,
     ):
         with pytest.raises(IngestionError):
             datum_of(wrong)
+    assert datum_of(b"\x08\x01\x10\x01\x18\x01\x22\x01a").label is None
+
+
+def test_entries_that_repeat_without_end_are_refused() -> None:
+    """As of pages that damage has made their own children."""
+
+    class Endless:
+        version, limit = 0, 1000
+
+        def database(self, name: str) -> key_scans.Database:
+            return key_scans.Database(name, None, None)
+
+        def entries(self, *_: Any, **how: Any) -> Any:
+            while True:
+                yield b"key", lmdb_files._Value(5, "", b"key", 0, None)
+
+        def read(self, value: Any) -> bytes:
+            return b"value"
+
+    with pytest.raises(IngestionError, match="longer than the file"):
+        key_scans.scanned(Endless(), Source.of(Path(__file__)), "data.mdb", None, [])
 
 
 def test_several_databases(tmp_path: Path) -> None:

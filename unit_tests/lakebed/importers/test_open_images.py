@@ -16,6 +16,7 @@ TRAIN = (
     HEAD
     + "aa01,xclick,/m/01yrx,1,0.012500,0.195312,0.148438,0.587500,0,1,0,0,0\n"
     + "gone,xclick,/m/01yrx,1,0.1,0.2,0.3,0.4,0,0,0,0,0\n"
+    + "gone2,xclick,/m/01yrx,1,0.1,0.2,0.3,0.4,0,0,0,0,0\n"
     + "aa02,xclick,/m/0bt9lr,1,0.5,0.75,0.25,1,0,0,1,0,0\n"
     + "aa01,activemil,/m/0bt9lr,1,0,1,0,1,1,0,0,0,0\n"
 )
@@ -49,9 +50,10 @@ def test_boxes_and_labels_of_images(tmp_path: Path) -> None:
     assert ds.image_labels[0].data()["text"] == ["Cat", "/m/0zz"]
     assert [one["Confidence"] for one in ds.image_label_attributes[0].data()["value"]] == [1, 0]
     assert ds.boxes.null_mask().tolist() == [False, False, False, True]
+    assert {"polygons", "annotation"}.isdisjoint(ds.tensors)
     assert ds.info["imports"][0]["about"]["hierarchy"]["LabelName"] == "/m/0bl9f"
     assert [(problem.where, problem.reason) for problem in report.problems] == [
-        ("train-annotations-bbox.csv", "1 lines are of images that are not there, the first is line 3")
+        ("train-annotations-bbox.csv", "2 lines are of images that are not there, the first is line 3")
     ]
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import lakebed
 from lakebed.errors import IngestionError
+from lakebed.importers.core.source import Source
 from lakebed.importers.tfrecord import tfrecord_files
 from lakebed.importers.tfrecord.examples import parse
 from lakebed.importers.tfrecord.tfrecord_files import masked_crc32c
@@ -141,6 +142,8 @@ def test_features(tmp_path: Path, packing: str, monkeypatch: pytest.MonkeyPatch)
     ]
     path = tmp_path / "set" / "train-00000-of-00001"
     write(path, [example(row) for row in rows])
+    items, count = tfrecord_files.items_of(Source.of(path), path.name)
+    assert (len(items) > 1, count) == (True, 20)
     if packing:
         path.write_bytes({"gzip": gzip.compress, "zlib": zlib.compress}[packing](path.read_bytes()))
     report = lakebed.import_from("auto", tmp_path / "set", "mem://", progressbar=False, strict=True)
@@ -348,6 +351,8 @@ def test_damaged_files(tmp_path: Path, packing: str) -> None:
     assert report.dataset.a.numpy().ravel().tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
     assert "end" in report.left_out[-1]["reason"]
     data[5 * size] ^= 1
+    path.write_bytes(bytes(data))
+    assert tfrecord_files.items_of(Source.of(path), path.name)[1] == 5
     path.write_bytes(pack(bytes(data)))
     report = load(tmp_path)
     assert report.dataset.a.numpy().ravel().tolist() == [0, 1, 2, 4]

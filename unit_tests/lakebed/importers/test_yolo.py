@@ -157,6 +157,15 @@ def test_splits_as_lists_of_files_of_another_machine(tmp_path: Path) -> None:
     }
 
 
+def test_paths_of_a_description_are_first_looked_up_beside_it(tmp_path: Path) -> None:
+    for root in ("", "sub/"):
+        photo(tmp_path / f"pets/{root}photos/a.jpg")
+        (tmp_path / f"pets/{root}photos/a.txt").write_text("0 0.5 0.5 0.2 0.3")
+    (tmp_path / "pets/sub/data.yaml").write_text("train: photos\nnames: [a]\n")
+    report = lakebed.import_from("yolo", tmp_path / "pets", "mem://", progressbar=False)
+    assert report.dataset.file.text() == ["sub/photos/a.jpg"]
+
+
 def test_a_source_without_any_label_file_is_none(tmp_path: Path) -> None:
     photo(tmp_path / "pets/images/a.png")
     with pytest.raises(IngestionError, match=r"no image of .* has a label file, the first is images/a\.png"):

@@ -41,7 +41,7 @@ def run(query: str) -> dict[str, Any]:
     is_joined = " join " in query.lower() or ' as u, "' in query.lower()
     cols: dict[str, list[Any]] = {}
     if isinstance(found, lakebed.Dataset):
-        from lakebed.query.engine.relation import Stored
+        from lakebed.query.relations.relation import Stored
 
         relation: Any = Stored(found._table())
     else:

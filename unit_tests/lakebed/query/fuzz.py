@@ -16,13 +16,14 @@ from typing import Any
 
 import lakebed
 from lakebed.errors import QueryError
-from lakebed.query.engine.execute import Execution, Sources
-from lakebed.query.engine.limits import Limits, Watch
+from lakebed.query.engine.execute import Execution
+from lakebed.query.engine.sources import Sources
 from lakebed.query.functions import registry
 from lakebed.query.language import syntax
 from lakebed.query.language.lexer import OPERATORS, tokens
 from lakebed.query.language.parser import parse_anew, parse_expression
-from lakebed.query.language.words import KEYWORDS
+from lakebed.query.language.token_stream import KEYWORDS
+from lakebed.query.values.limits import Limits, Watch
 from unit_tests.lakebed.query.cases import cases, query_of
 
 SLOW = 2.0

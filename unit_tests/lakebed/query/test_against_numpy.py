@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.query.engine import evaluate
-from lakebed.query.statistics import stored
+from lakebed.query.relations import evaluate, stored
 
 ROWS = 700
 

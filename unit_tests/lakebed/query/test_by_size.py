@@ -9,10 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 import lakebed
-from lakebed.query.values import by_size as module
-from lakebed.query.values.by_size import by_size, count_different
+from lakebed.query.values import reductions as module
 from lakebed.query.values.columns import Ragged
-from lakebed.query.values.reductions import REDUCTIONS, reduced
+from lakebed.query.values.reductions import REDUCTIONS, by_size, count_different, reduced
 
 ALONE = ("STD", "MEDIAN", "ARG_MIN", "ARG_MAX")
 
@@ -48,7 +47,7 @@ def test_each_answer_is_that_of_the_sample_alone(
     lengths = np.concatenate([rng.integers(0, 40, 400), [0, 1, 1000, 5000, 1000], rng.integers(1, 5, 50)])
     flat, each = samples(dtype, lengths)
     found = reduced(name, Ragged(flat, lengths[:, None]))
-    right = np.array([REDUCTIONS[name](sample) for sample in each])
+    right = np.array([REDUCTIONS[name](sample, None) for sample in each])
     assert found.values.dtype == right.dtype  # type: ignore[union-attr]
     np.testing.assert_array_equal(found.values, right)  # type: ignore[union-attr]
     assert found.values.tobytes() == right.tobytes()  # type: ignore[union-attr]

@@ -18,12 +18,12 @@ import lakebed
 from lakebed.errors import QueryError
 from lakebed.native import equals
 from lakebed.query.engine import execute
-from lakebed.query.engine.limits import Limits, Watch
-from lakebed.query.engine.relation import Chained, Combined, Picked, Stored
 from lakebed.query.functions.function import forget
 from lakebed.query.language import parser
+from lakebed.query.relations.relation import Chained, Combined, Picked, Stored
 from lakebed.query.values import ordering
-from lakebed.query.values.columns import Numbers, tick, ticking
+from lakebed.query.values.columns import Numbers
+from lakebed.query.values.limits import Limits, Watch, tick, ticking
 from lakebed.query.values.ordering import Key, ordered
 
 ROWS = 60_000

@@ -39,7 +39,7 @@ def rids(found: Any) -> list[int]:
 def column(found: Any, name: str) -> list[Any]:
     """Return the values of a column of a view or result: numbers, texts, lists, or None."""
     if isinstance(found, lakebed.Dataset):
-        from lakebed.query.engine.relation import Stored
+        from lakebed.query.relations.relation import Stored
 
         relation: Any = Stored(found._table())
     else:

@@ -136,7 +136,7 @@ def test_union_goes_from_the_left_and_intersect_binds_first() -> None:
     ],
 )
 def test_deep_expressions_are_refused_before_the_stack_ends(text: str) -> None:
-    with pytest.raises(QuerySyntaxError, match="lie in each other"):
+    with pytest.raises(QuerySyntaxError, match="nested deeper than"):
         parse_expression(text)
 
 

@@ -146,7 +146,7 @@ def test_dates_are_values() -> None:
     [
         ("SELECT * WHERE zz > ?", QueryError, "there is no column 'zz'"),
         ("SELECT * WHERE nope(?) > x", QueryError, "there is no function NOPE"),
-        ("SELECT * WHERE name > 3 AND x == ?", QueryError, "not compared with numbers"),
+        ("SELECT * WHERE name > 3 AND x == ?", QueryError, "cannot be compared with numbers"),
         ("SELECT * WHERE x IN (SELECT x, name WHERE x > ?)", QueryError, "one column, not 2"),
         ("SELECT * WHERE (SELECT x, name WHERE x > ?) == 2", QueryError, "one column, not 2"),
         ("SELECT * WHERE x > ? AND", QuerySyntaxError, "ends where an expression"),
@@ -283,7 +283,7 @@ def test_its_plan_is_told_with_values_and_without(ds: lakebed.Dataset) -> None:
 
 
 def test_checking_reads_no_sample(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakebed.query.statistics.stored import StoredColumn
+    from lakebed.query.relations.stored import StoredColumn
 
     text = """SELECT a.x AS x FROM "mem://prepared" AS a JOIN "mem://prepared" AS b ON a.x = b.x
         WHERE a.x > ? AND a.x IN (SELECT x WHERE x > ?) GROUP BY a.x"""

@@ -369,7 +369,7 @@ def test_limits_end_a_query(ds: lakebed.Dataset) -> None:
 
 
 def test_limit_stops_reading_early(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakebed.query.statistics import stored
+    from lakebed.query.relations import stored
 
     monkeypatch.setattr(stored, "_FIRST_ROWS", 2)
     monkeypatch.setattr(stored, "_GOOD_ROWS", 2)

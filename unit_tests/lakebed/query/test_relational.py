@@ -13,8 +13,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import QueryError
-from lakebed.query.engine import relation
-from lakebed.query.statistics import stored
+from lakebed.query.relations import relation, stored
 from lakebed.query.values.columns import Column, Numbers, Objects, Ragged, Texts, rows
 from lakebed.query.values.keys import codes, firsts, groups, joined, pairs
 from lakebed.query.values.ordering import Key, ordered
@@ -69,7 +68,7 @@ def first_of_each(values: list[Any]) -> list[int]:
 def test_groups_are_those_of_a_dictionary(kind: str) -> None:
     column = KINDS[kind](COUNT)
     values = plain(column)
-    numbers = codes(column, scalars=True)
+    numbers = codes(column, refuse_arrays=True)
     assert [n < 0 for n in numbers.tolist()] == [value is None for value in values]
     assert firsts(numbers).tolist() == first_of_each(values)
     members, ends = groups(numbers)
@@ -80,7 +79,7 @@ def test_groups_are_those_of_a_dictionary(kind: str) -> None:
 def test_several_keys_are_one() -> None:
     columns = [KINDS[kind](COUNT) for kind in ("close", "texts", "masked")]
     values = list(zip(*map(plain, columns), strict=True))
-    whole = joined([codes(column, scalars=True) for column in columns])
+    whole = joined([codes(column, refuse_arrays=True) for column in columns])
     assert firsts(whole).tolist() == first_of_each(values)
 
 

@@ -363,9 +363,9 @@ def test_explain_tells_what_is_left(tmp_path: Path) -> None:
 
     told = ds.explain("EXPLAIN SELECT * WHERE x == 47")
     assert "x: 1 of 10 chunks" in told
-    assert "asked of" not in told
+    assert "computed for" not in told
     analyzed = ds.query("EXPLAIN ANALYZE SELECT * WHERE x == 47").plan.text()
-    assert "asked of 8 of 200 rows, true of 1" in analyzed
+    assert "computed for 8 of 200 rows, true for 1" in analyzed
     assert "1 rows in" in analyzed[-1]
     with pytest.raises(lakebed.errors.QueryError, match="column 31"):
         ds.query("EXPLAIN SELECT * WHERE x == 4 banana")

@@ -475,7 +475,7 @@ def test_a_view_leads_nowhere_else(disk: lakebed.Dataset, tmp_path: Path) -> Non
     doc = json.loads(file.read_text())
     for source in ("s3://bucket/ds", "https://example.com/ds", "mem://ds"):
         file.write_text(json.dumps({**doc, "source-dataset": source}))
-        with pytest.raises(lakebed.errors.InvalidInputError, match="lies elsewhere"):
+        with pytest.raises(lakebed.errors.InvalidInputError, match="is elsewhere"):
             lakebed.load(tmp_path / "place")
     file.write_text(json.dumps({**doc, "source-dataset": str(tmp_path / "nothing")}))
     with pytest.raises(lakebed.errors.DatasetNotFoundError):

@@ -56,15 +56,11 @@ def write_pictures(
             except FormatError as error:
                 damage.note(name, row, error)
                 continue
-            path = root / f"{_OTHERS.sub('_', name)}-{row:06d}.{_suffix(sample)}"
+            kind = _stored_as(sample)
+            path = root / f"{_OTHERS.sub('_', name)}-{row:06d}.{_SUFFIXES.get(kind, kind)}"
             _write(path, content, is_free=overwrite and str(path) not in written)
             written.append(str(path))
     return written
-
-
-def _suffix(sample: lakebed.Tensor) -> str:
-    compression = _stored_as(sample)
-    return _SUFFIXES.get(compression, compression)
 
 
 def _stored_as(sample: lakebed.Tensor) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -139,7 +138,9 @@ def set_creds(name: str, options: tuple[str, ...], kind: str, in_keyring: bool) 
     values = _inputs(options, kind)
     _store(name, values, in_keyring=in_keyring)
     say(f"stored {name!r} in the {'keyring' if in_keyring else f'file {OwnersFile().place(name)}'}")
-    _warn_of_earlier(name, "keyring" if in_keyring else "file")
+    provider = look_up(name).provider
+    if provider != ("keyring" if in_keyring else "file"):
+        say(f"warning: the {provider} has {name!r} too, and is asked first", err=True)
 
 
 @creds.command(name="remove")
@@ -215,12 +216,6 @@ def _store(name: str, values: Given | None, *, in_keyring: bool) -> None:
     forget(name)
 
 
-def _warn_of_earlier(name: str, where: str) -> None:
-    provider = look_up(name).provider
-    if provider != where:
-        say(f"warning: the {provider} has {name!r} too, and is asked first", err=True)
-
-
 # -- test --------------------------------------------------------------------------------------------------------
 
 
@@ -241,13 +236,9 @@ def test_creds(name: str, url: str, as_json: bool) -> None:
         _fail(f"{url} does not let {name!r} in", problem)
     else:
         say(f"{url} lets {name!r} in")
-    if PREVIOUS in _entry_of(name):
+    held = look_up(name).found
+    if isinstance(held, Given) and PREVIOUS in held:
         _drop_previous(name)
-
-
-def _entry_of(name: str) -> Mapping[str, Any]:
-    found = look_up(name).found
-    return found if isinstance(found, Given) else {}
 
 
 def _fail(what: str, problem: LakebedError) -> NoReturn:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakebed.dataset.queries import Queried
     from lakebed.query.indexes.making import IndexInfo
     from lakebed.query.result import Result
-    from lakebed.query.statistics.gathering import TensorStatistics
+    from lakebed.query.statistics.known import TensorStatistics
     from lakebed.session.table import Table
     from lakebed.storage.credentials import Creds
 
@@ -205,7 +205,7 @@ class QueryMethods(DatasetBase):
         A line for each step: the conditions in the order of their evaluation, the columns that they read, and the
         number of chunks that statistics leave of each column.
         """
-        from lakebed.query.explain import explained
+        from lakebed.query.run import explained
 
         return explained(query_string, self._queried().sources(), parameters, analyze=analyze)
 
@@ -419,7 +419,7 @@ class QueryMethods(DatasetBase):
         >>> ds.update_statistics()
         [TensorStatistics(tensor='age', chunks=1, known=1)]
         """
-        from lakebed.query.statistics.gathering import gathered
+        from lakebed.query.statistics.known import gathered
 
         table = self._to_index("update_statistics", tensors)
         return gathered(table, is_chosen=tensors is not None, progressbar=progressbar)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, Self
 
 from lakebed.dataset.base import DatasetBase
@@ -78,14 +79,10 @@ class TransformMethods(DatasetBase):
                 raise
         else:
             return target  # type: ignore[no-any-return]
-        made = []
-        try:
+        with ExitStack() as undo:
             for name, settings in lacking.items():
                 target.create_tensor(name, **settings)
-                made.append(name)
+                undo.callback(target.delete_tensor, name, large_ok=True)
             transform(fn, self, ds_out, **options)
-        except BaseException:
-            for name in made:
-                target.delete_tensor(name, large_ok=True)
-            raise
+            undo.pop_all()
         return target  # type: ignore[no-any-return]

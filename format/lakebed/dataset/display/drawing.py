@@ -243,13 +243,10 @@ def _with_mask(base: Image, mask: NDArray[Any], htype: str) -> Image:
     layers = mask if mask.ndim == 3 else mask[:, :, np.newaxis]
     if layers.shape[:2] != pixels.shape[:2] or layers.shape[2] > _MOST_OBJECTS:
         return base
-    if htype == "binary_mask":
-        for at in range(layers.shape[2]):
-            chosen = layers[:, :, at] != 0
-            pixels[chosen] = (pixels[chosen] // 2) + np.array(_COLORS[at % len(_COLORS)], np.uint8) // 2
-    else:
-        chosen = layers[:, :, 0] != 0
-        pixels[chosen] = pixels[chosen] // 2 + _colored(layers[:, :, 0])[chosen] // 2
+    for at in range(layers.shape[2] if htype == "binary_mask" else 1):
+        chosen = layers[:, :, at] != 0
+        color = _COLORS[at % len(_COLORS)] if htype == "binary_mask" else _colored(layers[:, :, 0])[chosen]
+        pixels[chosen] = pixels[chosen] // 2 + np.asarray(color, np.uint8) // 2
     return Image.fromarray(pixels)
 
 
@@ -301,13 +298,10 @@ def _draw_polygons(base: Image, polygons: Sequence[Any]) -> None:
 
     draw = ImageDraw.Draw(base)
     for at, polygon in enumerate(polygons[:_MOST_OBJECTS]):
-        points = np.clip(np.nan_to_num(np.asarray(polygon, np.float64))[:, :2], -1e4, 1e5)
+        points = np.clip(np.nan_to_num(np.asarray(polygon, np.float64))[:, :2], -1e4, 1e5).tolist()
         if len(points) > 1:
-            draw.line(
-                [tuple(point) for point in (*points.tolist(), points[0].tolist())],
-                fill=_COLORS[at % len(_COLORS)],
-                width=2,
-            )
+            line = [tuple(point) for point in (*points, points[0])]
+            draw.line(line, fill=_COLORS[at % len(_COLORS)], width=2)
 
 
 def _draw_points(base: Image, value: NDArray[Any], htype: str) -> None:

@@ -258,13 +258,13 @@ def _of_memory(storage: Any, arguments: tuple[str, ...]) -> Viewer:
     from lakebed.storage.url import open_storage, parse
 
     folder = tempfile.mkdtemp(prefix="lakebed-view-")
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
         place = f"{folder}/{storage.url.removeprefix('mem://').rpartition('/')[2] or 'memory'}"
         deepcopy(storage, open_storage(parse(place)), None, progressbar=False)
-        return Viewer(place, *arguments, temporary=folder)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+        viewer = Viewer(place, *arguments, temporary=folder)
+        undo.pop_all()
+    return viewer
 
 
 def _widget(viewer: Viewer, state: Mapping[str, Any], width: int | str, height: int | str) -> Any:

@@ -106,7 +106,7 @@ class Wishes:
     compression: str | None = None
 
     @classmethod
-    def of(cls, options: ColumnOptions) -> Wishes:
+    def of(cls, options: Mapping[str, object]) -> Wishes:
         """Return the wishes of a user."""
         return cls(**{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
 
@@ -491,13 +491,16 @@ def _media_of(
     for value in given:
         try:
             file = table.file(value)
+            if file is not None and file.compression:
+                count, nbytes = found.get(file.compression, (0, 0))
+                found[file.compression] = count + 1, nbytes + len(file.buffer)
         except (LakebedError, OSError, ValueError):
             continue  # reported when its row is made
-        if file is not None and file.compression:
-            count, nbytes = found.get(file.compression, (0, 0))
-            found[file.compression] = count + 1, nbytes + len(file.buffer)
-    has_bytes = values is None or any(value is not None and value.get("bytes") is not None for value in given)
-    is_link = table.wishes.link and not (_is_binary(kind) or (is_struct and has_bytes))
+    is_stored = _is_binary(kind) or (
+        is_struct
+        and (values is None or any(one is not None and one.get("bytes") is not None for one in given))
+    )
+    is_link = table.wishes.link and not is_stored
     form = form_of_files(name, htype, found, table.wishes.compression, None if is_link else problems)
     return "link" if is_link else "file", media(name, htype, compression=form, link=is_link)
 

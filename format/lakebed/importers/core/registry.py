@@ -63,12 +63,8 @@ def importer_of(name: str) -> Format:
     name = name if name in known else _ALSO.get(name, name)
     if name not in known:
         is_file = set("./") & set(name)
-        hint = (
-            "the format comes before the source, and auto finds it out."
-            if is_file
-            else "auto finds out the format."
-        )
-        raise IngestionError(f"no importer for {choices(name, known, f'; {hint}')}")
+        hint = "; the format comes before the source, and auto finds it out." if is_file else ""
+        raise IngestionError(f"no importer for {choices(name, known, hint, '; auto finds out the format.')}")
     return known[name]
 
 

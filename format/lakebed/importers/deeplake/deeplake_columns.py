@@ -123,8 +123,8 @@ def _tensor_of(column: Any, name: str, dtype: Any) -> tuple[str, TensorPlan]:
     if dtype.is_sequence:
         return _sequence_of(name, called, dtype)
     if dtype.is_link:
-        htype = next((kind for kind in ("video", "audio") if f"kind={kind}" in called), "image")
-        return "link", media(name, htype, compression=file, link=True)
+        linked = next((one for one in ("video", "audio") if f"kind={one}" in called), "image")
+        return "link", media(name, linked, compression=file, link=True)
     number = str(dtype.id).partition("[")[0]
     if kind == "Dict" or number in ("object", "dict"):
         return "json", tensor(name, "json", chunk_compression=_CHUNKS)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import lakebed
 from lakebed.codecs.images import Image, damage
 from lakebed.codecs.registry import picture_codec
 from lakebed.codecs.sample import LOSSY, Sample, became
 from lakebed.errors import LakebedError
+from lakebed.htypes.registry import FILE_KINDS
 from lakebed.importers.core.plan import Problem, TensorPlan
 from lakebed.importers.core.source import Source, suffix_of
 from lakebed.transforms.output import Skipped
@@ -88,7 +88,7 @@ def form_of(
         chosen = "png"
     else:
         chosen = most
-    if chosen not in lakebed.file_kinds["image"]:
+    if chosen not in FILE_KINDS["image"]:
         chosen = "png"
     others = {kind: count for kind, (count, _) in found.items() if kind != chosen}
     if others and problems is not None and compression != LOSSLESS:

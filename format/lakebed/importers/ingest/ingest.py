@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-import lakebed
+from lakebed import random
+from lakebed.api import empty
+from lakebed.dataset.dataset import Dataset
 from lakebed.errors import IngestionError, InvalidInputError
 from lakebed.importers.core.importing import import_plan
 from lakebed.importers.core.plan import Plan, Problem
@@ -31,7 +33,7 @@ T = TypeVar("T")
 def ingest_coco(
     images_directory: Path,
     annotation_files: Path | Sequence[Path],
-    dest: Path | lakebed.Dataset,
+    dest: Path | Dataset,
     key_to_tensor_mapping: Mapping[str, str] | None = None,
     file_to_group_mapping: Mapping[str, str] | None = None,
     ignore_one_group: bool = True,
@@ -47,7 +49,7 @@ def ingest_coco(
     token: str | None = None,
     connect_kwargs: Mapping[str, Any] | None = None,
     **dataset_kwargs: Any,
-) -> lakebed.Dataset:
+) -> Dataset:
     """Import COCO pictures with their annotations, as Deep Lake 3.x does; ``import_from("coco", ...)`` keeps more.
 
     Parameters
@@ -134,18 +136,18 @@ def ingested(
     name: str,
     source: Source,
     plan: Plan,
-    dest: Path | lakebed.Dataset,
+    dest: Path | Dataset,
     creds: Any,
     progressbar: bool,
     shuffle: bool,
     num_workers: int,
     dataset_kwargs: Mapping[str, Any],
-) -> lakebed.Dataset:
+) -> Dataset:
     """Import by a plan, into a dataset that ``lakebed.empty`` makes, without a commit, as 3.x does."""
     if shuffle:
         plan = replace(plan, items=shuffled(plan.items), splits={})
-    if not isinstance(dest, lakebed.Dataset):
-        dest = lakebed.empty(dest, creds=creds, **dataset_kwargs)
+    if not isinstance(dest, Dataset):
+        dest = empty(dest, creds=creds, **dataset_kwargs)
     elif dataset_kwargs:
         raise InvalidInputError(
             f"{', '.join(dataset_kwargs)} are arguments of a new dataset, and dest is open already"
@@ -163,7 +165,7 @@ def ingested(
 
 def shuffled(items: Sequence[T]) -> list[T]:
     """Return items in an order that the seed of the library decides."""
-    order = np.random.default_rng(lakebed.random.get_seed()).permutation(len(items))
+    order = np.random.default_rng(random.get_seed()).permutation(len(items))
     return [items[int(at)] for at in order]
 
 

@@ -11,7 +11,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import lakebed
+from lakebed.api import empty
+from lakebed.dataset.dataset import Dataset
 from lakebed.errors import (
     ExternalCommandError,
     IngestionError,
@@ -27,6 +28,7 @@ from lakebed.importers.core.source import Source, suffix_of
 from lakebed.importers.folders.pictures import IMAGE_KINDS, images_of
 from lakebed.importers.ingest.ingest import Path, images_as, ingested, is_link, shuffled
 from lakebed.storage.address import scheme_of
+from lakebed.transforms.function import compute
 
 _SHOWN = 3
 
@@ -44,7 +46,7 @@ class _Image(NamedTuple):
 
 def ingest_classification(
     src: Path,
-    dest: Path | lakebed.Dataset,
+    dest: Path | Dataset,
     image_params: Mapping[str, Any] | None = None,
     label_params: Mapping[str, Any] | None = None,
     dest_creds: Any = None,
@@ -56,7 +58,7 @@ def ingest_classification(
     connect_kwargs: Mapping[str, Any] | None = None,
     indra: bool = False,
     **dataset_kwargs: Any,
-) -> lakebed.Dataset:
+) -> Dataset:
     """Import a folder with a folder of images for each class, as Deep Lake 3.x does; or a CSV file, a tensor a column.
 
     ``import_from("folder", ...)`` keeps more. Where each class folder lies in a folder of a set, such as ``train`` and
@@ -118,11 +120,7 @@ def ingest_classification(
         label = {"name": "labels", "htype": "class_label", "class_names": classes, **(label_params or {})}
         for problem in problems:
             warnings.warn(f"{problem.where}: {problem.reason}", stacklevel=2)
-        ds = (
-            dest
-            if isinstance(dest, lakebed.Dataset)
-            else lakebed.empty(dest, creds=dest_creds, **dataset_kwargs)
-        )
+        ds = dest if isinstance(dest, Dataset) else empty(dest, creds=dest_creds, **dataset_kwargs)
         with ds:
             for group in dict.fromkeys(item.group for item in items):
                 for given in (image, label):
@@ -137,8 +135,8 @@ def ingest_classification(
     return ds
 
 
-def _check_places(source: Source, dest: Path | lakebed.Dataset) -> None:
-    if isinstance(dest, lakebed.Dataset):
+def _check_places(source: Source, dest: Path | Dataset) -> None:
+    if isinstance(dest, Dataset):
         return
     goal = os.fspath(dest)
     if scheme_of(goal) == "file":
@@ -181,15 +179,13 @@ def _images(source: Source) -> list[_Image]:
     return items
 
 
-@lakebed.compute
+@compute
 def _sample(item: _Image, out: Any, held: Media, image: str, label: str) -> None:
     out[item.group + image].append(held.value(item.file))
     out[item.group + label].append(item.label)
 
 
-def _fill(
-    ds: lakebed.Dataset, items: Sequence[_Image], function: Any, workers: int, progressbar: bool
-) -> None:
+def _fill(ds: Dataset, items: Sequence[_Image], function: Any, workers: int, progressbar: bool) -> None:
     report = function.eval(
         items,
         ds,
@@ -211,7 +207,7 @@ def _fill(
 def ingest_kaggle(
     tag: str,
     src: Path,
-    dest: Path | lakebed.Dataset,
+    dest: Path | Dataset,
     exist_ok: bool = False,
     images_compression: str = "auto",
     dest_creds: Any = None,
@@ -221,7 +217,7 @@ def ingest_kaggle(
     shuffle: bool = True,
     indra: bool = False,
     **dataset_kwargs: Any,
-) -> lakebed.Dataset:
+) -> Dataset:
     """Download a data set of Kaggle by its command line, ``kaggle``, and import it as :func:`ingest_classification`.
 
     Parameters

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import lakebed
+from lakebed.api import empty
+from lakebed.dataset.dataset import Dataset
 from lakebed.errors import IngestionError, InvalidPandasDataframeError
 from lakebed.importers.core.importing import import_from
 from lakebed.importers.core.plan import Plan, TensorPlan
@@ -20,7 +21,7 @@ _MEDIA = ("image", "audio", "video")
 
 def ingest_dataframe(
     src: Any,
-    dest: Path | lakebed.Dataset,
+    dest: Path | Dataset,
     column_params: Mapping[str, Mapping[str, Any]] | None = None,
     src_creds: Any = None,
     dest_creds: Any = None,
@@ -30,7 +31,7 @@ def ingest_dataframe(
     connect_kwargs: Mapping[str, Any] | None = None,
     indra: bool = False,
     **dataset_kwargs: Any,
-) -> lakebed.Dataset:
+) -> Dataset:
     """Import a data frame, a tensor for each column, as Deep Lake 3.x does.
 
     ``import_from("dataframe", ...)`` keeps more: dates as such, nulls of numbers, any name of a column.
@@ -125,13 +126,13 @@ def _named(plan: Plan, params: Mapping[str, Mapping[str, Any]]) -> Plan:
 
 def ingest_huggingface(
     src: Any,
-    dest: Path | lakebed.Dataset,
+    dest: Path | Dataset,
     use_progressbar: bool = True,
     token: str | None = None,
     connect_kwargs: Mapping[str, Any] | None = None,
     progressbar: bool = True,
     **dataset_kwargs: Any,
-) -> lakebed.Dataset:
+) -> Dataset:
     """Import an open Hugging Face dataset, a tensor for each column; ``import_from("huggingface", ...)`` has options.
 
     Parameters
@@ -167,6 +168,6 @@ def ingest_huggingface(
     plan = huggingface.plan(source)
     if not plan.splits:
         return ingested("huggingface", source, plan, dest, None, use_progressbar, False, 0, dataset_kwargs)
-    ds = dest if isinstance(dest, lakebed.Dataset) else lakebed.empty(dest, **dataset_kwargs)
+    ds = dest if isinstance(dest, Dataset) else empty(dest, **dataset_kwargs)
     import_from("huggingface", src, ds, append=True, commit=False, progressbar=use_progressbar)
     return ds

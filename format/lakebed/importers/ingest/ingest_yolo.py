@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import lakebed
+from lakebed.dataset.dataset import Dataset
 from lakebed.errors import IngestionError
 from lakebed.importers.core.plan import Media, Plan, Problem, TensorPlan
 from lakebed.importers.core.source import Source
@@ -18,7 +18,7 @@ from lakebed.importers.ingest.ingest import Path, images_as, ingested, is_link
 
 def ingest_yolo(
     data_directory: Path,
-    dest: Path | lakebed.Dataset,
+    dest: Path | Dataset,
     class_names_file: Path | None = None,
     annotations_directory: Path | None = None,
     allow_no_annotation: bool = False,
@@ -35,7 +35,7 @@ def ingest_yolo(
     token: str | None = None,
     connect_kwargs: Mapping[str, Any] | None = None,
     **dataset_kwargs: Any,
-) -> lakebed.Dataset:
+) -> Dataset:
     """Import boxes or polygons of YOLO as Deep Lake 3.x does; ``import_from("yolo", ...)`` keeps more.
 
     Parameters

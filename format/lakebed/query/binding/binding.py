@@ -1,27 +1,11 @@
-"""Names to columns, class names to numbers, constants to their values; types that cannot go together are refused."""
+"""Binding of expressions: names to columns, class names to numbers, constants to values; types are checked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lakebed.errors import QueryError
 from lakebed.query.binding import domains
-from lakebed.query.binding.bound import (
-    ANY,
-    FLAG,
-    JSON,
-    NUMBER,
-    TEXT,
-    Bound,
-    Given,
-    Info,
-    Logic,
-    Missing,
-    Not,
-    Unknown,
-    Value,
-)
 from lakebed.query.binding.calls import applied, call, cases, weights
 from lakebed.query.binding.comparing import SIGNS, among, between, compared, like
 from lakebed.query.binding.constants import array_value, constant
@@ -30,10 +14,12 @@ from lakebed.query.binding.outer import Inner, one_value
 from lakebed.query.functions import casts, dates
 from lakebed.query.functions.text import JOINED
 from lakebed.query.language import syntax
-from lakebed.query.language.errors import near
+from lakebed.query.language.errors import near, placed
 from lakebed.query.language.parameters import shown
+from lakebed.query.relations.bound import Bound, Logic, Missing, Not, Unknown, Value
 from lakebed.query.values.columns import Column
 from lakebed.query.values.elementwise import arithmetic, negative
+from lakebed.query.values.info import ANY, FLAG, JSON, NUMBER, TEXT, Given, Info
 from lakebed.query.values.subscripts import subscript
 
 _PROPERTIES = {
@@ -51,62 +37,23 @@ _PROPERTIES = {
 class Binder(Context):
     """Binds the expressions of one query to one relation."""
 
-    # -- expressions -----------------------------------------------------------------------------------------------
-
     def bind(self, node: syntax.Expression) -> Bound:
         """Return an expression over columns.
 
         Raises
         ------
         QueryError
-            If a name means nothing, or types do not go together.
+            If a name is unknown, or types do not fit.
         """
-        if isinstance(node, syntax.Literal):
-            return constant(node.value)
-        if isinstance(node, syntax.Name):
-            return self._name(node)
-        if isinstance(node, syntax.Parameter):
-            return self._parameter(node)
-        if isinstance(node, syntax.Logical):
-            return Logic(node.operator, tuple(self.bind(operand) for operand in node.operands))
-        if isinstance(node, syntax.Binary):
-            return self._binary(node)
-        if isinstance(node, syntax.Unary):
-            return self._unary(node)
-        if isinstance(node, syntax.Subscript):
-            return self._subscript(node)
-        if isinstance(node, syntax.Call):
-            return call(self, node)
-        if isinstance(node, syntax.Array):
-            return self._array(node)
-        return self._rest(node)
+        return _BINDERS[type(node)](self, node)
 
-    def _rest(self, node: syntax.Expression) -> Bound:
-        if isinstance(node, syntax.In):
-            return among(self, node)
-        if isinstance(node, syntax.Between):
-            return between(self, node)
-        if isinstance(node, syntax.Like):
-            return like(self, node)
-        if isinstance(node, syntax.IsNull):
-            found: Bound = Missing(self.bind(node.operand))
-            return Not(found) if node.is_negated else found
-        if isinstance(node, syntax.Case):
-            return self._case(node)
-        if isinstance(node, syntax.Cast):
-            return self._cast(node)
-        if isinstance(node, syntax.Extract):
-            return self._extract(node)
-        if isinstance(node, syntax.Weights):
-            return weights(self, node)
-        if isinstance(node, syntax.Nested):
-            return self._nested(node)
-        raise self.error(0, "unsupported", f"{type(node).__name__} cannot stand here")
+    # -- names -----------------------------------------------------------------------------------------------------
 
-    def _name(self, node: syntax.Name) -> Bound:
+    def name(self, node: syntax.Name) -> Bound:
+        """Return the column, alias or property that a name means."""
         if node.table is None:
             if not self.names.find(None, node.column) and node.column in self.aliases:
-                # What an alias stands for may not name it again.
+                # The expression of an alias may not name the alias again.
                 meaning = self.aliases.pop(node.column)
                 try:
                     return self.bind(meaning)
@@ -124,7 +71,7 @@ class Binder(Context):
         return self._column(node)
 
     def _column(self, node: syntax.Name) -> Bound:
-        """Return a column of the relation; what that lacks may be one of the query around this one."""
+        """Return a column of the relation, or else of the query around this one."""
         if self.outer is not None and not self.names.find(node.table, node.column):
             is_own = node.table is not None and node.table in self.names.tables
             found = None if is_own else self.outer(node)
@@ -132,35 +79,39 @@ class Binder(Context):
                 return found
         clause = self.later.get(node.column) if node.table is None else None
         if clause is not None and not self.names.find(None, node.column):
-            told = f"{node.column!r} is what SELECT computes, which {clause} does not know yet"
-            advice = "write its expression there, or put the SELECT into brackets behind FROM"
-            raise self.error(node.at, "unknown_column", f"{told}: {advice}")
-        return self.names.one(self.text, node.at, node.table, node.column)
-
-    def _parameter(self, node: syntax.Parameter) -> Bound:
-        if self.parameters is None:
-            return Unknown()
-        if node.number >= len(self.parameters):
             raise self.error(
                 node.at,
-                "arity",
-                f"there are {len(self.parameters)} parameters, and this ? is number {node.number + 1}",
+                "unknown_column",
+                f"{node.column!r} is computed by SELECT, after {clause}: write its expression there, or put the "
+                "SELECT into brackets behind FROM",
             )
+        return self.names.one(self.text, node.at, node.table, node.column)
+
+    def parameter(self, node: syntax.Parameter) -> Bound:
+        """Return the value of a parameter."""
+        if self.parameters is None:
+            return Unknown()
+        count = len(self.parameters)
+        if node.number >= count:
+            message = f"there are {count} parameters, and this ? is number {node.number + 1}"
+            raise self.error(node.at, "arity", message)
         try:
             return constant(self.parameters[node.number])
         except TypeError as error:
             raise self.error(node.at, "type", f"{shown(node)}: {error}") from None
 
-    def _unary(self, node: syntax.Unary) -> Bound:
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    def unary(self, node: syntax.Unary) -> Bound:
+        """Return ``-x`` or ``NOT x``."""
         operand = self.bind(node.operand)
         if node.operator == "not":
             return self.folded(Not(operand))
         self._check_number(operand, node.at, "-")
         return self.apply("-", lambda given: negative(given.columns[0]), (operand,), NUMBER, node.at)
 
-    # -- operators -------------------------------------------------------------------------------------------------
-
-    def _binary(self, node: syntax.Binary) -> Bound:
+    def binary(self, node: syntax.Binary) -> Bound:
+        """Return a comparison, sum or other operation on two operands."""
         left, right = self.bind(node.left), self.bind(node.right)
         sign = node.operator
         if sign in SIGNS:
@@ -169,11 +120,8 @@ class Binder(Context):
             return self.apply("||", JOINED.compute, (left, right), TEXT, node.at, 1.0)
         self._check_number(left, node.at, sign)
         self._check_number(right, node.at, sign)
-        rank = (
-            None
-            if left.info.rank is None or right.info.rank is None
-            else max(left.info.rank, right.info.rank)
-        )
+        ranks = left.info.rank, right.info.rank
+        rank = None if ranks[0] is None or ranks[1] is None else max(ranks[0], ranks[1])
         if sign in ("+", "-"):
             left, right = (self.folded(side) for side in domains.in_one_unit((left, right), node.at))
         info = Info("array", None, rank)
@@ -181,9 +129,10 @@ class Binder(Context):
 
     def _check_number(self, node: Bound, at: int, sign: str) -> None:
         if node.info.kind == "text" or (isinstance(node, Value) and isinstance(node.value, str)):
-            raise self.error(at, "type", f"{sign} needs numbers, not text; || puts texts together")
+            raise self.error(at, "type", f"{sign} needs numbers, not text; || joins texts")
 
-    def _case(self, node: syntax.Case) -> Bound:
+    def case(self, node: syntax.Case) -> Bound:
+        """Return ``CASE``."""
         branches: list[tuple[Bound | None, Bound]] = []
         operand = None if node.operand is None else self.bind(node.operand)
         for condition, value in node.branches:
@@ -191,36 +140,31 @@ class Binder(Context):
             if operand is not None:
                 told = compared(self, "=", operand, told, node.at)
             branches.append((told, self.bind(value)))
-        otherwise = Value(None, ANY) if node.otherwise is None else self.bind(node.otherwise)
-        branches.append((None, otherwise))
+        branches.append((None, Value(None, ANY) if node.otherwise is None else self.bind(node.otherwise)))
         return cases(self, branches, node.at)
 
-    def _cast(self, node: syntax.Cast) -> Bound:
+    def cast(self, node: syntax.Cast) -> Bound:
+        """Return ``CAST``."""
         try:
             function = casts.cast(node.type_name)
         except KeyError:
-            raise self.error(
-                node.at, "type", f"there is no type {node.type_name!r}{near(node.type_name, casts.TYPES)}"
-            ) from None
-        operand = self.bind(node.operand)
-        return applied(self, function, (operand,), node.at)
+            hint = near(node.type_name, casts.TYPES)
+            raise self.error(node.at, "type", f"there is no type {node.type_name!r}{hint}") from None
+        return applied(self, function, (self.bind(node.operand),), node.at)
 
-    def _extract(self, node: syntax.Extract) -> Bound:
+    def extract(self, node: syntax.Extract) -> Bound:
+        """Return ``EXTRACT``."""
         operand = self.bind(node.operand)
-        try:
+        with placed(self.text, node.at):
             unit = dates.unit_of(node.unit)
-        except QueryError as error:
-            raise self.error(node.at, "type", error.message) from None
-        return self.apply(
-            "EXTRACT",
-            lambda given: dates.part(unit, given.columns[0], given.infos[0]),
-            (operand,),
-            NUMBER,
-            node.at,
-            2.0,
-        )
 
-    def _nested(self, node: syntax.Nested) -> Bound:
+        def compute(given: Given) -> Column:
+            return dates.part(unit, given.columns[0], given.infos[0])
+
+        return self.apply("EXTRACT", compute, (operand,), NUMBER, node.at, 2.0)
+
+    def nested(self, node: syntax.Nested) -> Bound:
+        """Return a query that stands for a value, or EXISTS."""
         inner = Inner(self, node.query)
         info = FLAG if node.is_exists else inner.one_column(node.at, "a query that stands for a value has")
         if self.is_dry:
@@ -230,18 +174,12 @@ class Binder(Context):
         relation = inner.whole()
         if node.is_exists:
             return Value(len(relation) > 0, FLAG)
-        try:
+        with placed(self.text, node.at):
             value = one_value(relation)
-        except QueryError as error:
-            raise self.error(node.at, error.kind, error.message) from error
         info = ANY if value is None else relation.infos[relation.names[0]]
         return Value(value, info, is_read=True)
 
-    # -- subscripts ------------------------------------------------------------------------------------------------
-
-    def _subscript(self, node: syntax.Subscript) -> Bound:
-        base = self.bind(node.base)
-        return self.subscripted(base, node.items, node.at)
+    # -- subscripts and arrays -------------------------------------------------------------------------------------
 
     def subscripted(
         self, base: Bound, items: Sequence[syntax.Expression | syntax.Slice | syntax.Dots], at: int
@@ -273,52 +211,67 @@ class Binder(Context):
                 raise self.error(item.at, "index", "the step of a slice is not 0")
             return slice(*ends)
         bound = self.bind(item)
-        if isinstance(bound, Value) and type(bound.value) in (int, str):
-            return bound.value
-        return bound
+        return bound.value if isinstance(bound, Value) and type(bound.value) in (int, str) else bound
 
     def _whole(self, node: syntax.Expression) -> int:
         bound = self.bind(node)
         if isinstance(bound, Unknown) and self.is_dry:
             return 1
         if not isinstance(bound, Value) or type(bound.value) is not int:
-            raise self.error(
-                _at(node), "type", "the ends of a slice are whole numbers, the same for all rows"
-            )
+            raise self.error(node.at, "type", "the ends of a slice are whole numbers, the same for all rows")
         return bound.value
 
-    # -- functions -------------------------------------------------------------------------------------------------
-
-    def _array(self, node: syntax.Array) -> Bound:
+    def array(self, node: syntax.Array) -> Bound:
+        """Return an array literal."""
         items = [self.bind(item) for item in node.items]
         if not all(isinstance(item, Value | Unknown) for item in items):
             raise self.error(node.at, "type", "an array literal holds constants, no columns")
-        if any(isinstance(item, Unknown) for item in items):
-            return Unknown()
         values = [item.value for item in items if isinstance(item, Value)]
+        if len(values) < len(items):
+            return Unknown()
         if values and all(isinstance(value, str) for value in values):
             return Value(values, JSON)
         try:
             return array_value(values)
         except (ValueError, TypeError) as error:
-            raise self.error(
-                node.at, "type", f"the items of an array are numbers of equal shape: {error}"
-            ) from None
+            message = f"the items of an array are numbers of equal shape: {error}"
+            raise self.error(node.at, "type", message) from None
 
 
 def _part_info(info: Info, parts: Sequence[Any]) -> Info:
-    """Return what is known of a part of each sample."""
+    """Return the properties of a part of each sample."""
     if info.kind != "array":
-        return Info("text") if info.kind == "text" else ANY
+        return TEXT if info.kind == "text" else ANY
     rank = info.rank
     if rank is not None:
-        rank = (
-            None
-            if any(isinstance(part, Bound) for part in parts)
-            else rank - sum(type(p) is int for p in parts)
-        )
+        is_dynamic = any(isinstance(part, Bound) for part in parts)
+        rank = None if is_dynamic else rank - sum(type(part) is int for part in parts)
     return Info("array", info.dtype, rank, info.class_names, info.htype, info.coords, info.logical)
 
 
-def _at(node: syntax.Expression) -> int:
-    return int(node.at)
+def _is_null(binder: Binder, node: syntax.IsNull) -> Bound:
+    found = Missing(binder.bind(node.operand))
+    return Not(found) if node.is_negated else found
+
+
+_BINDERS: Mapping[type, Callable[[Binder, Any], Bound]] = {
+    syntax.Literal: lambda _, node: constant(node.value),
+    syntax.Name: Binder.name,
+    syntax.Parameter: Binder.parameter,
+    syntax.Logical: lambda binder, node: Logic(node.operator, tuple(map(binder.bind, node.operands))),
+    syntax.Binary: Binder.binary,
+    syntax.Unary: Binder.unary,
+    syntax.Subscript: lambda binder, node: binder.subscripted(binder.bind(node.base), node.items, node.at),
+    syntax.Call: call,
+    syntax.Array: Binder.array,
+    syntax.In: among,
+    syntax.Between: between,
+    syntax.Like: like,
+    syntax.IsNull: _is_null,
+    syntax.Case: Binder.case,
+    syntax.Cast: Binder.cast,
+    syntax.Extract: Binder.extract,
+    syntax.Weights: weights,
+    syntax.Nested: Binder.nested,
+}
+"""Syntax -> its binder."""

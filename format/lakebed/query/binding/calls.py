@@ -1,48 +1,45 @@
-"""Calls of functions: those of values, and those that are more than that."""
+"""Binding of function calls: functions of values, and those that need more than values."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from lakebed import random
 from lakebed.errors import QueryError
 from lakebed.query.binding import domains
-from lakebed.query.binding.bound import (
+from lakebed.query.binding.constants import python
+from lakebed.query.binding.context import Context
+from lakebed.query.functions import registry
+from lakebed.query.functions.function import Function
+from lakebed.query.functions.numeric import count_distinct, weighed
+from lakebed.query.functions.spaces import NUMPY, Space, computing_in
+from lakebed.query.functions.text import IN, matching_classes
+from lakebed.query.language import syntax
+from lakebed.query.language.errors import near, placed
+from lakebed.query.relations.bound import (
     COUNT_ALL,
-    FLAG,
-    JSON,
-    NUMBER,
-    TIME,
     Apply,
     Bound,
     Cases,
     Chance,
     Facts,
-    Given,
-    Info,
     Input,
     RowNumber,
     Shape,
     Unknown,
     Value,
-    merged,
+    column_and_vector,
 )
-from lakebed.query.binding.constants import python
-from lakebed.query.binding.context import Context
-from lakebed.query.functions import registry
-from lakebed.query.functions.function import Function
-from lakebed.query.functions.numeric import count_distinct, max_weight, sum_weight
-from lakebed.query.functions.spaces import NUMPY, Space, computing_in
-from lakebed.query.functions.text import IN, matching_classes
-from lakebed.query.functions.vectors import DISTANCES, difference
-from lakebed.query.language import syntax
-from lakebed.query.language.errors import near
 from lakebed.query.values.columns import Column, row
+from lakebed.query.values.info import FLAG, JSON, NUMBER, TIME, Given, Info, merged
 from lakebed.query.values.subscripts import shape_of
 from lakebed.runtime import clock
+
+Operands = tuple[Bound, ...]
 
 
 def call(context: Context, node: syntax.Call) -> Bound:
@@ -51,27 +48,21 @@ def call(context: Context, node: syntax.Call) -> Bound:
     Raises
     ------
     QueryError
-        If there is none of this name, or it takes other arguments.
+        If the function is unknown, or takes other arguments.
     """
     name = node.name.upper()
     if node.is_star:
         return _count_all(context, node)
-    special = _SPECIAL.get(name)
-    if special is not None:
-        return special(context, node)
+    if name in _SPECIAL:
+        least, most, special = _SPECIAL[name]
+        return special(context, node, _operands(context, node, least, most))
     function = registry.find(name)
     if function is None:
-        meant = registry.meant(name)
-        hint = f"; say {meant}" if meant else near(name, registry.names())
-        raise context.error(node.at, "unknown_function", f"there is no function {name}{hint}")
-    _check_count(context, node, function.least, function.most)
-    operands = tuple(context.bind(argument) for argument in node.arguments)
-    if (
-        name == "COUNT"
-        and isinstance(operands[0], Value)
-        and not isinstance(operands[0].value, list | np.ndarray)
-    ):
-        raise context.error(node.at, "type", "COUNT of one constant is no number of rows: say COUNT(*)")
+        raise context.error(node.at, "unknown_function", f"there is no function {name}{registry.hint(name)}")
+    operands = _operands(context, node, function.least, function.most)
+    constant = operands[0].value if operands and isinstance(operands[0], Value) else ()
+    if name == "COUNT" and not isinstance(constant, list | tuple | np.ndarray):
+        raise context.error(node.at, "type", "COUNT of one constant does not count rows: say COUNT(*)")
     if node.is_distinct:
         if name != "COUNT":
             raise context.error(node.at, "unsupported", f"DISTINCT goes with COUNT, not with {name}")
@@ -84,9 +75,9 @@ def call(context: Context, node: syntax.Call) -> Bound:
 
 
 def applied(context: Context, function: Function, operands: tuple[Bound, ...], at: int) -> Bound:
-    """Return a function of values, computed where the query wants it."""
-    distance = DISTANCES.get(function.name)
-    if distance is not None and (apart := difference(operands[0])) is not None:
+    """Return a function of values, computed in the space of the query."""
+    distance = _DISTANCES.get(function.name)
+    if distance is not None and (apart := _difference(operands[0])) is not None:
         function, operands = registry.FUNCTIONS[distance], apart
     info = function.told([operand.info for operand in operands])
     compute = function.compute
@@ -95,13 +86,28 @@ def applied(context: Context, function: Function, operands: tuple[Bound, ...], a
     return context.apply(function.name, compute, operands, info, at, function.cost, function.key)
 
 
-def _check_count(context: Context, node: syntax.Call, least: int, most: int | None) -> None:
+_DISTANCES = {"L1_NORM": "L1_DISTANCE", "L2_NORM": "L2_DISTANCE", "LINF_NORM": "LINF_DISTANCE"}
+"""Norms -> distances, which are norms of differences."""
+
+
+def _difference(node: Bound) -> tuple[Bound, Bound] | None:
+    """Return the operands of the difference of a stored vector and a constant one that floats can hold."""
+    column, vector = column_and_vector(node) if isinstance(node, Apply) and node.name == "-" else (None, None)
+    if column is None or vector is None:
+        return None
+    dtype = column.info.dtype
+    is_float = dtype is not None and (dtype.kind == "f" or (dtype.kind in "iu" and dtype.itemsize <= 2))
+    is_vector = column.info.rank == 1 and vector.value.ndim == 1 and vector.value.size > 1
+    return (column, vector) if is_float and is_vector else None
+
+
+def _operands(context: Context, node: syntax.Call, least: int, most: int | None) -> tuple[Bound, ...]:
+    """Return the arguments of a call, whose number must fit."""
     count = len(node.arguments)
     if count < least or (most is not None and count > most):
-        wanted = (
-            str(least) if most == least else f"{least} to {most}" if most is not None else f"{least} or more"
-        )
+        wanted = f"{least} or more" if most is None else str(least) if most == least else f"{least} to {most}"
         raise context.error(node.at, "arity", f"{node.name.upper()} takes {wanted} arguments, not {count}")
+    return tuple(map(context.bind, node.arguments))
 
 
 def _contains(context: Context, function: Function, operands: tuple[Bound, ...], at: int) -> Bound:
@@ -110,9 +116,8 @@ def _contains(context: Context, function: Function, operands: tuple[Bound, ...],
     if names is not None and isinstance(wanted, Value) and isinstance(wanted.value, str):
         numbers = matching_classes(names, wanted.value)
         if not numbers:
-            raise context.error(
-                at, "bad_class_name", f"no class is named {wanted.value!r}{near(wanted.value, names)}"
-            )
+            message = f"no class is named {wanted.value!r}{near(wanted.value, names)}"
+            raise context.error(at, "bad_class_name", message)
         inside = context.apply("IN", IN.compute, (column, Value(numbers, JSON)), FLAG, at, 1.0)
         return applied(context, registry.FUNCTIONS["ANY"], (inside,), at)
     return applied(context, function, operands, at)
@@ -122,43 +127,31 @@ def _count_all(context: Context, node: syntax.Call) -> Bound:
     if node.name.upper() != "COUNT":
         raise context.error(node.at, "arity", f"{node.name.upper()} takes no *")
     if not context.is_grouped:
-        raise context.error(
-            node.at, "unsupported", "COUNT(*) counts rows of groups: it stands behind SELECT or HAVING"
-        )
+        message = "COUNT(*) counts rows of groups: it goes into SELECT or HAVING"
+        raise context.error(node.at, "unsupported", message)
     return Input(COUNT_ALL, NUMBER)
 
 
-def _shape(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 1, 1)
-    operand = context.bind(node.arguments[0])
+def _shape(context: Context, node: syntax.Call, operands: Operands) -> Bound:
     info = Info("array", np.dtype(np.uint32), 1)
-    if isinstance(operand, Input):
-        return Shape(operand.name, info)
-    return context.apply("SHAPE", lambda given: shape_of(given.columns[0]), (operand,), info, node.at)
+    if isinstance(operands[0], Input):
+        return Shape(operands[0].name, info)
+    return context.apply("SHAPE", lambda given: shape_of(given.columns[0]), operands, info, node.at)
 
 
-def _sample_info(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 1, 1)
-    operand = context.bind(node.arguments[0])
-    if not isinstance(operand, Input):
-        raise context.error(node.at, "type", "SAMPLE_INFO is of a column")
-    return Facts(operand.name)
+def _sample_info(context: Context, node: syntax.Call, operands: Operands) -> Bound:
+    if not isinstance(operands[0], Input):
+        raise context.error(node.at, "type", "SAMPLE_INFO takes a column")
+    return Facts(operands[0].name)
 
 
-def _row_number(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 0, 0)
-    return RowNumber()
-
-
-def _random(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 0, 0)
+def _random(_context: Context, node: syntax.Call, _operands: Operands) -> Bound:
     seed = random.get_seed()
     return Chance((secrets.randbits(63) if seed is None else seed) ^ (node.at << 32))
 
 
-def _data(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 2, 2)
-    column, number = context.bind(node.arguments[0]), context.bind(node.arguments[1])
+def _data(context: Context, node: syntax.Call, operands: Operands) -> Bound:
+    column, number = operands
     if isinstance(column, Input) and isinstance(number, Unknown):
         return Unknown(column.info)
     if not isinstance(column, Input) or not isinstance(number, Value) or type(number.value) is not int:
@@ -170,14 +163,13 @@ def _data(context: Context, node: syntax.Call) -> Bound:
     return Value(python(row(context.relation.read(column.name, range(at, at + 1)), 0)), column.info)
 
 
-def _if(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 3, 3)
-    condition, then, otherwise = (context.bind(argument) for argument in node.arguments)
+def _if(context: Context, node: syntax.Call, operands: Operands) -> Bound:
+    condition, then, otherwise = operands
     return cases(context, [(condition, then), (None, otherwise)], node.at)
 
 
 def cases(context: Context, branches: Sequence[tuple[Bound | None, Bound]], at: int) -> Bound:
-    """Return the value of the first condition that is true, the last one of which is None.
+    """Return the value of the first true condition; the condition of the last branch is None.
 
     Raises
     ------
@@ -190,48 +182,37 @@ def cases(context: Context, branches: Sequence[tuple[Bound | None, Bound]], at: 
 
 
 def _aligned(context: Context, operands: Sequence[Bound], at: int) -> tuple[Bound, ...]:
-    """Return values that make one column as what they become in it."""
-    try:
+    """Return values that make one column, in one domain."""
+    with placed(context.text, at):
         return tuple(map(context.folded, domains.aligned(operands, at)))
-    except QueryError as error:
-        raise error if error.line else context.error(at, error.kind, error.message) from error
 
 
-def _now(context: Context, node: syntax.Call) -> Bound:
-    """Return the moment, or the day, at which the query is read, in UTC."""
-    _check_count(context, node, 0, 0)
+def _now(_context: Context, node: syntax.Call, _operands: Operands) -> Bound:
+    """Return the current moment or day in UTC."""
     moment = int(clock.now() * 1_000_000)
     if node.name.upper() == "TODAY":
         moment -= moment % 86_400_000_000
     return Value(moment, TIME)
 
 
-def _bm25(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 2, 2)
-    column, words = (context.bind(argument) for argument in node.arguments)
+def _bm25(context: Context, node: syntax.Call, operands: Operands) -> Bound:
+    column, words = operands
     if not isinstance(column, Input) or column.info.kind not in ("text", "any"):
-        raise context.error(node.at, "type", "BM25_SIMILARITY is of a column of text")
+        raise context.error(node.at, "type", "BM25_SIMILARITY takes a column of text")
     if isinstance(words, Unknown):
         return Unknown(NUMBER)
     if not isinstance(words, Value) or not isinstance(words.value, str):
-        raise context.error(
-            node.at, "type", "BM25_SIMILARITY looks for words that are the same for all rows: a text"
-        )
+        raise context.error(node.at, "type", "BM25_SIMILARITY looks for the same words in all rows: a text")
     from lakebed.query.indexes.corpus import scorer
 
     compute = scorer(context.relation, column.name, words.value)
-    return Apply("BM25_SIMILARITY", compute, (column, words), NUMBER, node.at, 20.0)
+    return Apply("BM25_SIMILARITY", compute, operands, NUMBER, node.at, 20.0)
 
 
-def _rrf(context: Context, node: syntax.Call) -> Bound:
-    _check_count(context, node, 1, None)
-    operands = tuple(context.bind(argument) for argument in node.arguments)
-
+def _rrf(_context: Context, node: syntax.Call, operands: Operands) -> Bound:
     def compute(given: Given) -> Column:
-        raise QueryError(
-            f"RRF ranks all rows ({given.count} are not all): it stands alone behind ORDER BY",
-            kind="unsupported",
-        )
+        message = f"RRF ranks all rows, not {given.count}: it stands alone behind ORDER BY"
+        raise QueryError(message, kind="unsupported")
 
     return Apply("RRF", compute, operands, NUMBER, node.at, 50.0)
 
@@ -239,13 +220,12 @@ def _rrf(context: Context, node: syntax.Call) -> Bound:
 def weights(context: Context, node: syntax.Weights) -> Bound:
     """Return a call with pairs of conditions and weights."""
     name = node.name.upper()
-    if name not in ("MAX_WEIGHT", "SUM_WEIGHT"):
-        raise context.error(
-            node.at, "unknown_function", f"{name} takes no pairs; MAX_WEIGHT and SUM_WEIGHT do"
-        )
+    function = {"MAX_WEIGHT": np.maximum, "SUM_WEIGHT": np.add}.get(name)
+    if function is None:
+        message = f"{name} takes no pairs; MAX_WEIGHT and SUM_WEIGHT do"
+        raise context.error(node.at, "unknown_function", message)
     operands = tuple(context.bind(side) for pair in node.pairs for side in pair)
-    function = max_weight if name == "MAX_WEIGHT" else sum_weight
-    return context.apply(name, function, operands, NUMBER, node.at, 1.0)
+    return context.apply(name, partial(weighed, function=function), operands, NUMBER, node.at, 1.0)
 
 
 def _computed_in(space: Space, compute: Callable[[Given], Column]) -> Callable[[Given], Column]:
@@ -257,18 +237,19 @@ def _computed_in(space: Space, compute: Callable[[Given], Column]) -> Callable[[
 
 
 _OF_ONE_KIND = ("COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST")
-"""Functions whose arguments are values of one column."""
+"""Functions whose arguments make one column."""
 
-_SPECIAL: dict[str, Callable[[Context, syntax.Call], Bound]] = {
-    "BM25_SIMILARITY": _bm25,
-    "RRF": _rrf,
-    "DATA": _data,
-    "ROW_NUMBER": _row_number,
-    "RANDOM": _random,
-    "SHAPE": _shape,
-    "SAMPLE_INFO": _sample_info,
-    "IF": _if,
-    "IIF": _if,
-    "NOW": _now,
-    "TODAY": _now,
+_SPECIAL: dict[str, tuple[int, int | None, Callable[[Context, syntax.Call, Operands], Bound]]] = {
+    "BM25_SIMILARITY": (2, 2, _bm25),
+    "RRF": (1, None, _rrf),
+    "DATA": (2, 2, _data),
+    "ROW_NUMBER": (0, 0, lambda *_: RowNumber()),
+    "RANDOM": (0, 0, _random),
+    "SHAPE": (1, 1, _shape),
+    "SAMPLE_INFO": (1, 1, _sample_info),
+    "IF": (3, 3, _if),
+    "IIF": (3, 3, _if),
+    "NOW": (0, 0, _now),
+    "TODAY": (0, 0, _now),
 }
+"""Function -> bounds of the number of its arguments, and its binder."""

@@ -1,35 +1,21 @@
-"""Comparisons: types that cannot go together are refused, names of classes and dates become numbers."""
+"""Binding of comparisons: types are checked, class names and dates become numbers."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
 from lakebed.errors import QueryError
 from lakebed.query.binding import domains
-from lakebed.query.binding.bound import (
-    FLAG,
-    JSON,
-    NUMBER,
-    Apply,
-    Bound,
-    Info,
-    Input,
-    Logic,
-    Not,
-    Unknown,
-    Value,
-)
 from lakebed.query.binding.constants import constant
 from lakebed.query.binding.context import Context
-from lakebed.query.binding.domains import Domain
 from lakebed.query.binding.outer import Inner, column_of
 from lakebed.query.functions import dates
 from lakebed.query.functions.text import ILIKE, IN, LIKE
 from lakebed.query.language import syntax
-from lakebed.query.language.errors import near
+from lakebed.query.language.errors import near, placed
+from lakebed.query.relations.bound import Apply, Bound, Input, Logic, Not, Unknown, Value
 from lakebed.query.values.elementwise import compare
+from lakebed.query.values.info import FLAG, JSON, NUMBER
 
 SIGNS = ("=", "!=", "<", "<=", ">", ">=")
 
@@ -40,10 +26,10 @@ def compared(context: Context, sign: str, left: Bound, right: Bound, at: int) ->
     Raises
     ------
     QueryError
-        If the types of the sides do not go together.
+        If the types of the sides do not fit.
     """
     if any(isinstance(side, Value) and side.value is None for side in (left, right)):
-        raise context.error(at, "type", "nothing is compared with NULL: say IS NULL or IS NOT NULL")
+        raise context.error(at, "type", "NULL cannot be compared: say IS NULL or IS NOT NULL")
     left, right = _alike(context, left, right, at), _alike(context, right, left, at)
     left, right = aligned(context, sign, left, right, at)
     left, right = _unrounded(left, right), _unrounded(right, left)
@@ -52,7 +38,7 @@ def compared(context: Context, sign: str, left: Bound, right: Bound, at: int) ->
             raise context.error(at, "type", f"{_shown(other)} holds numbers, and {one.value!r} is text")
         is_number = isinstance(one, Value) and isinstance(one.value, bool | int | float | np.ndarray)
         if is_number and other.info.kind == "text" and not isinstance(other, Value):
-            raise context.error(at, "type", f"{_shown(other)} holds text, which is not compared with numbers")
+            raise context.error(at, "type", f"{_shown(other)} holds text and cannot be compared with numbers")
     if isinstance(left, Input) and isinstance(right, Input):
         kinds = {left.info.kind: left, right.info.kind: right}
         if set(kinds) == {"array", "text"}:
@@ -62,31 +48,25 @@ def compared(context: Context, sign: str, left: Bound, right: Bound, at: int) ->
 
 
 def aligned(context: Context, sign: str, left: Bound, right: Bound, at: int) -> tuple[Bound, Bound]:
-    """Return two sides of a comparison as values whose numbers mean the same.
+    """Return the sides of a comparison in one domain.
 
     Raises
     ------
     QueryError
         If they have no order, or are times of different kinds.
     """
-    try:
+    with placed(context.text, at):
         domain = domains.shared([left.info, right.info])
         if domain is None:
             return left, right
-        if domain.info.class_names is not None and sign not in ("=", "!="):
-            raise context.error(
-                at,
-                "type",
-                "classes of two lists have no common order; CAST(x AS text) has that of their names",
-            )
-        sides = [context.folded(domains.of(side, domain, at)) for side in (left, right)]
-    except QueryError as error:
-        raise error if error.line else context.error(at, error.kind, error.message) from error
-    return sides[0], sides[1]
+        if domain.class_names is not None and sign not in ("=", "!="):
+            message = "classes of two lists have no common order; CAST(x AS text) has that of their names"
+            raise QueryError(message, kind="type")
+        return context.folded(domains.of(left, domain, at)), context.folded(domains.of(right, domain, at))
 
 
 def _unrounded(node: Bound, other: Bound) -> Bound:
-    """Return an array literal, which is one of float32, with all digits, beside numbers that have as many."""
+    """Return an array literal with all digits if float32 rounded it and the other side has more precision."""
     if isinstance(node, Value) and node.exact is not None and other.info.dtype not in _NARROW:
         return Value(node.exact, node.info)
     return node
@@ -96,25 +76,20 @@ _NARROW = (np.dtype(np.float16), np.dtype(np.float32))
 
 
 def _alike(context: Context, node: Bound, other: Bound, at: int) -> Bound:
-    """Return a text as the number of the class, or the moment, that it names in the other column."""
+    """Return a text as the number of the class or date that it names beside the other column."""
     if not isinstance(node, Value) or not isinstance(node.value, str) or node.is_read:
         return node
-    if other.info.class_names is not None:
-        return Value(_class(context, node.value, other.info.class_names, at), NUMBER)
+    text, names = node.value, other.info.class_names
+    if names is not None:
+        if text not in names:
+            raise context.error(at, "bad_class_name", f"there is no class {text!r}{near(text, names)}")
+        return Value(names.index(text), NUMBER)
     if dates.is_time(other.info):
-        moment = dates.microseconds(node.value)
+        moment = dates.microseconds(text)
         if moment is None:
-            raise context.error(
-                at, "type", f"{node.value!r} is no date such as '2026-01-31' or '2026-01-31 12:00'"
-            )
+            raise context.error(at, "type", domains.no_date(text))
         return Value(dates.stored_as(moment, other.info.logical), other.info)
     return node
-
-
-def _class(context: Context, name: str, names: Sequence[str], at: int) -> int:
-    if name not in names:
-        raise context.error(at, "bad_class_name", f"there is no class {name!r}{near(name, names)}")
-    return names.index(name)
 
 
 def between(context: Context, node: syntax.Between) -> Bound:
@@ -144,19 +119,19 @@ def among(context: Context, node: syntax.In) -> Bound:
     if node.query is not None:
         inner = Inner(context, node.query)
         info = inner.one_column(node.at, "IN needs a query of")
-        operand, domain = _beside(context, operand, info, node.at)
+        with placed(context.text, node.at):
+            domain = domains.shared([operand.info, info])
+            if domain is not None:
+                operand = context.folded(domains.of(operand, domain, node.at))
         if context.is_dry or not inner.is_alone:
             found = Unknown(FLAG) if context.is_dry else inner.among(operand, node.at, domain)
             return Not(found) if node.is_negated else found
         plain = column_of(inner.whole(), domain)
     else:
         items = [_alike(context, item, operand, node.at) for item in _items(context, node)]
-        if not all(isinstance(item, Value) for item in items):
-            # Columns among them: one comparison each.
-            found = Logic("or", tuple(compared(context, "=", operand, item, node.at) for item in items))
-            return Not(found) if node.is_negated else found
         values = [item.value for item in items if isinstance(item, Value)]
-        if any(isinstance(value, np.ndarray) and value.ndim for value in values):
+        if len(values) < len(items) or any(isinstance(v, np.ndarray) and v.ndim for v in values):
+            # Columns or arrays: one comparison for each.
             found = Logic("or", tuple(compared(context, "=", operand, item, node.at) for item in items))
             return Not(found) if node.is_negated else found
         plain = [v.item() if isinstance(v, np.ndarray | np.generic) else v for v in values]
@@ -164,19 +139,8 @@ def among(context: Context, node: syntax.In) -> Bound:
     return context.folded(Not(found)) if node.is_negated else found
 
 
-def _beside(context: Context, operand: Bound, info: Info, at: int) -> tuple[Bound, Domain | None]:
-    """Return a value, and what those of a query become, so that their numbers mean the same."""
-    try:
-        domain = domains.shared([operand.info, info])
-        if domain is None:
-            return operand, None
-        return context.folded(domains.of(operand, domain, at)), domain
-    except QueryError as error:
-        raise context.error(at, error.kind, error.message) from error
-
-
 def _items(context: Context, node: syntax.In) -> list[Bound]:
-    """Return what stands between the brackets; the one ``?`` may be a list of them."""
+    """Return the items between the brackets; a single ``?`` may be a list of them."""
     only = node.items[0] if len(node.items) == 1 else None
     values = context.parameters or ()
     if isinstance(only, syntax.Parameter) and only.number < len(values):

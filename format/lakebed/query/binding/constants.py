@@ -8,17 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.query.binding.bound import ANY, JSON, NUMBER, TEXT, Info, Value
+from lakebed.query.relations.bound import Value
+from lakebed.query.values.info import ANY, JSON, NUMBER, TEXT, Info
 
 
 def constant(value: Any) -> Value:
-    """Return a constant.
-
-    Raises
-    ------
-    TypeError
-        If the language has no such values.
-    """
+    """Return a Python value as a constant; raise `TypeError` for values that the language has not."""
     if isinstance(value, np.datetime64):
         value = None if np.isnat(value) else str(value.astype("datetime64[us]"))
     if isinstance(value, date):
@@ -47,45 +42,36 @@ def constant(value: Any) -> Value:
 
 
 def _iso(value: date) -> str:
-    """Return a date, or a time, in UTC if it says where, as the text that stands for it in queries."""
+    """Return a date or time, converted to UTC if it has a zone, as text."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC).replace(tzinfo=None)
     return value.isoformat()
 
 
 def array_value(values: Sequence[Any]) -> Value:
-    """Return an array literal: its numbers as :func:`literal_array` has them, and as they were where these are rounded.
+    """Return an array literal: float32, or 64-bit numbers if float32 rounds integers or overflows.
 
     Raises
     ------
     TypeError
-        If they make no array of numbers.
+        If the values make no array of numbers.
     """
-    found = literal_array(values)
-    exact = np.asarray(values)
-    return Value(found, Info("array"), None if np.array_equal(found, exact) else exact)
-
-
-def literal_array(values: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """Return numbers as float32, or as numbers of 64 bits if float32 does not hold integers, or has no room."""
     try:
         array = np.asarray(values)
-    except (
-        ValueError
-    ) as error:  # lists of different lengths, or more lists in each other than an array has axes
+    except ValueError as error:  # lists of different lengths, or nested too deeply
         raise TypeError(f"they make no array: {error}") from None
     if array.dtype.kind not in "biuf":
         raise TypeError("not all of them are numbers")
     with np.errstate(over="ignore"):
-        narrow = array.astype(np.float32)
-    exact = array.astype(np.float64)
-    if array.dtype.kind in "iu" and not (np.all(np.abs(exact) < 1 << 53) and np.array_equal(narrow, exact)):
-        return array if array.dtype == np.uint64 else array.astype(np.int64)
-    return narrow if np.array_equal(np.isfinite(narrow), np.isfinite(array)) else array.astype(np.float64)
+        found: np.ndarray[Any, Any] = array.astype(np.float32)
+    wide = array.astype(np.float64)
+    if array.dtype.kind in "iu" and not (np.all(np.abs(wide) < 1 << 53) and np.array_equal(found, wide)):
+        found = array if array.dtype == np.uint64 else array.astype(np.int64)
+    elif not np.array_equal(np.isfinite(found), np.isfinite(array)):
+        found = wide
+    return Value(found, Info("array"), None if np.array_equal(found, array) else array)
 
 
 def python(value: Any) -> Any:
-    """Return arrays without axes as numbers of Python, which take the type of what they are compared with."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        return value.item()
-    return value
+    """Return arrays without axes as Python numbers, which take the dtype of what they are compared with."""
+    return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value

@@ -1,4 +1,4 @@
-"""What expressions are bound in: a query, the columns that it may name, its parameters; constants are folded."""
+"""Context of binding: a query, the columns that it may name, and its parameters; folding of constants."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lakebed.errors import QueryError
-from lakebed.query.binding.bound import Apply, Bound, Given, Info, Not, Value
 from lakebed.query.binding.constants import python
 from lakebed.query.binding.names import Names
-from lakebed.query.engine.evaluate import folded
-from lakebed.query.engine.limits import Watch
-from lakebed.query.engine.relation import Relation
 from lakebed.query.functions.spaces import NUMPY, Space
 from lakebed.query.language import syntax
-from lakebed.query.language.errors import query_error
+from lakebed.query.language.errors import placed, query_error
+from lakebed.query.relations.bound import Apply, Bound, Not, Value
+from lakebed.query.relations.evaluate import folded
+from lakebed.query.relations.relation import Relation
 from lakebed.query.values.columns import Column
+from lakebed.query.values.info import Given, Info
+from lakebed.query.values.limits import Watch
 
 Outer = Callable[[syntax.Name], Bound | None]
-"""Returns what a name means in the query around one; None if nothing."""
+"""Returns the meaning of a name in the query around one; None if it has none."""
 
 Run = Callable[[syntax.Query, Outer | None, bool], Relation]
-"""Answers a query inside another one; or checks it only, if the last argument is true."""
+"""Answers a query inside another one, or only checks it if the last argument is true."""
 
 
 class Context(ABC):
@@ -33,26 +34,26 @@ class Context(ABC):
     text
         The query, for errors.
     relation
-        What the names are columns of; DATA reads it.
+        Relation of the columns, which DATA reads.
     parameters
         Values of the ``?``; None while they are not known.
     run
         Answers a query inside this one.
     watch
-        What the query has used.
+        Resources that the query has used.
     outer
         Finds names of the query around this one.
     is_dry
-        Find names and check types, and answer no query inside this one.
+        Find names and check types, without answering queries inside this one.
     space
-        Where vectors are computed.
+        Library that computes vectors.
 
     Attributes
     ----------
     aliases
-        What SELECT computes -> its expression, where it may be named.
+        Names that SELECT gives -> their expressions, where they may be used.
     later
-        What SELECT computes -> the clause that does not know it yet.
+        Names that SELECT gives -> the clause that comes before SELECT computes them.
     """
 
     def __init__(
@@ -100,18 +101,15 @@ class Context(ABC):
         cost: float = 0.1,
         key: Callable[[Column], Column] | None = None,
     ) -> Bound:
-        """Return a function of operands, computed now if all of them are constants."""
+        """Return a function of operands, folded if all of them are constants."""
         return self.folded(Apply(name, compute, operands, info, at, cost, key))
 
     def folded(self, node: Bound) -> Bound:
-        """Return an expression, computed now if all that it is made of are constants."""
-        operands = (
-            node.operands if isinstance(node, Apply) else (node.operand,) if isinstance(node, Not) else ()
-        )
+        """Return the value of an expression whose operands are constants, or else the expression."""
+        if not isinstance(node, Apply | Not):
+            return node
+        operands = node.operands if isinstance(node, Apply) else (node.operand,)
         if not operands or not all(isinstance(operand, Value) for operand in operands):
             return node
-        at = node.at if isinstance(node, Apply) else 0
-        try:
+        with placed(self.text, node.at if isinstance(node, Apply) else 0):
             return Value(python(folded(node)), node.info)
-        except QueryError as error:
-            raise self.error(at, error.kind, error.message) from error

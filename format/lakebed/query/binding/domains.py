@@ -1,4 +1,4 @@
-"""What values of several columns are compared as, or put into one column as, where their numbers mean different things.
+"""Domains of values that meet in a comparison, sum or column: what their numbers must mean for all of them.
 
 sides                                  become
 moments, or durations, of two units    numbers of the finer unit
@@ -10,7 +10,7 @@ moments and texts                      moments; a text that names none is missin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query.binding.bound import TEXT, Apply, Bound, Given, Info, Unknown, Value
 from lakebed.query.functions.casts import label_names
-from lakebed.query.functions.dates import microseconds
-from lakebed.query.values.columns import Column, Constant, Numbers, Objects, Ragged, Texts, by_row, rows
+from lakebed.query.functions.dates import microseconds, parsed
+from lakebed.query.relations.bound import Apply, Bound, Unknown, Value
+from lakebed.query.values.columns import Column, Constant, Numbers, Objects, Ragged, Texts, by_row
 from lakebed.query.values.elementwise import mapped
+from lakebed.query.values.info import TEXT, Given, Info
 
 _PER_DAY = {
     "day": 1, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000,
 }  # fmt: skip
-"""Unit -> how many of it make a day; the finest last."""
+"""Unit -> units in a day, from coarse to fine."""
 
 _KINDS = {
     "timestamp": "moment",
@@ -39,29 +40,16 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Domain:
-    """What values of several columns become.
-
-    Attributes
-    ----------
-    info
-        What is known of them then: a logical type, class names, or that they are text.
-    """
-
-    info: Info
-
-
 def time_of(info: Info) -> tuple[str, str] | None:
-    """Return what times numbers stand for, such as ``moment``, and their unit; None if for none."""
+    """Return the kind of time that numbers stand for, such as ``moment``, and their unit; None if for none."""
     name, _, rest = info.logical.partition("[")
     kind = _KINDS.get(name)
     unit = rest.rstrip("]").partition(",")[0]
     return None if kind is None or unit not in _PER_DAY else (kind, unit)
 
 
-def shared(infos: Sequence[Info]) -> Domain | None:
-    """Return what values of several columns become before they meet; None where they may meet as they are.
+def shared(infos: Sequence[Info]) -> Info | None:
+    """Return the domain of the values of several columns; None if they can meet as they are.
 
     Raises
     ------
@@ -78,20 +66,21 @@ def shared(infos: Sequence[Info]) -> Domain | None:
         logicals = {info.logical for info in infos if time_of(info) is not None}
         if not has_text and len(logicals) == 1:
             return None
-        return Domain(_time_info(times, logicals, has_text=has_text))
+        return _time_info(times[0][0], _finest([unit for _, unit in times] + ["us"] * has_text), logicals)
     lists = list(dict.fromkeys(info.class_names for info in infos if info.class_names is not None))
     if lists and has_text:
-        return Domain(TEXT)
+        return TEXT
     if len(lists) > 1:
         names = tuple(dict.fromkeys(name for some in lists for name in some))
-        return Domain(Info("array", class_names=names, htype="class_label"))
+        return Info("array", class_names=names, htype="class_label")
     return None
 
 
-def _time_info(times: Sequence[tuple[str, str]], logicals: set[str], *, has_text: bool) -> Info:
-    units = [unit for _, unit in times] + (["us"] if has_text else [])
-    unit = max(units, key=list(_PER_DAY).index)
-    kind = times[0][0]
+def _finest(units: Sequence[str]) -> str:
+    return max(units, key=list(_PER_DAY).index)
+
+
+def _time_info(kind: str, unit: str, logicals: set[str]) -> Info:
     if kind == "moment":
         zones = {logical.partition("tz=")[2].rstrip("]") for logical in logicals}
         zone = zones.pop() if len(zones) == 1 else "UTC"
@@ -103,105 +92,101 @@ def _time_info(times: Sequence[tuple[str, str]], logicals: set[str], *, has_text
     return Info("array", np.dtype(np.int64), logical=logical)
 
 
-def converted(column: Column, info: Info, domain: Domain) -> Column:
-    """Return a column of these values as what they become beside others.
+def converted(column: Column, info: Info, domain: Info) -> Column:
+    """Convert a column to a domain.
 
     Raises
     ------
     QueryError
-        If a moment cannot be told in the finer unit.
+        If the finer unit cannot hold a moment.
     """
-    if domain.info.logical:
-        return _as_times(column, info, domain.info)
+    if domain.logical:
+        return _as_times(column, info, domain)
     names = info.class_names
-    if domain.info.kind == "text":
-        if names is None:
-            return column
-        return _as_texts(column, names)
-    if names is None or domain.info.class_names is None or names == domain.info.class_names:
+    if names is None or (domain.kind != "text" and domain.class_names in (None, names)):
         return column
-    return _as_classes(column, names, domain.info.class_names)
+    return (
+        _as_texts(column, names)
+        if domain.class_names is None
+        else _as_classes(column, names, domain.class_names)
+    )
 
 
-def of(node: Bound, domain: Domain, at: int) -> Bound:
-    """Return an expression as what its values become; its own values if that is the same."""
+def of(node: Bound, domain: Info, at: int) -> Bound:
+    """Return an expression converted to a domain, or the expression if it is of that domain."""
     info = node.info
     if isinstance(node, Unknown):
-        return Unknown(domain.info)
+        return Unknown(domain)
     if isinstance(node, Value) and node.value is None:
         return node
     text = node.value if isinstance(node, Value) and not node.is_read else None
-    if isinstance(text, str) and domain.info.logical and microseconds(text) is None:
-        raise QueryError(f"{text!r} is no date such as '2026-01-31' or '2026-01-31 12:00'", kind="type")
-    is_same = info.logical == domain.info.logical and info.class_names == domain.info.class_names
-    if is_same and (domain.info.kind == info.kind or not (info.logical or info.class_names)):
+    if isinstance(text, str) and domain.logical and microseconds(text) is None:
+        raise QueryError(no_date(text), kind="type")
+    is_same = info.logical == domain.logical and info.class_names == domain.class_names
+    if is_same and (domain.kind == info.kind or not (info.logical or info.class_names)):
         return node
 
     def compute(given: Given) -> Column:
         return converted(given.columns[0], info, domain)
 
-    told = replace(domain.info, rank=info.rank, is_group=info.is_group, coords=info.coords)
+    told = replace(domain, rank=info.rank, is_group=info.is_group, coords=info.coords)
     return Apply("CONVERTED", compute, (node,), told, at, 1.0)
 
 
+def no_date(text: str) -> str:
+    """Return the message about a text beside dates that is no date."""
+    return f"{text!r} is no date such as '2026-01-31' or '2026-01-31 12:00'"
+
+
 def aligned(nodes: Sequence[Bound], at: int) -> list[Bound]:
-    """Return expressions as what their values become where they meet."""
+    """Return expressions converted to the domain that they share."""
     domain = shared([node.info for node in nodes])
     return list(nodes) if domain is None else [of(node, domain, at) for node in nodes]
 
 
 def in_one_unit(nodes: Sequence[Bound], at: int) -> list[Bound]:
-    """Return moments and durations, of which sums and differences are made, in the finer unit of both."""
-    units = [found[1] if (found := time_of(node.info)) is not None else None for node in nodes]
-    if None in units or len(set(units)) == 1:
+    """Return the operands of a sum or difference, moments and durations in the finer unit of both."""
+    units = [found[1] for node in nodes if (found := time_of(node.info)) is not None]
+    if len(units) < len(nodes) or len(set(units)) == 1:
         return list(nodes)
-    unit = max((unit for unit in units if unit is not None), key=list(_PER_DAY).index)
-    return [of(node, Domain(Info("array", logical=f"duration[{unit}]")), at) for node in nodes]
+    return [of(node, Info("array", logical=f"duration[{_finest(units)}]"), at) for node in nodes]
 
 
 # -- columns ---------------------------------------------------------------------------------------------------------
 
 
 def _as_times(column: Column, info: Info, wanted: Info) -> Column:
-    of_wanted = time_of(wanted)
-    unit = of_wanted[1] if of_wanted is not None else "us"
-    told = time_of(info)
+    of_wanted, told = time_of(wanted), time_of(info)
+    per_day = _PER_DAY["us" if of_wanted is None else of_wanted[1]]
     if told is not None:
-        return mapped(column, lambda values: _rescaled(values, told[1], unit), "CONVERTED")
-    if isinstance(column, Texts | Objects) or (
-        isinstance(column, Constant) and isinstance(column.value, str)
-    ):
-        factor = _PER_DAY[unit] // _PER_DAY["us"]
-        found = [microseconds(value) if isinstance(value, str) else None for value in rows(column)]
-        gone = np.array([value is None for value in found], np.bool_)
-        moments = np.array([0 if value is None else value for value in found], np.int64)
-        return Numbers(_multiplied(moments, factor), gone if gone.any() else None)
-    return column
+        return mapped(column, lambda values: _rescaled(values, per_day // _PER_DAY[told[1]]), "CONVERTED")
+    found = parsed(column)
+    return (
+        column
+        if found is None
+        else Numbers(_rescaled(found.values, per_day // _PER_DAY["us"]), found.missing)
+    )
 
 
-def _rescaled(given: Any, unit: str, wanted: str) -> NDArray[Any]:
-    """Return integers of a unit as those of a finer one."""
-    values: NDArray[Any] = np.asarray(given)
+def _rescaled(values: NDArray[Any], factor: int) -> NDArray[Any]:
+    """Return integers of a unit in a finer one."""
     if values.dtype.kind not in "iu":
         return values
-    return _multiplied(values.astype(np.int64), _PER_DAY[wanted] // _PER_DAY[unit])
-
-
-def _multiplied(values: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
+    values = values.astype(np.int64)
     if factor == 1 or not values.size:
         return values
     most = np.iinfo(np.int64).max // factor
     if int(values.max()) > most or int(values.min()) < -most:
         raise QueryError(
-            "a moment is too far away to be told in nanoseconds, as the other side is: say TIMESTAMP(x) there, which "
-            "counts microseconds",
+            "nanoseconds cannot count up to a moment so far away, and the other side has nanoseconds: say TIMESTAMP(x) "
+            "there, which counts microseconds",
             kind="runtime",
         )
     return values * factor
 
 
 def _as_texts(column: Column, names: tuple[str, ...]) -> Column:
-    """Return labels as the names of their classes; a label without a name is its number in digits."""
+    """Return labels as class names; a label without a name becomes its number in digits."""
     if isinstance(column, Numbers) and column.values[:1].size == 1:
         values = column.values.reshape(-1).astype(np.int64)
         if not len(values) or (int(values.min()) >= 0 and int(values.max()) < len(names)):
@@ -215,7 +200,7 @@ def _as_texts(column: Column, names: tuple[str, ...]) -> Column:
 
 
 def _as_classes(column: Column, names: tuple[str, ...], wanted: tuple[str, ...]) -> Column:
-    """Return labels as numbers in another list of names; one without a name keeps its distance from the list's end."""
+    """Return labels as numbers in another list of names; those without a name keep their distance from its end."""
     places = {name: number for number, name in reversed(list(enumerate(wanted)))}
     table = np.array([places[name] for name in names], np.int64)
 

@@ -1,23 +1,24 @@
-"""Which column a name means: of one relation, or of those that a join puts side by side."""
+"""Names of columns, of one relation or of the relations that a join puts side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakebed.query.binding.bound import Info, Input
-from lakebed.query.engine.relation import Relation
 from lakebed.query.language.errors import near, query_error
+from lakebed.query.relations.bound import Input
+from lakebed.query.relations.relation import Relation
+from lakebed.query.values.info import Info
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A column: the table that it belongs to, its name there, and its name in the relation.
+    """A column: its table, its name there, and its name in the relation.
 
     Attributes
     ----------
     is_behind
-        Whether it is named with its table only, as the columns of a USING are: without a table, one stands for both.
+        Whether it is found only by a name with its table, as the columns of USING: without a table, one means both.
     """
 
     table: str | None
@@ -28,7 +29,7 @@ class Entry:
 
     @property
     def info(self) -> Info:
-        """What is known of it; of a stored column this is found out only now."""
+        """Properties of the column, which a stored column looks up only now."""
         return self.told if isinstance(self.told, Info) else self.told[self.name]
 
 
@@ -38,7 +39,7 @@ class Names:
     Parameters
     ----------
     stored
-        The relations that they come from, to be asked for hidden tensors.
+        Relations of the columns, which know hidden tensors.
     """
 
     def __init__(self, entries: Iterable[Entry], stored: Iterable[Relation] = ()) -> None:
@@ -52,11 +53,11 @@ class Names:
 
     @property
     def tables(self) -> list[str]:
-        """The names of tables."""
+        """Names of the tables."""
         return list(dict.fromkeys(e.table for e in self.entries if e.table is not None))
 
     def find(self, table: str | None, column: str) -> list[Entry]:
-        """Return the columns that a name may mean."""
+        """Return the columns that a name can mean."""
         return [e for e in self.all_of(table) if e.column == column]
 
     def one(self, text: str, at: int, table: str | None, column: str) -> Input:
@@ -65,7 +66,7 @@ class Names:
         Raises
         ------
         QueryError
-            If it means none, or several.
+            If it means no column, or several.
         """
         found = self.find(table, column)
         if not found:
@@ -73,7 +74,7 @@ class Names:
             found = [entry for other in renamed for entry in self.find(table, other)]
         if len(found) > 1:
             owners = ", ".join(f"{e.table}.{column}" for e in found)
-            raise query_error(text, at, "ambiguous", f"{column!r} may be any of {owners}: say which")
+            raise query_error(text, at, "ambiguous", f"{column!r} can be any of {owners}: say which")
         if found:
             return Input(found[0].name, found[0].info)
         if table is not None and table not in self.tables:
@@ -86,7 +87,7 @@ class Names:
                 text,
                 at,
                 "unknown_column",
-                f"{column!r} is a hidden tensor, which is no column; a view that names it has it as one: "
+                f"{column!r} is a hidden tensor and no column; query a view that names it: "
                 f"ds[[{column!r}, ...]].query(...)",
             )
         known = [e.column for e in self.all_of(table)]
@@ -96,5 +97,5 @@ class Names:
         raise query_error(text, at, "unknown_column", f"there is no column {column!r}{hint}")
 
     def all_of(self, table: str | None) -> Sequence[Entry]:
-        """Return the columns of one table, or all."""
+        """Return the columns of a table, or those that need no table."""
         return [e for e in self.entries if (not e.is_behind if table is None else e.table == table)]

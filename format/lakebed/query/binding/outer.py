@@ -1,7 +1,7 @@
-"""Queries inside others that name columns of these: what they name, and their answers for many rows at once.
+"""Correlated queries: queries inside others that name columns of these.
 
-Such a query is answered for each distinct set of values that it names. Where all that it says of them are equalities
-with what it reads itself, it is answered once, without these, and its rows are found by their keys.
+Such a query is answered for each distinct set of values that it names. If it uses these values in equalities with its
+own columns only, it is answered once, without the equalities, and its rows are looked up by their keys.
 """
 
 from __future__ import annotations
@@ -14,31 +14,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query.binding.bound import ANY, FLAG, JSON, Apply, Bound, Given, Info, Unknown, Value
 from lakebed.query.binding.constants import python
 from lakebed.query.binding.context import Context
-from lakebed.query.binding.domains import Domain, converted, shared
-from lakebed.query.binding.domains import of as of_domain
+from lakebed.query.binding.domains import converted, of, shared
 from lakebed.query.binding.separate import Separated, separated
-from lakebed.query.engine.relation import Relation
 from lakebed.query.functions.text import IN
 from lakebed.query.language import syntax
+from lakebed.query.relations.bound import Apply, Bound, Unknown, Value
+from lakebed.query.relations.relation import Relation
 from lakebed.query.values.columns import (
     Column,
     Constant,
     Numbers,
     Ragged,
     collect,
-    concatenated,
     either,
+    in_places,
     row,
     rows,
     take,
-    tick,
     truth,
 )
+from lakebed.query.values.info import ANY, FLAG, JSON, Given, Info
 from lakebed.query.values.keys import hashable
-from lakebed.query.values.lookup import Lookup, is_plain
+from lakebed.query.values.lookup import Found, Key, Lookup
 
 _COST = 50.0
 _ANSWER_BYTES = 64
@@ -46,11 +45,11 @@ _TICK_ROWS = 1 << 12
 _SEVERAL = "a query that stands for a value has one column and one row, not {} and {}; GROUP BY true makes one of all"
 
 Answer = Callable[[Relation], Any]
-"""Makes the answer for one set of values of what a query finds then."""
+"""Makes an answer of the result of a query for one set of values."""
 
 
 class Named:
-    """The columns of a query that one inside it names: collected while that is checked, as what is not known yet."""
+    """The columns of the outer query that an inner one names, collected while the inner one is checked."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -58,7 +57,7 @@ class Named:
         self.nodes: set[int] = set()
 
     def __call__(self, node: syntax.Name) -> Bound | None:
-        """Return what a name means outside; None if nothing."""
+        """Return the meaning of a name in the outer query; None if it has none."""
         try:
             bound = self.context.bind(node)
         except QueryError as error:
@@ -71,40 +70,33 @@ class Named:
 
 
 class Inner:
-    """A query inside another, checked; it may name columns of that."""
+    """A query inside another, checked; it may name columns of the outer query."""
 
     def __init__(self, context: Context, query: syntax.Query) -> None:
         self.context = context
         self.query = query
-        named = Named(context)
-        self.checked = context.run(query, named, True)
-        self.named = named
+        self.named = Named(context)
+        self.checked = context.run(query, self.named, True)
         self._answers: dict[Hashable, Any] = {}
 
     @property
     def is_alone(self) -> bool:
-        """Whether it names nothing of the query around it, and so has one answer."""
+        """Whether the query names no column of the outer one, and so has one answer."""
         return not self.named.found
 
     def whole(self) -> Relation:
-        """Return what it finds, if it is alone."""
+        """Return the result of a query that is alone."""
         return self.context.run(self.query, None, False)
 
     def one_column(self, at: int, what: str) -> Info:
-        """Return what is known of its one column.
-
-        Raises
-        ------
-        QueryError
-            If it has several.
-        """
+        """Return the properties of the only column; an error that begins with `what` if there are several."""
         names = self.checked.names
         if len(names) != 1:
             raise self.context.error(at, "arity", f"{what} one column, not {len(names)}")
         return self.checked.infos[names[0]]
 
     def with_values(self, values: Sequence[Any]) -> Relation:
-        """Return what it finds for some values of the columns that it names."""
+        """Return the result for values of the columns that the query names."""
         meant = {
             name: Unknown(bound.info) if value is None else Value(python(value), bound.info, is_read=True)
             for (name, bound), value in zip(self.named.found.items(), values, strict=True)
@@ -114,7 +106,7 @@ class Inner:
     # -- many rows ---------------------------------------------------------------------------------------------------
 
     def exists(self, at: int) -> Bound:
-        """Return, for each row outside, whether it finds something."""
+        """Return, for each outer row, whether the query finds a row."""
         once = Once.of(self, is_exists=True)
 
         def compute(given: _Given) -> Column:
@@ -125,8 +117,8 @@ class Inner:
 
         return self._applied("EXISTS", once, FLAG, (), compute, at)
 
-    def among(self, operand: Bound, at: int, domain: Domain | None) -> Bound:
-        """Return, for each row outside, whether a value is among those that it finds, taken as those of a domain."""
+    def among(self, operand: Bound, at: int, domain: Info | None) -> Bound:
+        """Return, for each outer row, whether a value is among the results, converted to a domain."""
         once = Once.of(self, is_in=True, operand=operand)
 
         def compute(given: _Given) -> Column:
@@ -139,7 +131,7 @@ class Inner:
         return self._applied("IN SELECT", once, FLAG, (operand,), compute, at)
 
     def value(self, info: Info, at: int) -> Bound:
-        """Return, for each row outside, the one value that it finds."""
+        """Return, for each outer row, the value that the query finds."""
         once = Once.of(self)
 
         def compute(given: _Given) -> Column:
@@ -167,7 +159,7 @@ class Inner:
         return Apply(name, apart, (*keys, *self.named.found.values(), *more), info, at, _COST)
 
     def _each(self, named: Sequence[Column], answer: Answer) -> list[Any]:
-        """Return an answer for each row: asked for once for each distinct set of values."""
+        """Return an answer for each row, computed once for each distinct set of values."""
         found: list[Any] = []
         for number, values in enumerate(zip(*map(rows, named), strict=True)):
             if number % _TICK_ROWS == 0:
@@ -180,9 +172,8 @@ class Inner:
                 except QueryError as error:
                     if error.kind == "limit":
                         raise
-                    raise QueryError(
-                        f"the query inside: {error.message}", kind=error.kind, row=number
-                    ) from error
+                    message = f"the query inside: {error.message}"
+                    raise QueryError(message, kind=error.kind, row=number) from error
                 self.context.watch.hold(_ANSWER_BYTES + 8 * (len(made) if isinstance(made, list) else 1))
                 self._answers[key] = made
             found.append(self._answers[key])
@@ -190,14 +181,14 @@ class Inner:
 
 
 class Once:
-    """A query inside another, taken apart: asked once, its rows found by their keys."""
+    """A correlated query without its equalities: answered once, its rows looked up by keys."""
 
     def __init__(
         self,
         inner: Inner,
         apart: Separated,
         keys: tuple[Bound, ...],
-        domains: Sequence[Domain | None],
+        domains: Sequence[Info | None],
         *,
         has_value: bool,
     ) -> None:
@@ -212,7 +203,13 @@ class Once:
     def of(
         cls, inner: Inner, *, is_exists: bool = False, is_in: bool = False, operand: Bound | None = None
     ) -> Once | None:
-        """Take a query apart, if it can be; `operand` is what is looked for among its values."""
+        """Separate the equalities of a query; None if it has other uses of outer columns.
+
+        Parameters
+        ----------
+        operand
+            Value that IN looks for in the result.
+        """
         context = inner.context
         apart = separated(inner.query, inner.named.nodes, is_exists=is_exists, is_in=is_in)
         if apart is None:
@@ -222,9 +219,13 @@ class Once:
         try:
             infos = list(context.run(apart.query, None, True).infos.values())
             found = [shared([side.info, info]) for side, info in zip(sides, infos, strict=False)]
-            keys = tuple(_as_domain(key, domain) for key, domain in zip(keys, found, strict=False))
+            keys = tuple(
+                key if domain is None else of(key, domain, 0)
+                for key, domain in zip(keys, found, strict=False)
+            )
         except QueryError:
-            return None  # it is asked for each set of values, and tells then what is wrong
+            return None  # answered for each set of values, where the same error is reported
+        found += [None] * (len(infos) - len(found))
         return cls(inner, apart, keys, found, has_value=not (is_exists or is_in))
 
     def _whole(self) -> tuple[Lookup | None, Column | None]:
@@ -232,14 +233,11 @@ class Once:
             watch = self._inner.context.watch
             relation = self._inner.context.run(self._apart.query, None, False)
             columns = []
-            for name in relation.names:
+            for name, domain in zip(relation.names, self._domains, strict=True):
                 watch.tick()
-                columns.append(whole_column(relation, name))
+                column = relation.whole(name)
+                columns.append(column if domain is None else converted(column, relation.infos[name], domain))
                 watch.hold(8 * len(relation))
-            for number, domain in enumerate(self._domains):
-                if domain is not None:
-                    info = relation.infos[relation.names[number]]
-                    columns[number] = converted(columns[number], info, domain)
             value = columns.pop() if self._has_value else None
             lookup = Lookup.of(columns)
             if lookup is not None:
@@ -247,15 +245,14 @@ class Once:
             self._read = lookup, value
         return self._read
 
-    def rows(self, keys: Sequence[Column]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Return the first row that has each set of keys, and how many have; None where keys are no single values."""
-        if not all(map(is_plain, keys)):
-            return None
-        lookup, _ = self._whole()
+    def rows(self, columns: Sequence[Column]) -> Found | None:
+        """Return the first row with each set of keys, and the number of rows with it; None for keys that are arrays."""
+        keys = [key for key in map(Key.of, columns) if key is not None]
+        lookup = self._whole()[0] if len(keys) == len(columns) else None
         return None if lookup is None else lookup.find(keys)
 
     def values(self, keys: Sequence[Column]) -> Column | None:
-        """Return the value of the row that has each set of keys."""
+        """Return the value of the row with each set of keys; None for keys that are arrays."""
         found = self.rows(keys)
         if found is None:
             return None
@@ -275,63 +272,50 @@ class Once:
             return taken
         if isinstance(taken, Numbers) and empty is None:
             return Numbers(taken.values, either(taken.missing, gone))
-        return collect(
-            [empty if is_gone else v for v, is_gone in zip(rows(taken), gone.tolist(), strict=True)]
-        )
+        return collect([empty if is_gone else v for v, is_gone in zip(rows(taken), gone, strict=True)])
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Columns of rows outside: keys of rows inside, what the query names, and what else it is asked of."""
+    """Columns of outer rows: keys for inner rows, columns that the query names, and the operand of IN."""
 
     keys: Sequence[Column]
     named: Sequence[Column]
     more: Sequence[Column]
 
 
-def whole_column(relation: Relation, name: str) -> Column:
-    """Return all rows of a column."""
-    found = []
-    for window in relation.windows([name]):
-        tick()
-        found.append(relation.read(name, window))
-    return concatenated(found) if found else relation.read(name, range(0))
-
-
-def _as_domain(node: Bound, domain: Domain | None) -> Bound:
-    return node if domain is None else of_domain(node, domain, 0)
-
-
-def column_of(relation: Relation, domain: Domain | None = None) -> list[Any]:
-    """Return the values of the one column of a query, as those of a domain; what is missing is none of them."""
+def column_of(relation: Relation, domain: Info | None = None) -> list[Any]:
+    """Return the values of the only column of a query that are not missing, converted to a domain."""
     found: list[Any] = []
     (name,) = relation.names
-    column = whole_column(relation, name)
+    column = relation.whole(name)
     if domain is not None:
         column = converted(column, relation.infos[name], domain)
-    if isinstance(column, Numbers | Ragged):
-        flat = column.flat if isinstance(column, Ragged) else column.values
-        if isinstance(column, Numbers) and column.missing is not None:
-            flat = flat[~column.missing]
-        flat = flat.reshape(-1)
-        # Floats of NumPy are those that do not take the type of what they are compared with.
-        return list(flat.astype(np.float64)) if flat.dtype.kind == "f" else list(flat.tolist())
+    if isinstance(column, Ragged):
+        return _items(column.flat)
+    if isinstance(column, Numbers):
+        return _items(column.values if column.missing is None else column.values[~column.missing])
     for value in rows(column):
         if isinstance(value, np.ndarray):
-            flat = value.reshape(-1)
-            found.extend(flat.astype(np.float64) if flat.dtype.kind == "f" else flat.tolist())
+            found.extend(_items(value))
         elif value is not None:
             found.append(value)
     return found
 
 
+def _items(values: NDArray[Any]) -> list[Any]:
+    flat = values.reshape(-1)
+    # Floats stay NumPy's, because Python's take the dtype of what they are compared with.
+    return list(flat.astype(np.float64)) if flat.dtype.kind == "f" else list(flat.tolist())
+
+
 def one_value(relation: Relation) -> Any:
-    """Return what a query stands for that is one value; None if it finds nothing.
+    """Return the value of a query with one column and at most one row; None for no row.
 
     Raises
     ------
     QueryError
-        If it finds several rows.
+        If there are several rows.
     """
     if len(relation.names) != 1 or len(relation) > 1:
         raise QueryError(_SEVERAL.format(len(relation.names), f"{len(relation):,}"), kind="arity")
@@ -339,20 +323,15 @@ def one_value(relation: Relation) -> Any:
 
 
 def _in_each(values: Column, lists: Sequence[list[Any]]) -> Column:
-    """Tell of each row whether its value is one of its own list; rows with the same list are asked together."""
+    """Return whether the value of each row is in its own list; rows with the same list are computed together."""
     by_list: dict[int, list[int]] = {}
     for number, wanted in enumerate(lists):
         by_list.setdefault(id(wanted), []).append(number)
     found: list[Column] = []
-    order: list[int] = []
-    for numbers in by_list.values():
-        some = take(values, np.array(numbers, np.int64))
-        told = IN.compute(Given((some, Constant(lists[numbers[0]], len(numbers))), len(numbers), (ANY, JSON)))
-        gone = some.missing
+    places = [np.array(numbers, np.int64) for numbers in by_list.values()]
+    for some in places:
+        asked = take(values, some)
+        given = Given((asked, Constant(lists[int(some[0])], len(some))), len(some), (ANY, JSON))
+        told, gone = IN.compute(given), asked.missing
         found.append(told if gone is None else Numbers(truth(told) & ~gone))
-        order += numbers
-    if not found:
-        return Numbers(np.zeros(0, np.bool_))
-    inverse = np.empty(len(order), np.int64)
-    inverse[order] = np.arange(len(order))
-    return take(concatenated(found), inverse)
+    return in_places(found, places) if found else Numbers(np.zeros(0, np.bool_))

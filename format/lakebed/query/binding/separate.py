@@ -1,4 +1,4 @@
-"""Queries that name columns of the query around them, taken apart: what can be asked once, and what it is asked for."""
+"""Separation of a correlated query into a query of its own and its equalities with the outer query."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from lakebed.query.language import syntax
 
 @dataclass(frozen=True, slots=True)
 class Separated:
-    """A query without the equalities that it has with the query around it.
+    """A query without its equalities with the outer query.
 
     Attributes
     ----------
     query
-        It gives the sides of the equalities that are its own as its first columns, and behind them its own column, if
-        that is wanted.
+        Its first columns are its own sides of the equalities; the column of the original query follows, if it is
+        needed.
     outer
-        The other sides.
+        The outer sides of the equalities.
     is_whole
-        Whether it makes one row of all that it finds, even of nothing.
+        Whether it makes one row of all rows that it finds, even of none.
     """
 
     query: syntax.Query
@@ -32,14 +32,14 @@ class Separated:
 def separated(
     query: syntax.Query, outer_names: Collection[int], *, is_exists: bool, is_in: bool
 ) -> Separated | None:
-    """Take a query apart; None where it says more of the query around it than equalities.
+    """Separate a query; None if it uses columns of the outer query in other ways than equalities.
 
     Parameters
     ----------
     outer_names
-        ``id`` of each name that is one of the query around it.
+        ``id`` of each name that is a column of the outer query.
     is_exists, is_in
-        Whether it is asked for rows alone, or for the values of all rows; otherwise it is one value.
+        Whether EXISTS needs its rows only, or IN the values of all rows; otherwise it is one value.
     """
     body = query.body
     if not isinstance(body, syntax.Select) or query.tables or query.limit or query.sample or query.arrange:
@@ -56,7 +56,7 @@ def separated(
         return None
     own: list[syntax.Expression] = []
     equal: list[tuple[syntax.Expression, syntax.Expression]] = []
-    for part in _conjuncts(body.where):
+    for part in syntax.conjuncts(body.where):
         sides = _sides(part, outer_names)
         if sides is None:
             own.append(part)
@@ -88,18 +88,10 @@ def _key_item(key: syntax.Expression, number: int, *, is_grouped: bool) -> synta
     return syntax.Item(key, f"key {number}", None, (), key.at)
 
 
-def _conjuncts(node: syntax.Expression | None) -> Iterator[syntax.Expression]:
-    if isinstance(node, syntax.Logical) and node.operator == "and":
-        for operand in node.operands:
-            yield from _conjuncts(operand)
-    elif node is not None:
-        yield node
-
-
 def _sides(
     part: syntax.Expression, outer_names: Collection[int]
 ) -> tuple[syntax.Expression, syntax.Expression] | None:
-    """Return the own side of an equality, and the one that names columns of the query around it."""
+    """Return the own and the outer side of an equality; None for other conditions."""
     if not isinstance(part, syntax.Binary) or part.operator != "=":
         return None
     for own, other in ((part.left, part.right), (part.right, part.left)):
@@ -109,7 +101,7 @@ def _sides(
 
 
 def _is_of(node: syntax.Expression, outer_names: Collection[int], *, is_outer: bool) -> bool:
-    """Whether an expression names columns, all of them of the query around it, or all of them its own."""
+    """Return whether an expression names columns, all of the outer query or all of its own."""
     found = list(_parts(node))
     if any(isinstance(part, syntax.Query) for part in found):
         return False
@@ -118,7 +110,7 @@ def _is_of(node: syntax.Expression, outer_names: Collection[int], *, is_outer: b
 
 
 def _parts(node: Any) -> Iterator[Any]:
-    """Yield what an expression is made of, itself included; a query inside it as a whole."""
+    """Yield an expression and its parts, without those of queries inside it."""
     if isinstance(node, tuple):
         for item in node:
             yield from _parts(item)
@@ -134,5 +126,5 @@ def _parts(node: Any) -> Iterator[Any]:
 
 
 def counts_rows(node: Any) -> bool:
-    """Whether an expression counts the rows of groups: COUNT(*) stands in it."""
+    """Return whether an expression contains COUNT(*), which counts the rows of groups."""
     return any(isinstance(part, syntax.Call) and part.is_star for part in _parts(node))

@@ -1,32 +1,28 @@
-"""Conditions and what is found out of them: their parts by cost, what they read, what statistics leave of a table.
+"""Analysis of conditions: their parts by cost, the columns that they read, and the rows that statistics rule out.
 
-Of a condition that only compares columns with values that stand in the query, all of this depends on the readers of its
-columns, each of which is of one state of one tensor: it is kept with them for the next time that it is asked.
+The analysis of a condition that only compares columns with values in the query depends on the readers of its columns,
+each of which reads one state of a tensor. It is kept with the readers, and the next query with the same text reuses it.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
-from lakebed.query.binding.bound import Bound
-from lakebed.query.engine.plan import conjuncts, reads
-from lakebed.query.engine.relation import Relation, Stored
 from lakebed.query.language import syntax
+from lakebed.query.relations.bound import Bound, Logic, cost, inputs, values_read
+from lakebed.query.relations.relation import Relation, Stored
 from lakebed.query.statistics import pruning
-
-if TYPE_CHECKING:
-    from lakebed.query.statistics.known import Aligned
-    from lakebed.reading.samples import SampleReader
+from lakebed.query.statistics.known import Aligned
+from lakebed.reading.samples import SampleReader
 
 _MOST = 64
-"""Conditions that are kept with one reader, and texts of which it is known whether they can be."""
+"""Most conditions that are kept with one reader, and most texts whose columns are kept."""
 
 _LONGEST = 256
-"""Names, values and signs of a condition that is kept."""
+"""Most names, values and operators of a condition that is kept."""
 
 
 @dataclass(slots=True)
@@ -36,11 +32,11 @@ class Condition:
     Attributes
     ----------
     parts
-        What must all be true, the cheap ones first.
+        Conditions that must all be true, cheap ones first.
     read
-        The columns that are read -> ``data``, or ``shape`` where shapes are enough.
+        Columns that are read -> ``data``, or ``shape`` if shapes are enough.
     asked_of
-        The columns whose statistics are of use.
+        Columns whose statistics can rule out rows.
     """
 
     node: Bound
@@ -51,13 +47,15 @@ class Condition:
 
     @classmethod
     def of(cls, node: Bound) -> Condition:
-        """Find out what a condition asks."""
-        parts = conjuncts(node)
-        asked = {name: None for part in parts for name in pruning.asked_columns(part)}
-        return cls(node, parts, reads(*parts), list(asked))
+        """Analyse a condition."""
+        parts = sorted(_conjuncts(node), key=cost)
+        data = {name for part in parts for name in values_read(part)}
+        read = {name: "data" if name in data else "shape" for part in parts for name in inputs(part)}
+        asked = dict.fromkeys(name for part in parts for name in pruning.asked_columns(part))
+        return cls(node, parts, read, list(asked))
 
     def left(self, relation: Relation) -> pruning.Kept | None:
-        """Return the rows of a relation's table of which it may be true; None if that may be any."""
+        """Return the rows of a relation's table for which the condition may be true; None for all rows."""
         columns = pruning.told(relation, self.asked_of)
         if not columns:
             return None
@@ -71,12 +69,20 @@ class Condition:
         return left
 
 
+def _conjuncts(node: Bound) -> Iterator[Bound]:
+    if isinstance(node, Logic) and node.operator == "and":
+        for operand in node.operands:
+            yield from _conjuncts(operand)
+    else:
+        yield node
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A condition that was asked of some readers; its syntax is held, so that nothing else gets its identity."""
+    """A condition on some readers; it holds its syntax, so that no other object gets the identity of that."""
 
     syntax: syntax.Expression
-    readers: tuple[tuple[str, ref[SampleReader], bool], ...]
+    readers: tuple[tuple[ref[SampleReader], bool], ...]
     condition: Condition
 
 
@@ -87,14 +93,14 @@ _columns: dict[int, tuple[syntax.Expression, tuple[str, ...]]] = {}
 def asked_before(
     relation: Relation, node: syntax.Expression, bind: Callable[[syntax.Expression], Bound]
 ) -> Condition:
-    """Return a condition on a relation, as it was found out before where it is the same.
+    """Return the analysis of a condition on a relation, reused if it is known.
 
     Parameters
     ----------
     relation
-        What a query asks, alone and under its own names.
+        Relation that the query reads, alone and under its own names.
     node
-        The condition as it was read; the same object where a text is asked again.
+        Syntax of the condition: the same object if the same text is parsed again.
     bind
         Binds it.
     """
@@ -104,34 +110,29 @@ def asked_before(
     scans = [relation.column(name).scan for name in names]
     kept = _kept.setdefault(scans[0].reader, {})
     asked = kept.get(id(node))
-    if (
-        asked is not None
-        and asked.syntax is node
-        and all(
-            before() is scan.reader and had_nulls == scan.has_nulls
-            for (_, before, had_nulls), scan in zip(asked.readers, scans, strict=True)
-        )
-    ):
-        return asked.condition
+    if asked is not None and asked.syntax is node:
+        pairs = zip(asked.readers, scans, strict=True)
+        if all(
+            reader() is scan.reader and had_nulls == scan.has_nulls for (reader, had_nulls), scan in pairs
+        ):
+            return asked.condition
     made = Condition.of(bind(node))
     if len(kept) >= _MOST:
         kept.clear()
-    readers = tuple((n, ref(s.reader), s.has_nulls) for n, s in zip(names, scans, strict=True))
-    kept[id(node)] = _Asked(node, readers, made)
+    kept[id(node)] = _Asked(node, tuple((ref(scan.reader), scan.has_nulls) for scan in scans), made)
     return made
 
 
 def _plain_columns(node: syntax.Expression) -> tuple[str, ...]:
-    """Return the columns of a condition that only compares them with values in the query; nothing of any other.
+    """Return the columns of a condition that only compares them with values in the query; none for other conditions.
 
-    Functions may be registered anew, and tell the time; parameters and inner queries are others the next time.
+    Functions may be registered again or return the time; parameters and inner queries change from query to query.
     """
     known = _columns.get(id(node))
     if known is None:
-        names = _compared(node)
         if len(_columns) >= _MOST:
             _columns.clear()
-        known = _columns[id(node)] = node, names
+        known = _columns[id(node)] = node, _compared(node)
     return known[1]
 
 

@@ -1,48 +1,46 @@
-"""FROM: datasets, versions, queries in brackets, and joins of these."""
+"""Joins of the sources of FROM."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query.binding.bound import Apply, Bound, Input, inputs
+from lakebed.query.binding.binding import Binder
 from lakebed.query.binding.domains import aligned
 from lakebed.query.binding.names import Entry, Names
-from lakebed.query.engine.evaluate import Scope, evaluate, is_true
-from lakebed.query.engine.relation import Combined, Projected, Relation
 from lakebed.query.functions.registry import FUNCTIONS
 from lakebed.query.language import syntax
-from lakebed.query.language.errors import query_error
-from lakebed.query.values.columns import Column, concatenated, stretches, tick
+from lakebed.query.language.errors import placed, query_error
+from lakebed.query.relations.bound import Apply, Bound, Input, inputs
+from lakebed.query.relations.evaluate import Scope, evaluate, is_true
+from lakebed.query.relations.relation import Combined, Projected, Relation
+from lakebed.query.values.columns import Column, concatenated
 from lakebed.query.values.keys import pairs
-
-if TYPE_CHECKING:
-    from lakebed.query.binding.binding import Binder
+from lakebed.query.values.limits import stretches, tick
 
 Rows = NDArray[np.int64]
 
 _PAIRS = 1 << 20
-"""Pairs that are made between two looks at the clock."""
+"""Pairs that a cross join makes between two checks of the clock."""
 
 _KEY_BYTES = 16
-"""Of a row: its key, and the number that stands for it."""
+"""Size of a row's key and its code."""
 
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """What FROM names: a relation, and the columns that may be named."""
+    """A source of FROM: a relation, and the columns that can be named."""
 
     relation: Relation
     names: Names
 
 
-Bind = Callable[[From], "Binder"]
-"""Makes what binds expressions to a relation."""
+Bind = Callable[[From], Binder]
+"""Returns a binder to a source."""
 
 
 def join(
@@ -53,59 +51,52 @@ def join(
     Parameters
     ----------
     hold
-        Takes note of bytes that are kept.
+        Counts bytes that are kept.
 
     Raises
     ------
     QueryError
-        If the condition is no equality of the two sides, or names are not clear.
+        If the condition is no equality of the two sides, or names are ambiguous.
     """
     clash = set(left.names.tables) & set(right.names.tables)
     if clash:
-        raise query_error(
-            text, node.at, "ambiguous", f"two tables are called {clash.pop()!r}: name one with AS"
-        )
+        message = f"two tables are called {clash.pop()!r}: name one with AS"
+        raise query_error(text, node.at, "ambiguous", message)
     if node.kind == "zip":
         return _side_by_side(left, right)
     if node.kind == "cross" or (node.condition is None and not node.using and node.kind != "natural"):
         return _crossed(node, left, right, bind, hold)
-    using = node.using
-    if node.kind == "natural":
-        using = tuple(e.column for e in left.names.all_of(None) if right.names.find(None, e.column))
-        if not using:
-            raise query_error(text, node.at, "unknown_column", "NATURAL JOIN: the two sides share no column")
+    kind, using = (
+        ("inner", _common(text, node, left, right)) if node.kind == "natural" else (node.kind, node.using)
+    )
+    keys: list[tuple[Bound, Bound]]
+    rest: list[syntax.Expression] = []
     if using:
-        keys: list[tuple[Bound, Bound]] = [
-            (_named(text, node.at, left, c), _named(text, node.at, right, c)) for c in using
+        keys = [
+            (left.names.one(text, node.at, None, c), right.names.one(text, node.at, None, c)) for c in using
         ]
-        rest: list[syntax.Expression] = []
     else:
         keys, rest = _equalities(text, node, left, right, bind)
-    keys = [_alike(text, node.at, pair) for pair in keys]
+    with placed(text, node.at):
+        sides = [aligned(pair, node.at) for pair in keys]
     lefts, rights = pairs(
-        [_whole(left.relation, key, hold) for key, _ in keys],
-        [_whole(right.relation, key, hold) for _, key in keys],
+        [_whole(left.relation, key, hold) for key, _ in sides],
+        [_whole(right.relation, key, hold) for _, key in sides],
         hold,
     )
-    kind = "inner" if node.kind == "natural" else node.kind
-    if rest:
-        if kind != "inner":
-            raise query_error(
-                text,
-                node.at,
-                "unsupported",
-                f"a {kind.upper()} JOIN takes equalities only; put the rest behind WHERE",
-            )
+    if rest and kind != "inner":
+        message = f"a {kind.upper()} JOIN takes equalities only; put the rest behind WHERE"
+        raise query_error(text, node.at, "unsupported", message)
+    for condition in rest:
         both = _both(left, right, lefts, rights)
-        binder = bind(both)
-        for condition in rest:
-            kept = _true_of(binder.bind(condition), both.relation, hold)
-            lefts, rights = lefts[kept], rights[kept]
-            both = _both(left, right, lefts, rights)
+        kept = _true_of(bind(both).bind(condition), both.relation, hold)
+        lefts, rights = lefts[kept], rights[kept]
     tick()
     if kind in ("left", "full"):
+        alone = _unpaired(lefts, len(left.relation))
         hold(16 * (len(lefts) + len(left.relation)))
-        lefts, rights = _with_missing(lefts, rights, len(left.relation))
+        places = np.searchsorted(lefts, alone)  # pairs are in the order of their left rows
+        lefts, rights = np.insert(lefts, places, alone), np.insert(rights, places, -1)
     if kind in ("right", "full"):
         alone = _unpaired(rights, len(right.relation))
         hold(16 * (len(lefts) + len(alone)))
@@ -115,31 +106,23 @@ def join(
     return _merged(found, left, using, kind) if using else found
 
 
-def _alike(text: str, at: int, pair: tuple[Bound, Bound]) -> tuple[Bound, Bound]:
-    """Return two keys as values whose numbers mean the same."""
-    try:
-        first, second = aligned(pair, at)
-    except QueryError as error:
-        raise query_error(text, at, error.kind, error.message) from error
-    return first, second
-
-
-def _with_missing(lefts: Rows, rights: Rows, count: int) -> tuple[Rows, Rows]:
-    """Add the left rows without a partner where they belong: pairs lie in the order of their left rows."""
-    alone = _unpaired(lefts, count)
-    places = np.searchsorted(lefts, alone)
-    return np.insert(lefts, places, alone), np.insert(rights, places, -1)
+def _common(text: str, node: syntax.Join, left: From, right: From) -> tuple[str, ...]:
+    """Return the columns of both sides of a NATURAL JOIN."""
+    found = tuple(e.column for e in left.names.all_of(None) if right.names.find(None, e.column))
+    if not found:
+        raise query_error(text, node.at, "unknown_column", "NATURAL JOIN: the two sides share no column")
+    return found
 
 
 def _unpaired(rows: Rows, count: int) -> Rows:
-    """Return the rows 0 to `count` that are not among some, of which -1 is none."""
+    """Return the rows from 0 to `count` that have no pair; -1 is no row."""
     is_alone = np.ones(count, np.bool_)
     is_alone[rows[rows >= 0]] = False
     return np.flatnonzero(is_alone)
 
 
 def _whole(relation: Relation, key: Bound, hold: Callable[[int], None]) -> Column:
-    """Return a key of all rows."""
+    """Return the keys of all rows."""
     hold(_KEY_BYTES * len(relation))
     found = []
     for window in relation.windows(list(inputs(key))):
@@ -149,7 +132,7 @@ def _whole(relation: Relation, key: Bound, hold: Callable[[int], None]) -> Colum
 
 
 def _both(left: From, right: From, lefts: Rows, rights: Rows) -> From:
-    """Put two sources side by side; their columns get names that no two share."""
+    """Put two sources side by side, and give their columns unique names."""
     columns: dict[str, tuple[int, str]] = {}
     entries: list[Entry] = []
     for side, source in enumerate((left, right)):
@@ -164,11 +147,10 @@ def _both(left: From, right: From, lefts: Rows, rights: Rows) -> From:
 
 
 def _side_by_side(left: From, right: From) -> From:
-    """Pair rows by position; the shorter side ends in missing values."""
+    """Pair rows by position; the shorter side is missing at the end."""
     sizes = (len(left.relation), len(right.relation))
     rows = np.arange(max(sizes))
-    lefts, rights = (np.where(rows < size, rows, -1) for size in sizes)
-    return _both(left, right, lefts, rights)
+    return _both(left, right, *(np.where(rows < size, rows, -1) for size in sizes))
 
 
 def _crossed(node: syntax.Join, left: From, right: From, bind: Bind, hold: Callable[[int], None]) -> From:
@@ -187,7 +169,7 @@ def _crossed(node: syntax.Join, left: From, right: From, bind: Bind, hold: Calla
 
 
 def _true_of(condition: Bound, relation: Relation, hold: Callable[[int], None]) -> NDArray[np.bool_]:
-    """Tell of each pair whether a condition is true, some at a time."""
+    """Return whether a condition is true for each pair."""
     parts: list[NDArray[np.bool_]] = []
     for window in relation.windows([name for name in inputs(condition) if name]):
         hold(len(window))
@@ -195,49 +177,31 @@ def _true_of(condition: Bound, relation: Relation, hold: Callable[[int], None]) 
     return np.concatenate(parts) if parts else np.zeros(0, np.bool_)
 
 
-def _named(text: str, at: int, source: From, column: str) -> Bound:
-    return source.names.one(text, at, None, column)
-
-
 def _equalities(
     text: str, node: syntax.Join, left: From, right: From, bind: Bind
 ) -> tuple[list[tuple[Bound, Bound]], list[syntax.Expression]]:
-    """Return the pairs of keys that a condition makes equal, and what else it asks."""
+    """Return the pairs of keys that a condition makes equal, and its other parts."""
     keys: list[tuple[Bound, Bound]] = []
     rest: list[syntax.Expression] = []
-    for part in _conjuncts(node.condition):
-        found = None
-        if isinstance(part, syntax.Binary) and part.operator == "=":
-            found = _sides(part, left, right, bind)
+    nothing = np.zeros(0, np.int64)
+    both = bind(_both(left, right, nothing, nothing))
+    for part in syntax.conjuncts(node.condition):
+        both.bind(part)  # reports unknown and ambiguous names
+        found = _sides(part, left, right, bind)
         if found is None:
-            # Names that are wrong are told as such.
-            bind(_both(left, right, np.zeros(0, np.int64), np.zeros(0, np.int64))).bind(part)
             rest.append(part)
         else:
             keys.append(found)
     if not keys:
-        raise query_error(
-            text,
-            node.at,
-            "unsupported",
-            "a JOIN needs an equality of its two sides: ON a.id = b.id; or CROSS JOIN",
-        )
+        message = "a JOIN needs an equality of its two sides: ON a.id = b.id; or CROSS JOIN"
+        raise query_error(text, node.at, "unsupported", message)
     return keys, rest
 
 
-def _conjuncts(node: syntax.Expression | None) -> Iterator[syntax.Expression]:
-    if isinstance(node, syntax.Logical) and node.operator == "and":
-        for operand in node.operands:
-            yield from _conjuncts(operand)
-    elif node is not None:
-        yield node
-
-
-def _sides(part: syntax.Binary, left: From, right: From, bind: Bind) -> tuple[Bound, Bound] | None:
-    """Return the two sides of an equality, that of the left source first; None if a side names both."""
-    both = bind(_both(left, right, np.zeros(0, np.int64), np.zeros(0, np.int64)))
-    both.bind(part.left)  # an ambiguous name is one whichever side would know it
-    both.bind(part.right)
+def _sides(part: syntax.Expression, left: From, right: From, bind: Bind) -> tuple[Bound, Bound] | None:
+    """Return the sides of an equality, that of the left source first; None if a side names both sources."""
+    if not isinstance(part, syntax.Binary) or part.operator != "=":
+        return None
     for first, second in ((part.left, part.right), (part.right, part.left)):
         try:
             return bind(left).bind(first), bind(right).bind(second)
@@ -248,7 +212,7 @@ def _sides(part: syntax.Binary, left: From, right: From, bind: Bind) -> tuple[Bo
 
 
 def _merged(found: From, left: From, using: tuple[str, ...], kind: str) -> From:
-    """Let a column of USING appear once: that of the side which has all rows, or the first that is there."""
+    """Show a column of USING once: that of the side with all rows, or the first value that is not missing."""
     outputs: dict[str, Bound] = {e.name: Input(e.name, e.info) for e in found.names.entries}
     entries: list[Entry] = []
     count = len(left.names.entries)
@@ -267,9 +231,8 @@ def _merged(found: From, left: From, using: tuple[str, ...], kind: str) -> From:
             if kind == "full":
                 function = FUNCTIONS["COALESCE"]
                 both = tuple(aligned((one, two), 0))
-                merged = Apply(
-                    "COALESCE", function.compute, both, function.told([side.info for side in both]), 0
-                )
+                info = function.told([side.info for side in both])
+                merged = Apply("COALESCE", function.compute, both, info, 0)
             name = f"{entry.column}="
             outputs[name] = merged
             entries.append(Entry(None, entry.column, name, merged.info))

@@ -1,4 +1,4 @@
-"""What stands behind SELECT: the columns of the result and their names."""
+"""The list of SELECT: the columns of the result and their names."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.query.binding.binding import Binder
-from lakebed.query.binding.bound import NUMBER, Apply, Bound, Input, inputs
 from lakebed.query.binding.names import Entry
 from lakebed.query.engine.joins import From
-from lakebed.query.engine.relation import Projected, Relation, Stored
 from lakebed.query.language import syntax
 from lakebed.query.language.errors import query_error
-from lakebed.query.values.columns import Numbers
+from lakebed.query.relations.bound import Apply, Bound, Input, RowNumber, inputs
+from lakebed.query.relations.relation import Projected, Relation, Stored
+from lakebed.query.values.columns import Column, Numbers
+from lakebed.query.values.info import NUMBER, Given
 
 
 class Outputs:
@@ -41,11 +42,10 @@ class Outputs:
             If a column has no name, or two have one.
         """
         base = self.source.relation
-        if len(items) == 1 and items[0].expression is None and not items[0].items and self._numbers is None:
+        only = items[0] if len(items) == 1 and self._numbers is None else None
+        if only is not None and only.expression is None and not only.items and only.table is None:
             entries = self.binder.names.all_of(None)
-            if [e.name for e in entries] == base.names == [e.column for e in entries] and items[
-                0
-            ].table is None:
+            if [e.name for e in entries] == base.names == [e.column for e in entries]:
                 return base
         for item in items:
             if item.expression is None:
@@ -55,12 +55,12 @@ class Outputs:
         if self._numbers is not None:
             name, numbers = self._numbers
             self._put(name, _listed(numbers), items[0].at)
-        if list(self._found) == base.names and all(_is_same(n, node) for n, node in self._found.items()):
-            return base
-        if isinstance(base, Stored) and all(_is_same(n, node) for n, node in self._found.items()):
-            return Stored(
-                base.table.only(self._found), base.places, {name: base.column(name) for name in self._found}
-            )
+        if all(isinstance(node, Input) and node.name == name for name, node in self._found.items()):
+            if list(self._found) == base.names:
+                return base
+            if isinstance(base, Stored):
+                columns = {name: base.column(name) for name in self._found}
+                return Stored(base.table.only(self._found), base.places, columns)
         return Projected(base, self._found)
 
     def _add_all(self, item: syntax.Item) -> None:
@@ -80,18 +80,16 @@ class Outputs:
     def _check_clear(self, entry: Entry, at: int) -> None:
         same = self.binder.names.find(None, entry.column)
         if len(same) > 1:
-            raise query_error(
-                self.text, at, "ambiguous", f"both {same[0].table} and {same[1].table} have a column {entry.column!r}: "
-                "name the columns that you want"
-            )  # fmt: skip
+            tables = f"both {same[0].table} and {same[1].table}"
+            message = f"{tables} have a column {entry.column!r}: name the columns that you want"
+            raise query_error(self.text, at, "ambiguous", message)
 
     def _add(self, item: syntax.Item, expression: syntax.Expression) -> None:
         node = self.binder.bind(expression)
-        name = item.alias
-        if name is None:
-            name = self._own_name(expression, node, item.at)
-        if name in self._from_all and _is_same_column(self._found[name], node):
-            return  # `*, id` names what is there already
+        name = self._own_name(expression, node, item.at) if item.alias is None else item.alias
+        known = self._found[name] if name in self._from_all else None
+        if isinstance(known, Input) and isinstance(node, Input) and known.name == node.name:
+            return  # `*, id` repeats a column
         self._put(name, node, item.at)
 
     def _own_name(self, expression: syntax.Expression, node: Bound, at: int) -> str:
@@ -103,31 +101,20 @@ class Outputs:
                 self.text, at, "alias_required", "give it a name with AS: it is computed from "
                 + (f"{len(read)} columns" if read else "no column")
             )  # fmt: skip
-        entries = [e for e in self.binder.names.entries if e.name == read[0]]
-        return entries[0].column if entries else read[0]
+        return next((e.column for e in self.binder.names.entries if e.name == read[0]), read[0])
 
     def _put(self, name: str, node: Bound, at: int) -> None:
         if name in self._found:
-            raise query_error(
-                self.text, at, "duplicate_output", f"two columns are called {name!r}: name one with AS"
-            )
+            message = f"two columns are called {name!r}: name one with AS"
+            raise query_error(self.text, at, "duplicate_output", message)
         self._found[name] = node
 
 
-def _is_same(name: str, node: Bound) -> bool:
-    return isinstance(node, Input) and node.name == name
-
-
-def _is_same_column(first: Bound, second: Bound) -> bool:
-    return isinstance(first, Input) and isinstance(second, Input) and first.name == second.name
-
-
 def _listed(numbers: NDArray[np.int64]) -> Bound:
-    """Return an expression that gives a number for each position."""
-    from lakebed.query.binding.bound import RowNumber
+    """Return an expression with a number for each position."""
 
-    def compute(given: object) -> Numbers:
-        places = given.columns[0].values  # type: ignore[attr-defined]
-        return Numbers(numbers[places])
+    def compute(given: Given) -> Column:
+        (places,) = given.columns
+        return Numbers(numbers[places.values]) if isinstance(places, Numbers) else places
 
     return Apply("EXPANDED", compute, (RowNumber(),), NUMBER, 0)

@@ -1,4 +1,4 @@
-"""UNION, INTERSECT and EXCEPT: of the rows of one dataset by their numbers, of others one behind the other."""
+"""UNION, INTERSECT and EXCEPT: by row numbers for rows of one dataset; UNION of others concatenates rows."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query.binding.bound import Bound, Input
-from lakebed.query.binding.domains import of, shared
-from lakebed.query.engine.relation import Chained, Projected, Relation, Stored
-from lakebed.query.values.columns import tick
+from lakebed.query.binding.domains import aligned
+from lakebed.query.relations.bound import Bound, Input
+from lakebed.query.relations.relation import Chained, Projected, Relation, Stored
+from lakebed.query.values.limits import tick
 
 
 def combined(operator: str, keeps_all: bool, left: Relation, right: Relation) -> Relation:
@@ -21,11 +21,9 @@ def combined(operator: str, keeps_all: bool, left: Relation, right: Relation) ->
         If their columns differ, or INTERSECT and EXCEPT have no rows of one dataset to compare.
     """
     if left.names != right.names and sorted(left.names) != sorted(right.names):
-        raise QueryError(
-            f"{operator.upper()} needs the same columns on both sides, not {', '.join(left.names)} and "
-            f"{', '.join(right.names)}",
-            kind="schema_mismatch",
-        )
+        sides = f"{', '.join(left.names)} and {', '.join(right.names)}"
+        message = f"{operator.upper()} needs the same columns on both sides, not {sides}"
+        raise QueryError(message, kind="schema_mismatch")
     for name in left.names:
         kinds = {left.infos[name].kind, right.infos[name].kind} - {"any"}
         if len(kinds) > 1:
@@ -35,28 +33,27 @@ def combined(operator: str, keeps_all: bool, left: Relation, right: Relation) ->
             )
     first, second = left.base_rows(), right.base_rows()
     is_one = left.origin() is not None and left.origin() == right.origin() and _like(left, right)
-    if operator == "union":
-        if keeps_all or not is_one or first is None or second is None:
-            if is_one and first is not None and second is not None and isinstance(left, Stored):
-                return _of_rows(left, np.concatenate([first, second]))
-            return Chained(_alike(left, right))
-        return _of_rows(left, np.flatnonzero(_marked(first, second) > 0))
     if not is_one or first is None or second is None:
+        if operator == "union":
+            return Chained(_alike(left, right))
         raise QueryError(
-            f"{operator.upper()} compares rows of one dataset, at one version, by their number; of others, choose rows "
-            "with x IN (a query), those of two versions with FROM DIFF('a', 'b')",
+            f"{operator.upper()} compares rows of one dataset, at one version, by their number; for others, choose "
+            "rows with x IN (a query), those of two versions with FROM DIFF('a', 'b')",
             kind="independent",
         )
-    if operator == "intersect":
-        return _of_rows(left, np.flatnonzero(_marked(first, second) == _BOTH))
-    return _of_rows(left, np.flatnonzero(_marked(first, second) == _FIRST))
+    if operator == "union" and keeps_all:
+        if isinstance(left, Stored):
+            return _of_rows(left, np.concatenate([first, second]))
+        return Chained(_alike(left, right))
+    wanted = {"union": (_FIRST, _SECOND, _BOTH), "intersect": (_BOTH,), "except": (_FIRST,)}[operator]
+    return _of_rows(left, np.flatnonzero(np.isin(_marked(first, second), wanted)))
 
 
 _FIRST, _SECOND, _BOTH = 1, 2, 3
 
 
 def _marked(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return of each row of a dataset whether it is among the first, the second, or both."""
+    """Return for each row of a dataset whether it is in the first set, the second, or both."""
     found = np.zeros(max(int(rows.max()) if len(rows) else -1 for rows in (first, second)) + 1, np.uint8)
     found[first] = _FIRST
     tick()
@@ -66,31 +63,25 @@ def _marked(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.u
 
 
 def _alike(left: Relation, right: Relation) -> list[Relation]:
-    """Return two sides as relations whose numbers mean the same."""
-    domains = {name: shared([left.infos[name], right.infos[name]]) for name in left.names}
-    if not any(domains.values()):
+    """Return both sides with columns in common domains."""
+    outputs: tuple[dict[str, Bound], dict[str, Bound]] = ({}, {})
+    for name in left.names:
+        both = (Input(name, left.infos[name]), Input(name, right.infos[name]))
+        outputs[0][name], outputs[1][name] = aligned(both, 0)
+    if all(isinstance(node, Input) for side in outputs for node in side.values()):
         return [left, right]
-    found: list[Relation] = []
-    for side in (left, right):
-        outputs: dict[str, Bound] = {}
-        for name, domain in domains.items():
-            column = Input(name, side.infos[name])
-            outputs[name] = column if domain is None else of(column, domain, 0)
-        found.append(Projected(side, outputs))
-    return found
+    return [Projected(left, outputs[0]), Projected(right, outputs[1])]
 
 
 def _like(left: Relation, right: Relation) -> bool:
-    """Whether both sides show their rows in the same way."""
-    if isinstance(left, Stored) and isinstance(right, Stored):
-        return True
+    """Return whether both sides show the rows of their table in the same way."""
     if isinstance(left, Projected) and isinstance(right, Projected):
-        return left.names == right.names and all(left.outputs[n] == right.outputs[n] for n in left.names)
-    return False
+        return left.names == right.names and left.outputs == right.outputs
+    return isinstance(left, Stored) and isinstance(right, Stored)
 
 
-def _of_rows(relation: Relation, rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Relation:
-    """Return rows of the dataset as a relation shows them."""
+def _of_rows(relation: Relation, rows: NDArray[np.int64]) -> Relation:
+    """Return rows of the dataset as the relation shows them."""
     if isinstance(relation, Stored):
         return Stored(relation.table, rows)
     if isinstance(relation, Projected) and isinstance(relation.base, Stored):

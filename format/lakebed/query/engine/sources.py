@@ -1,4 +1,4 @@
-"""Where queries find datasets, and those that one query has opened."""
+"""Sources of datasets for queries, and the datasets that one query has opened."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from lakebed.errors import InvalidInputError, LakebedError, QueryError
 from lakebed.query.binding.names import Names
+from lakebed.query.engine.context import QueryContext
 from lakebed.query.engine.joins import From
-from lakebed.query.engine.relation import Relation, Stored
-from lakebed.query.engine.work import Work
 from lakebed.query.language import syntax
 from lakebed.query.language.errors import query_error
+from lakebed.query.relations.relation import Relation, Stored
 
 if TYPE_CHECKING:
     from lakebed.session.table import Table
@@ -26,17 +26,17 @@ Open = Callable[[str, str | None], "Table | Relation"]
 """Opens a dataset by its address and a version."""
 
 Differing = Callable[["Table", str, str], tuple["Table", Rows]]
-"""Returns the table of the second version, and the rows that the first lacks or has otherwise."""
+"""Returns the table of the second version, and its rows that the first lacks or has with other values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where a query finds datasets.
+    """Sources of datasets for one query.
 
     Attributes
     ----------
     implicit
-        What a query without FROM asks; None if it needs one.
+        Rows of a query without FROM; None if it needs FROM.
     """
 
     implicit: Table | Relation | None
@@ -45,13 +45,15 @@ class Sources:
 
     @classmethod
     def of(cls, implicit: Table | Relation) -> Sources:
-        """Return what asks some rows, and no others."""
+        """Return the source of some rows, without any datasets."""
 
         def opened(path: str, version: str | None) -> Table:
-            raise InvalidInputError(f"conditions ask the rows that are compared, and not {path!r}, {version}")
+            raise InvalidInputError(
+                f"a condition reads the compared rows and no other dataset: {path!r}, {version}"
+            )
 
         def differing(_: Table, first: str, second: str) -> tuple[Table, Rows]:
-            raise InvalidInputError(f"conditions ask no versions, {first!r} and {second!r}")
+            raise InvalidInputError(f"a condition reads no other versions: {first!r} and {second!r}")
 
         return cls(implicit, opened, differing)
 
@@ -65,70 +67,67 @@ class Opened:
         self._read: dict[tuple[str, str | None], Relation] = {}
 
     def ask(self, query: syntax.Query) -> None:
-        """Say which query this is of: the first that is said is the outermost."""
+        """Note the query; the first one is the outermost."""
         if self._query is None:
             self._query = query
 
-    def implicit(self, work: Work, at: int) -> Relation:
-        """Return what a query without FROM asks."""
+    def implicit(self, context: QueryContext, at: int) -> Relation:
+        """Return the rows of a query without FROM."""
         if self.sources.implicit is None:
-            raise query_error(work.text, at, "unknown_source", 'the query needs FROM "path/of/a/dataset"')
+            raise query_error(context.text, at, "unknown_source", 'the query needs FROM "path/of/a/dataset"')
         found = self._read.get(("", None))
         if found is None:
-            found = self._read["", None] = self._stored(work, self.sources.implicit, at)
-        if work.is_told:
-            work.note(f"the dataset, {len(found):,} rows")
+            found = self._read["", None] = self._stored(context, self.sources.implicit, at)
+        if context.is_told:
+            context.note(f"the dataset, {len(found):,} rows")
         return found
 
-    def _stored(self, work: Work, table: Table | Relation, at: int) -> Relation:
-        """Return the rows of a table, of which the columns that are asked for have all; an answer as it is.
+    def _stored(self, context: QueryContext, table: Table | Relation, at: int) -> Relation:
+        """Return the rows of a table that all named columns have; a relation as it is.
 
-        A table without such a column is asked for its rows alone, as by COUNT(*).
+        If the query names no column of the table, as COUNT(*) does, these are the rows of the table.
         """
         if isinstance(table, Relation):
             return table
         if len({state.length for state in table.states().values()}) == 1:
             return Stored(table, table.rows())
         asked = None if self._query is None else syntax.columns_of(self._query)
-        names = [
-            name for name in table.names if asked is None or name in asked or name.split("/")[-1] in asked
-        ]
+        names = [n for n in table.names if asked is None or n in asked or n.split("/")[-1] in asked]
         try:
             return Stored(table, table.shared_rows(names))
         except InvalidInputError as error:
-            raise query_error(work.text, at, "type", str(error)) from error
+            raise query_error(context.text, at, "type", str(error)) from error
 
-    def dataset(self, work: Work, node: syntax.Path) -> Relation:
-        """Return a dataset that is named by its address."""
+    def dataset(self, context: QueryContext, node: syntax.Path) -> Relation:
+        """Return a dataset by its address."""
         key = node.path, node.version
         found = self._read.get(key)
         if found is None:
             try:
-                found = self._stored(work, self.sources.open(node.path, node.version), node.at)
+                found = self._stored(context, self.sources.open(node.path, node.version), node.at)
             except QueryError:
                 raise
             except (LakebedError, OSError, ValueError) as error:
-                kind = "limit" if work.watch.left == 0 else "unknown_source"
+                kind = "limit" if context.watch.left == 0 else "unknown_source"
                 hint = ""
                 if self.sources.implicit is not None and not node.is_quoted:
-                    hint = " Without FROM, the query asks the dataset that it is a query of."
+                    hint = " Without FROM, ds.query() reads the dataset ds."
                 message = f"{node.path!r} cannot be read: {error}{hint}"
-                raise query_error(work.text, node.at, kind, message) from error
+                raise query_error(context.text, node.at, kind, message) from error
             self._read[key] = found
-        work.note(f"dataset {node.path}{'@' + node.version if node.version else ''}, {len(found):,} rows")
+        context.note(f"dataset {node.path}{'@' + node.version if node.version else ''}, {len(found):,} rows")
         return found
 
-    def difference(self, work: Work, node: syntax.Difference) -> From:
-        """Return the rows of a version that another lacks or has otherwise."""
+    def difference(self, context: QueryContext, node: syntax.Difference) -> From:
+        """Return the rows of a version that another lacks or has with other values."""
         table = self.sources.implicit if node.path is None else self.sources.open(node.path, None)
         if table is None or isinstance(table, Relation):
-            raise query_error(
-                work.text, node.at, "unknown_source", "DIFF needs a dataset: DIFF(\"path\", 'a', 'b')"
-            )
+            message = "DIFF needs a dataset: DIFF(\"path\", 'a', 'b')"
+            raise query_error(context.text, node.at, "unknown_source", message)
         try:
             second, rows = self.sources.differing(table, node.first, node.second)
         except LakebedError as error:
-            raise query_error(work.text, node.at, "unknown_source", f"DIFF: {error}") from error
+            raise query_error(context.text, node.at, "unknown_source", f"DIFF: {error}") from error
         relation = Stored(second).select(rows)
-        work.note(f"rows of {node.second} that {node.first} lacks or has otherwise, {len(relation):,} rows")
+        context.note(f"rows of {node.second} that {node.first} lacks or changes, {len(relation):,} rows")
         return From(relation, Names.of(relation, node.alias))

@@ -1,19 +1,17 @@
-"""CAST: numbers, texts, booleans, JSON values, dates and times made of each other."""
+"""CAST: conversions between numbers, texts, booleans, JSON values, dates and times."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from lakebed.errors import LimitError, QueryError
 from lakebed.htypes.documents import decode_document
-from lakebed.query.binding.bound import JSON, TEXT, TIME, Given, Info
-from lakebed.query.functions.dates import as_moments, is_time, moments
+from lakebed.query.functions.dates import as_days, as_moments, is_time, moments
 from lakebed.query.functions.function import Function
-from lakebed.query.functions.text import written
+from lakebed.query.functions.text import as_text
 from lakebed.query.values.columns import (
     Column,
     Constant,
@@ -23,9 +21,9 @@ from lakebed.query.values.columns import (
     Texts,
     by_row,
     rows,
-    strings,
 )
 from lakebed.query.values.elementwise import mapped
+from lakebed.query.values.info import JSON, TEXT, TIME, Given, Info
 
 _DTYPES: dict[str, type[np.generic]] = {
     "int": np.int64, "integer": np.int64, "bigint": np.int64, "smallint": np.int16, "tinyint": np.int8,
@@ -38,37 +36,29 @@ TYPES = (*_DTYPES, *_TEXTS, "json", "date", "timestamp", "datetime")
 
 
 def cast(name: str) -> Function:
-    """Return the function that makes values of a type.
-
-    Raises
-    ------
-    KeyError
-        If there is no such type.
-    """
+    """Return the function that converts to a type; raise `KeyError` for unknown types."""
     if name in _TEXTS:
         return Function("CAST", 1, 1, _to_text, TEXT, 2.0)
     if name == "json":
         return Function("CAST", 1, 1, _to_json, JSON, 20.0)
     if name in ("date", "timestamp", "datetime"):
-        return Function("CAST", 1, 1, _to_moments(is_date=name == "date"), TIME, 2.0)
+        converted = as_days if name == "date" else as_moments
+        return Function(
+            "CAST", 1, 1, lambda given: converted(given.columns[0], given.infos[0], "CAST"), TIME, 2.0
+        )
     dtype = np.dtype(_DTYPES[name])
-    return Function("CAST", 1, 1, _to_numbers(dtype), lambda infos: Info("array", dtype, infos[0].rank), 1.0)
 
-
-def _to_numbers(dtype: np.dtype[Any]) -> Callable[[Given], Column]:
-    def compute(given: Given) -> Column:
+    def to_numbers(given: Given) -> Column:
         column = given.columns[0]
-        if isinstance(column, Numbers | Ragged):
-            return mapped(column, lambda values: _converted(values, dtype), "CAST")
-        if isinstance(column, Constant) and not isinstance(column.value, str | dict | list | None):
+        is_array = isinstance(column, Constant) and not isinstance(column.value, str | dict | list | None)
+        if is_array or isinstance(column, Numbers | Ragged):
             return mapped(column, lambda values: _converted(values, dtype), "CAST")
         return by_row(given.count, lambda value: _number(value, dtype), [column], f"CAST AS {dtype}")
 
-    return compute
+    return Function("CAST", 1, 1, to_numbers, lambda infos: Info("array", dtype, infos[0].rank), 1.0)
 
 
 def _converted(values: Any, dtype: np.dtype[Any]) -> Any:
-    values = np.asarray(values)
     if dtype == np.bool_:
         return values != 0
     if dtype.kind in "iu" and values.size:
@@ -83,18 +73,15 @@ def _converted(values: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _number(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a text, or a JSON value, as a number; None where there is none."""
-    if value is None or value == "":
+    """Convert a text or JSON value to a number; null and the empty text are missing."""
+    if value is None or (isinstance(value, str) and not value):
         return None
     if isinstance(value, str):
         text = value.strip()
         if dtype == np.bool_:
-            told = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(
-                text.lower()
-            )
-            if told is None:
+            if text.lower() not in _FLAGS:
                 raise QueryError(f"{_short(text)} is neither true nor false", kind="runtime")
-            return np.asarray(told)
+            return np.asarray(_FLAGS[text.lower()])
         try:
             value = int(text) if dtype.kind in "iu" and len(text) < 30 else float(text)
         except ValueError:
@@ -102,6 +89,9 @@ def _number(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, dict):
         raise QueryError(f"a document is no {dtype}", kind="type")
     return _converted(np.asarray(value), dtype)
+
+
+_FLAGS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
 def _short(text: str) -> str:
@@ -114,15 +104,12 @@ def _to_text(given: Given) -> Column:
         return column
     if is_time(info):
         found = moments(column, info, "CAST")
-        texts = np.datetime_as_string(
-            found.values, unit="s" if info.logical != "date32[day]" else "D"
-        ).tolist()
-        gone = [False] * len(texts) if found.missing is None else found.missing.tolist()
-        return strings([None if is_gone else text for text, is_gone in zip(texts, gone, strict=True)])
+        texts = np.datetime_as_string(found.values, unit="s" if info.logical != "date32[day]" else "D")
+        return Texts(pa.array(texts, pa.string(), mask=found.missing))
     names = info.class_names
     if names is not None:
         return by_row(given.count, lambda value: _label(value, names), [column], "CAST")
-    return strings([None if value is None else written(value) for value in rows(column)])
+    return as_text(column)
 
 
 def _label(value: Any, names: tuple[str, ...]) -> Any:
@@ -135,7 +122,7 @@ def _label(value: Any, names: tuple[str, ...]) -> Any:
 
 
 def label_names(value: Any, names: tuple[str, ...]) -> Any:
-    """Return labels, or a list of them, as the names of their classes."""
+    """Return the class names of labels, or of a list of them."""
     if isinstance(value, list):
         return [label_names(item, names) for item in value]
     return _label(value, names)
@@ -143,9 +130,7 @@ def label_names(value: Any, names: tuple[str, ...]) -> Any:
 
 def _to_json(given: Given) -> Column:
     column = given.columns[0]
-    if isinstance(column, Objects):
-        return column
-    return Objects([_document(value) for value in rows(column)])
+    return column if isinstance(column, Objects) else Objects([_document(value) for value in rows(column)])
 
 
 def _document(value: Any) -> Any:
@@ -154,19 +139,6 @@ def _document(value: Any) -> Any:
             return decode_document(value.encode())
         except LimitError as error:
             raise QueryError(f"{_short(value)}: {error}", kind="limit") from None
-        except (ValueError, json.JSONDecodeError) as error:
+        except ValueError as error:
             raise QueryError(f"{_short(value)} is no JSON: {error}", kind="runtime") from None
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return value
-
-
-def _to_moments(*, is_date: bool) -> Callable[[Given], Column]:
-    def compute(given: Given) -> Column:
-        found = as_moments(given.columns[0], given.infos[0], "CAST")
-        if is_date and isinstance(found, Numbers):
-            day = found.values.view("datetime64[us]").astype("datetime64[D]").astype("datetime64[us]")
-            return Numbers(day.astype(np.int64), found.missing)
-        return found
-
-    return compute
+    return value.tolist() if isinstance(value, np.ndarray) else value

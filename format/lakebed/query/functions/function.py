@@ -1,29 +1,27 @@
-"""What a function is, and those that a program adds."""
+"""Functions of the language, and those that programs register."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lakebed.errors import InvalidInputError, QueryError
-from lakebed.query.binding.bound import ANY, Given, Info
 from lakebed.query.values.columns import (
     Column,
     Constant,
     Numbers,
-    Objects,
     by_row,
     collect,
     computed_rows,
     concatenated,
-    stretches,
     take,
 )
+from lakebed.query.values.info import ANY, Given, Info
+from lakebed.query.values.limits import stretches
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +31,17 @@ class Function:
     Attributes
     ----------
     name
-        In capitals.
+        Name in capitals.
     least, most
-        How many arguments it takes; `most` is None for any number.
+        Bounds of the number of arguments; `most` is None if it is unlimited.
     compute
-        Makes one column of those that it is given.
+        Computes the result column from the arguments.
     info
-        What is known of its values; a function of what is known of the arguments.
+        Properties of the result, or a function of the properties of the arguments.
     cost
-        How dear a row is to compute, in no unit.
+        Relative cost of computing a row.
     key
-        Of values that are no single numbers, what ORDER BY goes by.
+        Computes the column that ORDER BY sorts by, for values that are not single numbers.
     """
 
     name: str
@@ -55,68 +53,61 @@ class Function:
     key: Callable[[Column], Column] | None = field(default=None)
 
     def told(self, infos: Sequence[Info]) -> Info:
-        """Return what is known of the values for these arguments."""
+        """Return the properties of the result for these arguments."""
         return self.info if isinstance(self.info, Info) else self.info(infos)
 
 
 _AT_ONCE = 1 << 14
-"""Rows that a vectorised function of a program is given at once: between two calls the clock is looked at."""
+"""Rows of one call of a vectorised function; the clock is checked between calls."""
 
-_ADDED: dict[str, Function] = {}
-
-
-def added() -> Mapping[str, Function]:
-    """Return the functions that programs have added, by name."""
-    return _ADDED
+ADDED: dict[str, Function] = {}
+"""Functions that programs have registered."""
 
 
-def added_function(
+def add_function(
     name: str, function: Callable[..., Any], *, is_vectorised: bool, arguments: int | None
-) -> Function:
+) -> None:
     """Add a function to the language, for this process.
 
     Raises
     ------
     InvalidInputError
-        If the name is none, or the function's arguments cannot be counted.
+        If the name is invalid, or the function cannot be called.
     """
     if not name.replace("_", "").isalnum() or not name[:1].isalpha():
         raise InvalidInputError(f"{name!r} is no name of a function: letters, digits and underscores")
     if not callable(function):
-        raise InvalidInputError(f"a function is called, which {type(function).__name__} cannot be")
+        raise InvalidInputError(
+            f"{type(function).__name__} is not callable and cannot be a function of queries"
+        )
     least, most = (arguments, arguments) if arguments is not None else _counted(function)
     upper = name.upper()
+
+    def of_row(*values: Any) -> Any:
+        given = [np.asarray(v) if isinstance(v, int | float) else v for v in values]
+        return _result(_called(upper, function, given))
 
     def compute(given: Given) -> Column:
         if is_vectorised:
             return _vectorised(upper, function, given)
-        called = partial(_called, upper, function)
-        return by_row(given.count, lambda *values: called(values), given.columns, upper, every=1)
+        return by_row(given.count, of_row, given.columns, upper, every=1)
 
-    made = Function(upper, least, most, compute, ANY, 50.0)
-    _ADDED[upper] = made
-    return made
+    ADDED[upper] = Function(upper, least, most, compute, ANY, 50.0)
 
 
 def _called(name: str, function: Callable[..., Any], values: Sequence[Any]) -> Any:
     try:
-        return _result(function(*[np.asarray(v) if isinstance(v, int | float) else v for v in values]))
-    except (
-        Exception
-    ) as error:  # a program's own function may raise anything: the row is named, and it is kept
+        return function(*values)
+    except Exception as error:  # a program's function may raise anything, and the query names the row
         raise QueryError(f"{name} raised {type(error).__name__}: {error}", kind="runtime") from error
 
 
 def _result(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return np.asarray(value)
-    if isinstance(value, tuple):
-        return np.asarray(value)
-    return value
+    return np.asarray(value) if isinstance(value, np.generic | tuple) else value
 
 
 def _vectorised(name: str, function: Callable[..., Any], given: Given) -> Column:
-    """Call a function once for many rows: arrays of one shape as one array, everything else as a list."""
+    """Call a function for many rows: arrays of one shape as one array, other values as a list."""
     if given.count > _AT_ONCE:
         parts = []
         for some in stretches(given.count, _AT_ONCE):
@@ -124,18 +115,13 @@ def _vectorised(name: str, function: Callable[..., Any], given: Given) -> Column
             columns = [take(column, rows) for column in given.columns]
             parts.append(_vectorised(name, function, Given(columns, len(some), given.infos)))
         return concatenated(parts)
-    arguments = [_many(column) for column in given.columns]
-    try:
-        found = function(*arguments)
-    except Exception as error:
-        raise QueryError(f"{name} raised {type(error).__name__}: {error}", kind="runtime") from error
+    found = _called(name, function, [_many(column) for column in given.columns])
     if not hasattr(found, "__len__") or len(found) != given.count:
         told = f"{len(found)} values" if hasattr(found, "__len__") else type(found).__name__
         raise QueryError(f"{name} returned {told} for {given.count} rows", kind="runtime")
     if isinstance(found, np.ndarray) and found.dtype.kind in "biufc":
         return Numbers(found)
-    values = [_result(value) for value in found]
-    return collect(values) if values else Objects([])
+    return collect([_result(value) for value in found])
 
 
 def _many(column: Column) -> Any:
@@ -155,5 +141,5 @@ def _counted(function: Callable[..., Any]) -> tuple[int, int | None]:
 
 
 def forget(name: str) -> None:
-    """Remove a function that a program has added."""
-    _ADDED.pop(name.upper(), None)
+    """Remove a function that a program has registered."""
+    ADDED.pop(name.upper(), None)

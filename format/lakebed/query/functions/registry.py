@@ -1,4 +1,4 @@
-"""All functions by name, and what the names of others may have meant."""
+"""All functions by name, and hints for names from other languages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, TypeVar, overload
 
 from lakebed.errors import InvalidInputError
 from lakebed.query.functions import dates, numeric, text, vectors
-from lakebed.query.functions.function import Function, added, added_function
+from lakebed.query.functions.function import ADDED, Function, add_function
+from lakebed.query.language.errors import near
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -15,24 +16,12 @@ FUNCTIONS: dict[str, Function] = {
     function.name: function for module in (numeric, vectors, text, dates) for function in module.FUNCTIONS
 }
 
-SPECIAL = (
-    "BM25_SIMILARITY",
-    "RRF",
-    "DATA",
-    "ROW_NUMBER",
-    "RANDOM",
-    "SHAPE",
-    "SAMPLE_INFO",
-    "MAX_WEIGHT",
-    "SUM_WEIGHT",
-    "IF",
-    "IIF",
-    "NOW",
-    "TODAY",
+SPECIAL = tuple(
+    "BM25_SIMILARITY RRF DATA ROW_NUMBER RANDOM SHAPE SAMPLE_INFO MAX_WEIGHT SUM_WEIGHT IF IIF NOW TODAY".split()
 )
-"""Functions that are more than a function of values."""
+"""Functions that the binder handles itself, because they are not functions of values alone."""
 
-_MEANT = {
+_MEANT: dict[str, str] = {
     "STDDEV": "STD, which is that of all values, as in NumPy",
     "STDDEV_SAMP": "STD, which is that of all values, as in NumPy",
     "VARIANCE": "VAR, which is that of all values, as in NumPy",
@@ -61,19 +50,15 @@ _MEANT = {
 
 
 def find(name: str) -> Function | None:
-    """Return a function of the language, or one that the program has added."""
-    upper = name.upper()
-    return FUNCTIONS.get(upper) or added().get(upper)
+    """Return a function of the language, or one that the program has registered."""
+    return FUNCTIONS.get(name) or ADDED.get(name)
 
 
-def meant(name: str) -> str | None:
-    """Return what a name that is no function stands for elsewhere, as it is said here."""
-    return _MEANT.get(name.upper())
-
-
-def names() -> list[str]:
-    """Return the names of all functions."""
-    return sorted({*FUNCTIONS, *SPECIAL, *added()})
+def hint(name: str) -> str:
+    """Return the hint of an error about an unknown function."""
+    if name in _MEANT:
+        return f"; say {_MEANT[name]}"
+    return near(name, sorted({*FUNCTIONS, *SPECIAL, *ADDED}))
 
 
 @overload
@@ -94,15 +79,15 @@ def register(
     Parameters
     ----------
     name
-        What it is called in queries; upper and lower case are the same.
+        Name in queries; case does not matter.
     function
-        Called for each row with arrays, texts or JSON values, an empty one where a sample is missing; returns one of
-        these. Left out, this returns a decorator.
+        Called for each row with arrays, texts or JSON values, empty ones for missing samples; returns one of these.
+        Without it, `register` returns a decorator.
     vectorised
-        Call it with many rows at once instead: arrays of shape (rows, ...) where samples have one shape, else lists;
-        constants as they are. It returns as many values.
+        Call it with many rows at once instead: arrays of shape (rows, ...) if samples have one shape, else lists;
+        constants as they are. It returns one value for each row.
     arguments
-        How many it takes; None asks its signature.
+        Number of arguments; None takes it from the signature.
 
     Returns
     -------
@@ -111,7 +96,7 @@ def register(
     Raises
     ------
     InvalidInputError
-        If the name is none, or that of a function of the language.
+        If the name is invalid, or that of a function of the language.
 
     Examples
     --------
@@ -133,5 +118,5 @@ def register(
             return register(name, given, vectorised=vectorised, arguments=arguments)
 
         return registered
-    added_function(name, function, is_vectorised=vectorised, arguments=arguments)
+    add_function(name, function, is_vectorised=vectorised, arguments=arguments)
     return function

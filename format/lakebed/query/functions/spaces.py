@@ -1,7 +1,7 @@
-"""Where vectors are computed: in NumPy, or in PyTorch or JAX on a device.
+"""Array libraries that compute vectors: NumPy, or PyTorch or JAX on a device.
 
-A space has the functions that :mod:`lakebed.query.functions.vectors` needs, by the same names; arrays go in by
-`given` and come back by `taken`. PyTorch and JAX are imported by whoever asks for them, and by nothing else.
+A space has the functions that :mod:`lakebed.query.functions.vectors` needs, under the same names; `given` moves arrays
+there and `taken` moves them back. PyTorch and JAX are imported only when a query names them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class Space:
     Attributes
     ----------
     functions
-        Its namespace: ``matmul``, ``einsum``, ``sqrt``, ``abs``, ``sum``, ``amax``.
+        Namespace with ``matmul``, ``einsum``, ``sqrt``, ``abs``, ``sum`` and ``amax``.
     given
-        Moves an array of NumPy there.
+        Converts a NumPy array.
     taken
-        Moves an array back.
+        Converts back to NumPy.
     is_local
-        Whether arrays stay where they are, so that blocks that fit into the processor's cache are computed one by one.
+        Whether arrays are not moved, so that blocks that fit into the processor's cache are computed one by one.
     inside
-        Makes a context in which the library computes with the types that it is given.
+        Makes a context in which the library keeps the dtypes of its arguments.
     """
 
     functions: Any
@@ -45,17 +45,34 @@ class Space:
 
 NUMPY = Space(np, np.asarray, np.asarray, is_local=True)
 
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Choices that affect how a query is answered, but not the answer.
+
+    Attributes
+    ----------
+    is_exact
+        Use no index.
+    space
+        Library that computes vectors.
+    """
+
+    is_exact: bool = False
+    space: Space = NUMPY
+
+
 _CURRENT: ContextVar[Space] = ContextVar("space", default=NUMPY)
 
 
 def current() -> Space:
-    """Return where vectors are computed now."""
+    """Return the space that computes vectors now."""
     return _CURRENT.get()
 
 
 @contextmanager
 def computing_in(space: Space) -> Iterator[None]:
-    """Compute vectors elsewhere inside a ``with``."""
+    """Compute vectors in another space inside a ``with``."""
     token = _CURRENT.set(space)
     try:
         with space.inside():
@@ -65,19 +82,19 @@ def computing_in(space: Space) -> Iterator[None]:
 
 
 def space_of(namespace: str | None, device: str | None) -> Space:
-    """Return a space by its name.
+    """Return the space of a library and device.
 
     Parameters
     ----------
     namespace
-        ``numpy``, ``torch`` or ``jax``; None is ``numpy``, or ``torch`` where a device is named.
+        ``numpy``, ``torch`` or ``jax``; None means ``numpy``, or ``torch`` if a device is given.
     device
-        Of PyTorch or JAX: ``cpu``, ``cuda``, ``cuda:1``; None is the first.
+        Device of PyTorch or JAX, such as ``cpu``, ``cuda`` or ``cuda:1``; None means the first.
 
     Raises
     ------
     InvalidInputError
-        If there is no such namespace or device.
+        If the namespace or the device does not exist.
     ModuleNotInstalledException
         If the library is not installed.
     """
@@ -112,7 +129,7 @@ def _torch(device: str | None) -> Space:
 
     def given(array: Any) -> Any:
         whole = np.ascontiguousarray(array)
-        # PyTorch takes no array that it may not write to without a warning.
+        # PyTorch warns about arrays that are not writable.
         return torch.from_numpy(whole if whole.flags.writeable else whole.copy()).to(place)
 
     return Space(torch, given, lambda tensor: tensor.cpu().numpy())
@@ -135,15 +152,6 @@ def _jax(device: str | None) -> Space:
 
 
 def _wide(jax: Any) -> Callable[[], AbstractContextManager[Any]]:
-    """Return what lets JAX keep 64 bits, which it cuts to 32 unless it is told otherwise; for this thread only."""
-    switch = (
-        jax.enable_x64
-        if hasattr(jax, "enable_x64")
-        else importlib.import_module("jax.experimental").enable_x64
-    )
-
-    def inside() -> AbstractContextManager[Any]:
-        found: AbstractContextManager[Any] = switch(True)
-        return found
-
-    return inside
+    """Return what lets JAX keep 64 bits in this thread, which it otherwise narrows to 32."""
+    old = jax if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental")
+    return lambda: old.enable_x64(True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -13,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.errors import QueryError
-from lakebed.query.binding.bound import FLAG, JSON, NUMBER, TEXT, Given
 from lakebed.query.functions.function import Function
 from lakebed.query.functions.numeric import constant, constant_int
 from lakebed.query.values.columns import (
@@ -23,6 +21,7 @@ from lakebed.query.values.columns import (
     Objects,
     Ragged,
     Texts,
+    bits,
     by_row,
     collect,
     either,
@@ -31,29 +30,26 @@ from lakebed.query.values.columns import (
     truth,
 )
 from lakebed.query.values.elementwise import compare
+from lakebed.query.values.info import FLAG, JSON, NUMBER, TEXT, Given, Info
+from lakebed.query.values.reductions import reduced
+
+_LONGEST = 1 << 16
+"""Most characters that REPEAT, LPAD and RPAD make of one row."""
+
+_FAR = 1 << 40
+"""More characters than a text has."""
 
 # -- texts -----------------------------------------------------------------------------------------------------------
 
-# What one row is made to hold at most.
-_LONGEST = 1 << 16
-
 
 def texts(column: Column, name: str) -> Texts:
-    """Return a column of texts; JSON values that are text are, too.
-
-    Raises
-    ------
-    QueryError
-        If a value is no text.
-    """
+    """Return a column of texts, which JSON values may be; an error names a row with another value."""
     if isinstance(column, Texts):
         return column
-    found: list[str | None] = []
     for i, value in enumerate(rows(column)):
         if value is not None and not isinstance(value, str):
             raise QueryError(f"{name} needs text, not {_kind(value)}", kind="type", row=i)
-        found.append(value)
-    return strings(found)
+    return strings(rows(column))
 
 
 def _kind(value: Any) -> str:
@@ -61,13 +57,11 @@ def _kind(value: Any) -> str:
         return "true or false"
     if isinstance(value, np.ndarray | int | float):
         return "numbers"
-    return (
-        "a document" if isinstance(value, dict) else "a list" if isinstance(value, list) else "other values"
-    )
+    return "a document" if isinstance(value, dict) else "a list"
 
 
 def as_text(column: Column) -> Texts:
-    """Return values as they are written: numbers in digits, JSON values as JSON."""
+    """Return values as texts: numbers in digits, JSON values as JSON."""
     if isinstance(column, Texts):
         return column
     return strings([None if value is None else written(value) for value in rows(column)])
@@ -84,6 +78,19 @@ def written(value: Any) -> str:
     return str(value) if isinstance(value, int | float) else json.dumps(value, ensure_ascii=False)
 
 
+def _text(given: Given, number: int, message: str, *, may_be_empty: bool = True) -> str:
+    """Return an argument that must be one text for all rows; `message` begins with the name of the function."""
+    value = constant(given, number, message.partition(" ")[0])
+    if not isinstance(value, str) or not (value or may_be_empty):
+        raise QueryError(message, kind="type")
+    return value
+
+
+def _each(given: Given, name: str, function: Callable[[str], Any]) -> list[Any]:
+    """Call a function for each text; missing ones stay missing."""
+    return [None if text is None else function(text) for text in rows(texts(given.columns[0], name))]
+
+
 def _of_text(name: str, function: Callable[[pa.Array], pa.Array]) -> Function:
     return Function(name, 1, 1, lambda given: Texts(function(texts(given.columns[0], name).array)), TEXT, 1.0)
 
@@ -93,8 +100,11 @@ def _concat(given: Given) -> Column:
     return Texts(pc.binary_join_element_wise(*parts, "", null_handling="emit_null"))
 
 
-# No text has so many characters.
-_FAR = 1 << 40
+def _concat_with(given: Given) -> Column:
+    """Join the texts that are not missing by a separator."""
+    separator = _text(given, 0, "CONCAT_WS puts a text between others")
+    parts = [as_text(column).array for column in given.columns[1:]]
+    return Texts(pc.binary_join_element_wise(*parts, separator, null_handling="skip"))
 
 
 def _place(given: Given, number: int, name: str) -> int:
@@ -106,46 +116,46 @@ def _substring(given: Given) -> Column:
     start = _place(given, 1, "SUBSTR")
     array = texts(given.columns[0], "SUBSTR").array
     first = start - 1 if start > 0 else start
-    stop = None
-    if len(given.columns) > 2:
-        count = _place(given, 2, "SUBSTR")
-        if count < 0:
-            raise QueryError("SUBSTR of fewer than no characters", kind="runtime")
-        stop = first + count
-        if first < 0 <= stop:
-            return by_row(given.count, lambda text: text[first:][:count], [Texts(array)], "SUBSTR")
-    return Texts(pc.utf8_slice_codeunits(array, first, stop))
+    if len(given.columns) == 2:
+        return Texts(pc.utf8_slice_codeunits(array, first))
+    count = _place(given, 2, "SUBSTR")
+    if count < 0:
+        raise QueryError("SUBSTR takes a number of characters that is not negative", kind="runtime")
+    if first < 0 <= first + count:
+        return by_row(given.count, lambda text: text[first:][:count], [Texts(array)], "SUBSTR")
+    return Texts(pc.utf8_slice_codeunits(array, first, first + count))
 
 
 def _left(given: Given) -> Column:
-    count = _place(given, 1, "LEFT")
-    return Texts(pc.utf8_slice_codeunits(texts(given.columns[0], "LEFT").array, 0, max(count, 0)))
+    count = max(0, _place(given, 1, "LEFT"))
+    return Texts(pc.utf8_slice_codeunits(texts(given.columns[0], "LEFT").array, 0, count))
 
 
 def _right(given: Given) -> Column:
     count = _place(given, 1, "RIGHT")
-    array = texts(given.columns[0], "RIGHT").array
-    return (
-        Texts(pc.utf8_slice_codeunits(array, -count))
-        if count > 0
-        else Texts(pc.utf8_slice_codeunits(array, 0, 0))
-    )
+    start, stop = (-count, None) if count > 0 else (0, 0)
+    return Texts(pc.utf8_slice_codeunits(texts(given.columns[0], "RIGHT").array, start, stop))
 
 
 def _replaced(given: Given) -> Column:
-    old, new = constant(given, 1, "REPLACE"), constant(given, 2, "REPLACE")
-    if not isinstance(old, str) or not isinstance(new, str):
-        raise QueryError("REPLACE puts text in the place of text", kind="type")
-    if not old:
-        raise QueryError("REPLACE needs a text to look for, not the empty one", kind="type")
+    old = _text(given, 1, "REPLACE needs a text to look for, not the empty one", may_be_empty=False)
+    new = _text(given, 2, "REPLACE puts text in the place of text")
     return Texts(pc.replace_substring(texts(given.columns[0], "REPLACE").array, pattern=old, replacement=new))
+
+
+def _replaced_pattern(given: Given) -> Column:
+    """Replace all matches of a pattern (RE2)."""
+    pattern, new = (_text(given, at, "REGEXP_REPLACE takes a pattern and a text") for at in (1, 2))
+    array = texts(given.columns[0], "REGEXP_REPLACE").array
+    try:
+        return Texts(pc.replace_substring_regex(array, pattern=pattern, replacement=new))
+    except pa.ArrowInvalid as error:
+        raise QueryError(f"REGEXP_REPLACE: {error}", kind="runtime") from error
 
 
 def _tested(name: str, function: Callable[..., pa.Array]) -> Function:
     def compute(given: Given) -> Column:
-        pattern = constant(given, 1, name)
-        if not isinstance(pattern, str):
-            raise QueryError(f"{name} looks for text", kind="type")
+        pattern = _text(given, 1, f"{name} looks for text")
         try:
             return _flags(function(texts(given.columns[0], name).array, pattern))
         except pa.ArrowInvalid as error:
@@ -155,70 +165,56 @@ def _tested(name: str, function: Callable[..., pa.Array]) -> Function:
 
 
 def _flags(array: pa.Array) -> Numbers:
-    """Return what is told of texts: of a missing one it is false."""
-    return Numbers((array.fill_null(False) if array.null_count else array).to_numpy(zero_copy_only=False))
+    """Return answers about texts, false for missing ones."""
+    return Numbers(bits(array.fill_null(False) if array.null_count else array))
 
 
 def _position(given: Given) -> Column:
-    pattern = constant(given, 1, "STRPOS")
-    if not isinstance(pattern, str):
-        raise QueryError("STRPOS looks for text", kind="type")
-    return by_row(
-        given.count,
-        lambda text: np.int64(text.find(pattern) + 1),
-        [texts(given.columns[0], "STRPOS")],
-        "STRPOS",
-    )
+    pattern = _text(given, 1, "STRPOS looks for text")
+    found = texts(given.columns[0], "STRPOS")
+    return by_row(given.count, lambda text: np.int64(text.find(pattern) + 1), [found], "STRPOS")
 
 
 def _split(given: Given) -> Column:
-    separator = constant(given, 1, "SPLIT")
-    if not isinstance(separator, str) or not separator:
-        raise QueryError("SPLIT needs a text to split at", kind="type")
-    return Objects(
-        [None if text is None else text.split(separator) for text in rows(texts(given.columns[0], "SPLIT"))]
-    )
+    separator = _text(given, 1, "SPLIT needs a text to split at", may_be_empty=False)
+    return Objects(_each(given, "SPLIT", lambda text: text.split(separator)))
 
 
 def _split_part(given: Given) -> Column:
     """Return one part of a text between separators, counted from 1, or from the end by -1; else ``''``."""
-    separator, number = constant(given, 1, "SPLIT_PART"), constant_int(given, 2, "SPLIT_PART")
-    if not isinstance(separator, str) or not separator or number == 0:
-        raise QueryError("SPLIT_PART needs a text to split at, and counts parts from 1", kind="type")
+    message = "SPLIT_PART needs a text to split at, and counts parts from 1"
+    separator = _text(given, 1, message, may_be_empty=False)
+    number = constant_int(given, 2, "SPLIT_PART")
+    if number == 0:
+        raise QueryError(message, kind="type")
 
     def part(text: str) -> str:
         parts = text.split(separator)
         at = number - 1 if number > 0 else len(parts) + number
         return parts[at] if 0 <= at < len(parts) else ""
 
-    return strings(
-        [None if text is None else part(text) for text in rows(texts(given.columns[0], "SPLIT_PART"))]
-    )
+    return strings(_each(given, "SPLIT_PART", part))
 
 
-def _padded(name: str, *, at_left: bool) -> Callable[[Given], Column]:
+def _padded(name: str, *, at_left: bool) -> Function:
     def compute(given: Given) -> Column:
         width = _length(given, 1, name)
-        fill = constant(given, 2, name) if len(given.columns) > 2 else " "
-        if not isinstance(fill, str) or not fill:
-            raise QueryError(f"{name} fills with text", kind="type")
+        fill = (
+            _text(given, 2, f"{name} fills with text", may_be_empty=False) if len(given.columns) > 2 else " "
+        )
 
         def padded(text: str) -> str:
             more = (fill * max(0, width - len(text)))[: max(0, width - len(text))]
             return (more + text if at_left else text + more)[:width]
 
-        return strings(
-            [None if text is None else padded(text) for text in rows(texts(given.columns[0], name))]
-        )
+        return strings(_each(given, name, padded))
 
-    return compute
+    return Function(name, 2, 3, compute, TEXT, 4.0)
 
 
 def _repeated(given: Given) -> Column:
     count = _length(given, 1, "REPEAT")
-    return strings(
-        [None if text is None else text * count for text in rows(texts(given.columns[0], "REPEAT"))]
-    )
+    return strings(_each(given, "REPEAT", lambda text: text * count))
 
 
 def _length(given: Given, number: int, name: str) -> int:
@@ -228,36 +224,7 @@ def _length(given: Given, number: int, name: str) -> int:
     return max(0, value)
 
 
-def _replaced_pattern(given: Given) -> Column:
-    """Replace all that a pattern (RE2) matches."""
-    pattern, new = constant(given, 1, "REGEXP_REPLACE"), constant(given, 2, "REGEXP_REPLACE")
-    if not isinstance(pattern, str) or not isinstance(new, str):
-        raise QueryError("REGEXP_REPLACE takes a pattern and a text", kind="type")
-    array = texts(given.columns[0], "REGEXP_REPLACE").array
-    try:
-        return Texts(pc.replace_substring_regex(array, pattern=pattern, replacement=new))
-    except pa.ArrowInvalid as error:
-        raise QueryError(f"REGEXP_REPLACE: {error}", kind="runtime") from error
-
-
-def _concat_with(given: Given) -> Column:
-    """Put texts together with a separator between those that are there."""
-    separator = constant(given, 0, "CONCAT_WS")
-    if not isinstance(separator, str):
-        raise QueryError("CONCAT_WS puts a text between others", kind="type")
-    parts = [as_text(column).array for column in given.columns[1:]]
-    return Texts(pc.binary_join_element_wise(*parts, separator, null_handling="skip"))
-
-
 # -- JSON ------------------------------------------------------------------------------------------------------------
-
-
-def _keys(value: Any) -> Any:
-    return list(value) if isinstance(value, dict) else None
-
-
-def _values(value: Any) -> Any:
-    return list(value.values()) if isinstance(value, dict) else None
 
 
 def _json_type(value: Any) -> str:
@@ -267,19 +234,16 @@ def _json_type(value: Any) -> str:
         return "boolean"
     if isinstance(value, np.ndarray):
         return "array" if value.ndim else "number"
-    if isinstance(value, str):
-        return "string"
-    return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else "number"
+    names: dict[type, str] = {str: "string", dict: "object", list: "array"}
+    return names.get(type(value), "number")
 
 
 def _has_key(given: Given) -> Column:
-    key = constant(given, 1, "HAS_KEY")
-    if not isinstance(key, str):
-        raise QueryError("HAS_KEY looks for a key: a text", kind="type")
+    key = _text(given, 1, "HAS_KEY looks for a key: a text")
     return Numbers(np.array([isinstance(v, dict) and key in v for v in rows(given.columns[0])], np.bool_))
 
 
-def _of_documents(name: str, function: Callable[[Any], Any], info: Any = JSON) -> Function:
+def _of_documents(name: str, function: Callable[[Any], Any], info: Info = JSON) -> Function:
     def compute(given: Given) -> Column:
         found = [function(value) for value in rows(given.columns[0])]
         return collect(found) if info is TEXT else Objects(found)
@@ -291,15 +255,13 @@ def _of_documents(name: str, function: Callable[[Any], Any], info: Any = JSON) -
 
 
 def contains(given: Given) -> Column:
-    """Tell whether a text has a part, a list or JSON array an item, an array a value."""
+    """Return whether a text has a part, a list an item, a document a key, or an array a value."""
     column, wanted = given.columns
     if isinstance(column, Texts) and isinstance(wanted, Constant):
         if not isinstance(wanted.value, str):
             raise QueryError("a text contains text", kind="type")
         return _flags(pc.match_substring(column.array, wanted.value))
     if isinstance(column, Numbers | Ragged) and isinstance(wanted, Constant):
-        from lakebed.query.values.reductions import reduced
-
         return reduced("ANY", compare("=", column, wanted))
     found = by_row(given.count, _contains, [column, wanted], "CONTAINS")
     gone = either(*(side.missing if isinstance(side, Texts) else None for side in (column, wanted)))
@@ -319,52 +281,40 @@ def _contains(value: Any, wanted: Any) -> bool:
 
 
 def matching_classes(names: Sequence[str], pattern: str) -> list[int]:
-    """Return the numbers of the class names that a name, or a pattern with ``*`` and ``?``, means."""
+    """Return the numbers of the classes that a name, or a pattern with ``*`` and ``?``, matches."""
     if pattern in names:
         return [i for i, name in enumerate(names) if name == pattern]
     if "*" not in pattern and "?" not in pattern:
         return []
-    expression = _expression(pattern, percent=False)
+    expression = re.compile(_expression(pattern, "*"), re.DOTALL)
     return [i for i, name in enumerate(names) if expression.fullmatch(name)]
 
 
-def _expression(pattern: str, *, percent: bool, any_case: bool = False) -> re.Pattern[str]:
-    """Return a pattern of LIKE as an expression: ``*`` and ``%`` are any text, ``?`` any character."""
-    text = "".join(
-        ".*" if c == "*" or (c == "%" and percent) else "." if c == "?" else re.escape(c) for c in pattern
+def _expression(pattern: str, wild: str) -> str:
+    """Return a pattern as a regular expression: characters of `wild` match any text, ``?`` any character."""
+    return re.sub(
+        r"(?:[.][*])+",
+        ".*",
+        "".join(".*" if c in wild else "." if c == "?" else re.escape(c) for c in pattern),
     )
-    return re.compile(re.sub(r"(?:\.\*)+", ".*", text), re.DOTALL | (re.IGNORECASE if any_case else 0))
 
 
-def like(any_case: bool) -> Callable[[Given], Column]:
-    """Return LIKE, or ILIKE."""
-
+def _like(name: str, cost: float) -> Function:
     def compute(given: Given) -> Column:
         column, pattern = given.columns
         if not isinstance(pattern, Constant) or not isinstance(pattern.value, str):
             raise QueryError("LIKE needs a pattern: one text", kind="type")
-        if isinstance(column, Texts):
-            # RE2, which takes linear time whatever the pattern.
-            special = "".join(
-                ".*" if c in "*%" else "." if c == "?" else re.escape(c) if c.isascii() else c
-                for c in pattern.value
-            )
-            expression = f"(?s)^{re.sub(r'(?:[.][*])+', '.*', special)}$"
-            return _flags(pc.match_substring_regex(column.array, expression, ignore_case=any_case))
-        found = [isinstance(v, str) and _matches(v, pattern.value, any_case) for v in rows(column)]
-        return Numbers(np.array(found, np.bool_))
+        if not isinstance(column, Texts):
+            column = strings([v if isinstance(v, str) else None for v in rows(column)])
+        # RE2 takes linear time for any pattern.
+        expression = f"(?s)^{_expression(pattern.value, '*%')}$"
+        return _flags(pc.match_substring_regex(column.array, expression, ignore_case=name == "ILIKE"))
 
-    return compute
-
-
-def _matches(text: str, pattern: str, any_case: bool) -> bool:
-    if any_case:
-        text, pattern = text.lower(), pattern.lower()
-    return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]").replace("%", "*"))
+    return Function(name, 2, 2, compute, FLAG, cost)
 
 
 def is_in(given: Given) -> Column:
-    """Tell of each value whether it is one of a list, which is the last argument: a list of constants."""
+    """Return whether each value is in the last argument, a list of constants."""
     column = given.columns[0]
     wanted = list(constant(given, 1, "IN"))
     if isinstance(column, Texts):
@@ -396,7 +346,7 @@ def _numbers_in(column: Numbers | Ragged, wanted: list[Any]) -> Column:
 
 
 def _has_float(dtype: np.dtype[Any], value: Any) -> bool:
-    """Whether floats of a type may equal a number: a literal takes their type, a float64 that was read does not."""
+    """Return whether floats of a type can equal a number: literals take their type, stored float64 do not."""
     try:
         with np.errstate(over="ignore"):
             found = dtype.type(value)
@@ -425,31 +375,28 @@ FUNCTIONS: list[Function] = [
     _of_text("INITCAP", pc.utf8_title),
     Function("CONCAT", 1, None, _concat, TEXT, 1.0),
     Function("CONCAT_WS", 2, None, _concat_with, TEXT, 1.0),
-    Function("LPAD", 2, 3, _padded("LPAD", at_left=True), TEXT, 4.0),
-    Function("RPAD", 2, 3, _padded("RPAD", at_left=False), TEXT, 4.0),
+    _padded("LPAD", at_left=True),
+    _padded("RPAD", at_left=False),
     Function("REPEAT", 2, 2, _repeated, TEXT, 4.0),
     Function("SPLIT_PART", 3, 3, _split_part, TEXT, 4.0),
     Function("REGEXP_REPLACE", 3, 3, _replaced_pattern, TEXT, 4.0),
-    Function("SUBSTR", 2, 3, _substring, TEXT, 1.0),
-    Function("SUBSTRING", 2, 3, _substring, TEXT, 1.0),
+    *(Function(name, 2, 3, _substring, TEXT, 1.0) for name in ("SUBSTR", "SUBSTRING")),
     Function("LEFT", 2, 2, _left, TEXT, 1.0),
     Function("RIGHT", 2, 2, _right, TEXT, 1.0),
     Function("REPLACE", 3, 3, _replaced, TEXT, 2.0),
     Function("SPLIT", 2, 2, _split, JSON, 5.0),
-    Function("STRPOS", 2, 2, _position, NUMBER, 3.0),
-    Function("INSTR", 2, 2, _position, NUMBER, 3.0),
+    *(Function(name, 2, 2, _position, NUMBER, 3.0) for name in ("STRPOS", "INSTR")),
     _tested("STARTS_WITH", pc.starts_with),
     _tested("ENDS_WITH", pc.ends_with),
     _tested("MATCHES", pc.match_substring_regex),
     _tested("REGEXP_MATCHES", pc.match_substring_regex),
     Function("CONTAINS", 2, 2, contains, FLAG, 3.0),
-    _of_documents("KEYS", _keys),
-    _of_documents("VALUES", _values),
+    _of_documents("KEYS", lambda value: list(value) if isinstance(value, dict) else None),
+    _of_documents("VALUES", lambda value: list(value.values()) if isinstance(value, dict) else None),
     _of_documents("JSON_TYPE", _json_type, TEXT),
     Function("HAS_KEY", 2, 2, _has_key, FLAG, 5.0),
 ]
 
-LIKE = Function("LIKE", 2, 2, like(any_case=False), FLAG, 4.0)
-ILIKE = Function("ILIKE", 2, 2, like(any_case=True), FLAG, 5.0)
+LIKE, ILIKE = _like("LIKE", 4.0), _like("ILIKE", 5.0)
 IN = Function("IN", 2, 2, is_in, FLAG, 1.0)
 JOINED = Function("||", 2, 2, _concat, TEXT, 1.0)

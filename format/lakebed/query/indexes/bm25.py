@@ -1,35 +1,59 @@
-"""Segments of words: which words the texts of some chunks have, and how often.
+"""Segments of words: the words of the texts of some chunks, and their frequencies.
 
-array      dtype      what
-prints     uint64     of each chunk (see `chunks`)
-counts     uint32     texts in each chunk
-lengths    uint32     words of each text
-letters    uint8      all different words, in order, one behind the other, UTF-8
-ends       int64      where each word ends in `letters`
-posts      int64      where the texts of each word end in `texts`
-texts      uint32     texts that have a word, ascending, word after word
-often      uint*      how often each of them has it
+array      dtype      content
+prints     uint64     print of each chunk (see `chunks`)
+counts     uint32     number of texts in each chunk
+lengths    uint32     number of words of each text
+letters    uint8      all different words, sorted and concatenated, UTF-8
+ends       int64      end of each word in `letters`
+posts      int64      end of the texts of each word in `texts`
+texts      uint32     texts with a word, ascending, word after word
+often      uint*      frequency of the word in each of these texts
+
+Words are runs of letters, marks, numbers and underscores, as Unicode defines them, in lower case.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakebed.errors import FormatError
 from lakebed.query.indexes.segments import Segment
-from lakebed.query.indexes.words import words_of
 
 Counts = NDArray[np.int64]
+
+_BETWEEN = r"[^\p{L}\p{M}\p{N}_]+"
+
+
+def words_of(texts: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Return the words of all texts, and the number of the text of each: int64, shape (words,)."""
+    lists = pc.split_pattern_regex(pc.utf8_lower(texts), _BETWEEN)
+    flat = pc.list_flatten(lists)
+    kept = pc.not_equal(flat, "")
+    words, numbers = _whole(flat.filter(kept)), _whole(pc.list_parent_indices(lists).filter(kept))
+    return words, numbers.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def words_in(text: str) -> list[str]:
+    """Return the words of one text, in order."""
+    found: list[str] = words_of(pa.array([text], pa.string()))[0].to_pylist()
+    return found
+
+
+def _whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of some texts."""
+    """The words of some texts; see the module."""
 
     prints: NDArray[np.uint64]
     counts: NDArray[np.uint32]
@@ -70,42 +94,29 @@ class Words:
 
     @classmethod
     def from_segment(cls, segment: Segment) -> Words:
-        """Parse.
-
-        Raises
-        ------
-        FormatError
-            If the arrays contradict each other.
-        """
+        """Return the words of a segment; an error if its arrays are inconsistent."""
         made = cls(*(segment.arrays[name] for name in cls.__slots__))
-        made.check()
+        is_sound = (
+            len(made.prints) == len(made.counts)
+            and len(made.ends) == len(made.posts)
+            and len(made.texts) == len(made.often)
+            and int(made.counts.sum(dtype=np.int64)) == len(made.lengths)
+            and _is_sound(made.ends, len(made.letters))
+            and _is_sound(made.posts, len(made.texts))
+            and int(made.texts.max(initial=0)) < max(1, len(made.lengths))
+        )
+        if not is_sound:
+            raise FormatError("a segment of words is inconsistent")
         return made
 
     def to_segment(self) -> Segment:
         """Return the segment."""
         return Segment({"kind": "bm25"}, {name: getattr(self, name) for name in self.__slots__})
 
-    def check(self) -> None:
-        """Refuse arrays that contradict each other."""
-        is_sound = len(self.prints) == len(self.counts) and len(self.ends) == len(self.posts)
-        is_sound = is_sound and len(self.texts) == len(self.often)
-        is_sound = is_sound and int(self.counts.sum(dtype=np.int64)) == len(self.lengths)
-        for ends, stop in ((self.ends, len(self.letters)), (self.posts, len(self.texts))):
-            is_sound = is_sound and (int(ends[-1]) if len(ends) else 0) == stop
-            is_sound = is_sound and bool((np.diff(ends, prepend=0) >= 0).all())
-        if not is_sound or int(self.texts.max(initial=0)) >= max(1, len(self.lengths)):
-            raise FormatError("a segment of words contradicts itself")
-
     def found(self, word: str) -> tuple[NDArray[np.uint32], NDArray[np.unsignedinteger]]:
-        """Return the texts that have a word, and how often each does."""
+        """Return the texts with a word, and its frequency in each."""
         wanted = word.encode()
-        low, high = 0, len(self.ends)
-        while low < high:
-            middle = (low + high) // 2
-            if self._word(middle) < wanted:
-                low = middle + 1
-            else:
-                high = middle
+        low = bisect_left(range(len(self.ends)), wanted, key=self._word)
         if low == len(self.ends) or self._word(low) != wanted:
             return self.texts[:0], self.often[:0]
         cut = slice(int(self.posts[low - 1]) if low else 0, int(self.posts[low]))
@@ -115,14 +126,17 @@ class Words:
         return self.letters[int(self.ends[i - 1]) if i else 0 : int(self.ends[i])].tobytes()
 
 
+def _is_sound(ends: NDArray[np.int64], stop: int) -> bool:
+    """Return whether ends ascend and the last one is `stop`."""
+    return (int(ends[-1]) if len(ends) else 0) == stop and bool((np.diff(ends, prepend=0) >= 0).all())
+
+
 def counted(texts: pa.Array, wanted: Sequence[str]) -> tuple[Counts, Counts]:
-    """Return how many words texts have, shape (texts,), and how often each of some words, shape (words, texts)."""
+    """Return the length of each text, shape (texts,), and the frequency of some words, shape (words, texts)."""
     words, numbers = words_of(texts)
     lengths = np.bincount(numbers, minlength=len(texts)).astype(np.int64)
     often = np.zeros((len(wanted), len(texts)), np.int64)
     if wanted and len(words):
-        import pyarrow.compute as pc
-
         places = pc.index_in(words, value_set=pa.array(wanted, pa.string())).fill_null(-1)
         codes = places.to_numpy(zero_copy_only=False).astype(np.int64)
         hits = codes >= 0

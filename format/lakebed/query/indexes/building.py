@@ -1,6 +1,6 @@
-"""Segments of an index: rows are read block by block, so that memory does not grow with their number.
+"""Building of the segments of an index, block by block, so that memory does not grow with the number of rows.
 
-A segment is written, and named by the registry, before the next one is begun: what is stopped goes on there.
+A segment is written and registered before the next one begins, so that an interrupted build continues there.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakebed.query.indexes import hnsw
@@ -18,7 +19,8 @@ from lakebed.query.indexes.chunks import Chunks, chunks_of
 from lakebed.query.indexes.codes import Best, Codes, Floats, suit
 from lakebed.query.indexes.corpus import texts_of
 from lakebed.query.indexes.registry import IndexEntry, SegmentEntry, write_segment
-from lakebed.query.statistics.stored import StoredColumn
+from lakebed.query.indexes.segments import Segment
+from lakebed.query.relations.stored import StoredColumn
 from lakebed.query.values.columns import Numbers, rows
 from lakebed.runtime.progress import Advance
 
@@ -27,29 +29,29 @@ if TYPE_CHECKING:
 
 TEXT_ROWS = 1 << 19
 GRAPH_BYTES = 1 << 28
-"""What one segment holds at most. A graph is in memory once while it is made, and once more while it is written."""
+"""Largest segments. A graph is in memory once while it is made, and a second time while it is written."""
 
 _ASKED = 64
-"""Vectors that are looked for to measure how many of the nearest are found."""
+"""Vectors that are searched for to measure the recall."""
 
 _NEAREST = 10
 _BLOCK_BYTES = 1 << 22
 _BLOCK_ROWS = 1 << 11
-"""Vectors that are taken in at a time: Ctrl-C waits for so many."""
+"""Vectors that are added at a time, which Ctrl-C waits for."""
 
 _SAMPLE_RUNS = 64
 _SAMPLE_ROWS = 32
-"""Rows that are looked at to see whether bytes are enough for vectors: so many places, and so many rows at each."""
+"""Sample that decides whether vectors can be stored as bytes: number of places, and of rows at each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Building:
-    """Chunks that are to be taken into an index.
+    """Chunks that are added to an index.
 
     Attributes
     ----------
     places
-        Which of `chunks`.
+        Numbers of these chunks in `chunks`.
     """
 
     table: Table
@@ -60,7 +62,7 @@ class Building:
 
     @classmethod
     def of(cls, table: Table, tensor: str, entry: IndexEntry, held: NDArray[np.uint64]) -> Building:
-        """Return what is to be done for all chunks of a tensor but those whose prints are `held`."""
+        """Return the chunks of a tensor whose prints are not among `held`."""
         column = StoredColumn(table.whole, tensor)
         chunks = chunks_of(column.state)
         new = (chunks.prints != 0) & ~np.isin(chunks.prints, held)
@@ -68,19 +70,18 @@ class Building:
 
     @property
     def count(self) -> int:
-        """Rows that are to be taken in."""
+        """Number of rows to add."""
         return int(self.chunks.counts[self.places].sum())
 
     def segments(self, advance: Advance) -> Iterator[SegmentEntry]:
-        """Write one segment after the other; nothing names them yet."""
+        """Write one segment after the other, which the caller registers."""
         if not len(self.places):
             return
         storage = self.table.session.storage
         if self.entry.kind == "bm25":
             for part in self._portions(TEXT_ROWS):
-                words = self._words(part)
                 count = int(self.chunks.counts[part].sum())
-                yield write_segment(storage, words, count, {})
+                yield write_segment(storage, self._words(part), count, {})
                 advance(count)
             return
         width = int(self.column.state.meta.max_shape[0])
@@ -93,7 +94,7 @@ class Building:
             yield write_segment(storage, segment, int(self.chunks.counts[part].sum()), facts)
 
     def _portions(self, most: int) -> Iterator[NDArray[np.int64]]:
-        """Yield chunks, as many as one segment holds; all portions are about as large."""
+        """Yield the chunks of each segment, of at most `most` rows; segments are of similar size."""
         even = -(-self.count // -(-self.count // most)) if self.count else most
         start = total = 0
         for i, place in enumerate(self.places.tolist()):
@@ -109,9 +110,7 @@ class Building:
         firsts, counts = self.chunks.firsts[part].tolist(), self.chunks.counts[part].tolist()
         return [range(first, first + count) for first, count in zip(firsts, counts, strict=True)]
 
-    def _words(self, part: NDArray[np.int64]) -> Any:
-        import pyarrow as pa
-
+    def _words(self, part: NDArray[np.int64]) -> Segment:
         texts = pa.concat_arrays([texts_of(self.column, run) for run in self._runs(part)])
         return Words.of(texts, self.chunks.prints[part], self.chunks.counts[part]).to_segment()
 
@@ -119,18 +118,16 @@ class Building:
 
     def _graph(
         self, part: NDArray[np.int64], graph: hnsw.Graph, advance: Advance
-    ) -> tuple[Any, dict[str, Any]]:
-        runs = self._runs(part)
+    ) -> tuple[Segment, dict[str, Any]]:
         counts = self.chunks.counts[part]
         asked, own = self._asked(part, graph)
         best = Best(asked, own, graph.metric, min(_NEAREST, max(0, int(counts.sum()) - 1)))
         step = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // (4 * graph.width)))
         at = 0
-        for run in runs:
+        for run in self._runs(part):
             for start in range(run.start, run.stop, step):
                 block = range(start, min(run.stop, start + step))
-                vectors, kept = self._read(block, graph.width)
-                kept &= hnsw.usable(vectors, graph.metric, graph.dtype)
+                vectors, kept = self._read(block, graph.width, graph.metric, graph.dtype)
                 numbers, vectors = at + np.flatnonzero(kept), vectors[kept]
                 graph.add(numbers, vectors)
                 best.add(numbers, vectors)
@@ -142,34 +139,33 @@ class Building:
     def _asked(self, part: NDArray[np.int64], graph: hnsw.Graph) -> tuple[Floats, NDArray[np.int64]]:
         """Return vectors from all over a segment, and their numbers there."""
         counts = self.chunks.counts[part]
-        total = int(counts.sum())
-        own = np.unique(np.linspace(0, total - 1, _ASKED).astype(np.int64))
+        own = _spread_out(0, int(counts.sum()) - 1, _ASKED)
         ends = np.cumsum(counts)
         of = np.searchsorted(ends, own, side="right")
-        vectors, kept = self._read(self.chunks.firsts[part][of] + own - (ends - counts)[of], graph.width)
-        kept &= hnsw.usable(vectors, graph.metric, graph.dtype)
+        wanted = self.chunks.firsts[part][of] + own - (ends - counts)[of]
+        vectors, kept = self._read(wanted, graph.width, graph.metric, graph.dtype)
         return vectors[kept], own[kept]
 
     def _codes(self, width: int, metric: str, dtype: str) -> Codes | None:
-        """Return how vectors become bytes; None where they stay floats."""
+        """Return the coding of vectors as bytes; None if they stay floats."""
         if dtype not in ("auto", "i8"):
             return None
-        which = np.unique(np.linspace(0, len(self.places) - 1, _SAMPLE_RUNS).astype(np.int64))
-        each = -(-_SAMPLE_RUNS * _SAMPLE_ROWS // len(which))
+        which = _spread_out(0, len(self.places) - 1, _SAMPLE_RUNS)
+        each = -(-_SAMPLE_RUNS // len(which))
         found = []
         for run in self._runs(self.places[which]):
-            for start in np.unique(
-                np.linspace(run.start, max(run.start, run.stop - _SAMPLE_ROWS), -(-each // _SAMPLE_ROWS))
-            ):
-                block = range(int(start), min(run.stop, int(start) + _SAMPLE_ROWS))
-                vectors, kept = self._read(block, width)
-                found.append(vectors[kept & hnsw.usable(vectors, metric, "f32")])
+            for start in _spread_out(run.start, max(run.start, run.stop - _SAMPLE_ROWS), each).tolist():
+                block = range(start, min(run.stop, start + _SAMPLE_ROWS))
+                vectors, kept = self._read(block, width, metric, "f32")
+                found.append(vectors[kept])
         sample = np.concatenate(found)
         is_right = len(sample) > 0 if dtype == "i8" else suit(sample, metric)
         return Codes.of(sample, metric) if is_right else None
 
-    def _read(self, wanted: range | NDArray[np.int64], width: int) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return vectors, and which rows have one."""
+    def _read(
+        self, wanted: range | NDArray[np.int64], width: int, metric: str, dtype: str
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return vectors, and whether each row has one that a graph can hold."""
         vectors = np.zeros((len(wanted), width), np.float32)
         kept = np.zeros(len(wanted), np.bool_)
         if not len(wanted):
@@ -182,4 +178,9 @@ class Building:
             for i, value in enumerate(rows(given)):
                 if value is not None and value.shape == (width,):
                     vectors[i], kept[i] = value, True
-        return vectors, kept
+        return vectors, kept & hnsw.usable(vectors, metric, dtype)
+
+
+def _spread_out(first: int, last: int, count: int) -> NDArray[np.int64]:
+    """Return up to `count` different numbers from `first` to `last`, evenly spaced."""
+    return np.unique(np.linspace(first, last, count).astype(np.int64))

@@ -1,9 +1,9 @@
-"""Which rows of a version a segment of an index holds.
+"""Rows of a version that a segment of an index covers.
 
-A segment is made of whole chunks, and knows each by its *print*: a checksum over its id, how many samples it holds, its
-size and the checksums of its bytes. A chunk of which any of these differs is another one, so rows that were updated,
-removed or moved into another chunk, or written in place by another program, are never found through an index: they
-are searched as rows that no index holds. A chunk whose checksums are not known has no print.
+A segment is made of whole chunks and identifies each by its *print*: a checksum of its id, number of samples, size and
+the checksums of its bytes. If any of these differs, it is another chunk. So rows that were updated, removed or moved
+into another chunk, or written in place by another program, are never found through an index; they are searched as rows
+that no index covers. A chunk without known checksums has no print.
 """
 
 from __future__ import annotations
@@ -53,23 +53,23 @@ def chunks_of(state: TensorState) -> Chunks:
             begin = int(ends[i - 1]) if i else 0
             told = b"%d %d %d " % (id_, count, size) + sums_bytes[8 * begin : 8 * end]
             prints[i] = xxhash.xxh3_64_intdigest(told)
-    # A sample in several tiles is no run of rows.
+    # A sample in several tiles repeats its row.
     prints[1:][firsts[1:] > last[1:]] = 0
     return Chunks(prints, firsts, counts)
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What segments hold of a version.
+    """Rows of a version that segments cover.
 
     Attributes
     ----------
     rows
-        Of each segment, the row of each of its samples now; -1 where it is no row of this version.
+        For each segment, the current row of each of its samples, -1 if it is no row of this version.
     uncovered
-        Runs of rows that no segment holds.
+        Ranges of rows that no segment covers.
     alive
-        Of each segment, how many of its samples are rows of this version.
+        For each segment, the number of its samples that are rows of this version.
     """
 
     rows: list[Rows]
@@ -78,7 +78,7 @@ class Coverage:
 
     @property
     def uncovered_count(self) -> int:
-        """Rows that no segment holds."""
+        """Number of rows that no segment covers."""
         return sum(map(len, self.uncovered))
 
 
@@ -88,9 +88,9 @@ def coverage(chunks: Chunks, segments: Sequence[tuple[Prints, NDArray[np.uint32]
     Parameters
     ----------
     segments
-        Prints and counts of the chunks of each.
+        Prints and counts of the chunks of each segment.
     length
-        Rows of the tensor; those behind the last chunk belong to none.
+        Rows of the tensor; rows after the last chunk belong to no chunk.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def coverage(chunks: Chunks, segments: Sequence[tuple[Prints, NDArray[np.uint32]
                 continue
             if int(chunks.counts[place]) != int(counts[i]):
                 raise FormatError(
-                    "a segment of an index counts the samples of a chunk otherwise than the dataset"
+                    "a segment of an index and the dataset disagree about the samples of a chunk"
                 )
             taken[place] = True
         sizes = counts.astype(np.int64)
@@ -128,7 +128,7 @@ def coverage(chunks: Chunks, segments: Sequence[tuple[Prints, NDArray[np.uint32]
 
 
 def _runs(firsts: Rows, counts: Rows) -> list[range]:
-    """Return runs of rows, those that touch each other as one."""
+    """Return ranges of rows, adjacent ones as one."""
     found: list[range] = []
     for first, count in zip(firsts.tolist(), counts.tolist(), strict=True):
         if count <= 0:

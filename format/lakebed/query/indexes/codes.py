@@ -1,9 +1,9 @@
-"""Vectors as bytes: a quarter of what floats take, for graphs that propose and do not decide.
+"""Vectors as bytes, a quarter of the size of floats, for graphs, which only propose rows.
 
-    code = round((v - middle) * factor), cut off at -127 and 127
+    code = round((v - middle) * factor), clipped to -127 and 127
 
-Where the angle counts, `v` is of length 1 first; `middle` is 0 but for distances, which do not change by it. The inner
-product of codes, or the square of their distance, is that of the vectors times `factor` squared, nearly.
+For the cosine metric, `v` is normalised first; `middle` is 0 except for distances, which it does not change. The inner
+product of codes, or the square of their distance, is nearly that of the vectors times `factor` squared.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ Floats = NDArray[np.float32]
 
 _TOP = 127
 _OUTSIDE = 1e-4
-"""Part of the numbers that may be cut off: a few that are far out would leave no steps for the others."""
+"""Share of the numbers that may be clipped: a few outliers would leave too few steps for the others."""
 
 _NEAREST = 10
 _LEAST_SAMPLE = 64
 _LEAST_RIGHT = 0.9
-"""Part of the nearest vectors of a sample that codes have to find."""
+"""Share of the nearest vectors of a sample that codes must find."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """How the vectors of a segment became bytes."""
+    """Coding of the vectors of a segment as bytes."""
 
     metric: str
     middle: Floats
@@ -35,7 +35,7 @@ class Codes:
 
     @classmethod
     def of(cls, sample: Floats, metric: str) -> Codes:
-        """Choose middle and factor by some of the vectors, shape (vectors, n)."""
+        """Choose middle and factor by a sample of the vectors, shape (vectors, n)."""
         middle = (
             sample.mean(axis=0, dtype=np.float64) if metric == "l2" else np.zeros(sample.shape[1])
         ).astype(np.float32)
@@ -48,9 +48,9 @@ class Codes:
         return _rounded((_prepared(vectors, self.metric) - self.middle) * np.float32(self.factor))
 
     def asked(self, vector: Floats) -> tuple[NDArray[np.int8], float]:
-        """Return the codes of a vector that is looked for, and the factor that they have.
+        """Return the codes of a searched vector, and their factor.
 
-        For inner products that is its own: a vector unlike those that `factor` was chosen by is not cut off.
+        For inner products it has a factor of its own, so that a vector unlike the sample is not clipped.
         """
         if self.metric == "l2":
             return self.coded(vector[None])[0], self.factor
@@ -59,7 +59,7 @@ class Codes:
 
 
 def suit(sample: Floats, metric: str) -> bool:
-    """Whether bytes tell the vectors of a sample apart: whether they find nearly the same nearest ones."""
+    """Return whether codes find nearly the same nearest vectors in a sample as floats do."""
     if len(sample) < _LEAST_SAMPLE:
         return False
     codes = Codes.of(sample, metric)
@@ -78,31 +78,31 @@ def suit(sample: Floats, metric: str) -> bool:
 
 
 class Best:
-    """The vectors nearest to some of them, exactly, found block by block.
+    """Exact search of the vectors nearest to some of them, block by block.
 
     Attributes
     ----------
     numbers
-        Of the nearest to each, itself left out: shape (asked, nearest).
+        Numbers of the nearest vectors, without the vector itself: shape (asked, nearest).
 
     Parameters
     ----------
-    asked
-        Vectors that are looked for, and their numbers.
+    asked, own
+        Searched vectors, and their numbers.
     """
 
     def __init__(self, asked: Floats, own: NDArray[np.int64], metric: str, count: int) -> None:
         self.metric = metric
         self.count = count
         self.own = own
-        # Squares of distances are differences of far larger numbers, which need more digits than 32 bits have.
+        # Squared distances are differences of much larger numbers, for which float32 has too few digits.
         self._dtype = np.dtype(np.float64 if metric == "l2" else np.float32)
         self._asked = asked.astype(self._dtype)
         self._values = np.zeros((len(asked), 0), self._dtype)
         self.numbers = np.zeros((len(asked), 0), np.int64)
 
     def add(self, numbers: NDArray[np.int64], vectors: Floats) -> None:
-        """Take in some vectors, and their numbers."""
+        """Add a block of vectors, and their numbers."""
         near = vectors.astype(self._dtype, copy=False)
         values = self._asked @ near.T
         if self.metric != "dot":

@@ -1,12 +1,12 @@
-"""BM25: how well the words of a query describe a text, among all texts of a column.
+"""BM25: scores of texts for the words of a query, among all texts of a column.
 
-A text has for each word of the query, as often as the query says it,
+Each word of the query, as often as it occurs there, adds to the score of a text
 
     ln(1 + (N - n + 0.5) / (n + 0.5)) * f (k1 + 1) / (f + k1 (1 - b + b l / L)),   k1 = 1.2, b = 0.75,
 
 where N texts have L words on average, n of them have the word, and this one has l words, f of which are the word
-(Robertson and Zaragoza 2009, with the idf of Lucene, which is not negative). N, n and L are those of all rows that the
-column has in the version that is asked, whichever of them a view or WHERE leaves; a text that is missing has no words.
+(Robertson and Zaragoza 2009, with the idf of Lucene, which is not negative). N, n and L count all rows of the column in
+the queried version, whichever of them a view or WHERE leaves; a missing text has no words.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakebed.errors import KeyNotFound, QueryError
-from lakebed.query.binding.bound import Given
-from lakebed.query.engine.relation import Relation, Stored
-from lakebed.query.indexes.bm25 import Words, counted
+from lakebed.query.indexes.bm25 import Words, counted, words_in
 from lakebed.query.indexes.chunks import Coverage, chunks_of, coverage
 from lakebed.query.indexes.registry import IndexEntry, read_registry, read_segment
-from lakebed.query.indexes.words import words_in
+from lakebed.query.relations.relation import Relation, Stored
 from lakebed.query.values.columns import Column, Constant, Numbers, Texts, rows
+from lakebed.query.values.info import Given
 
 if TYPE_CHECKING:
-    from lakebed.query.statistics.stored import StoredColumn
+    from lakebed.query.relations.stored import StoredColumn
 
 K1 = 1.2
 B = 0.75
@@ -41,7 +40,7 @@ Scores = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What BM25 needs to know of all texts: how many, how many words on average, and how many have each word."""
+    """Statistics of all texts: their number, their average length, and the number of texts with each word."""
 
     texts: int
     average: float
@@ -50,28 +49,28 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """All texts of a column, counted.
+    """Word counts of texts.
 
     Attributes
     ----------
     lengths
-        Words of each: shape (rows,).
+        Number of words of each text: shape (rows,).
     often
-        How often each has each word that is looked for: shape (words, rows).
+        Frequency of each searched word in each text: shape (words, rows).
     """
 
     lengths: NDArray[np.int64]
     often: NDArray[np.int64]
 
     def statistics(self) -> Statistics:
-        """Return what BM25 needs to know of all of them."""
+        """Return the statistics of these texts."""
         total = len(self.lengths)
         average = float(self.lengths.sum()) / total if total else 1.0
         return Statistics(total, average or 1.0, np.count_nonzero(self.often, axis=1))
 
 
 def scores(found: Counted, told: Statistics, times: list[int]) -> Scores:
-    """Return the score of each text; `times` is how often the query says each word."""
+    """Return the score of each text; `times` is the frequency of each word in the query."""
     norm = K1 * (1 - B + B * (found.lengths / told.average))
     whole = np.zeros(len(found.lengths))
     for often, having, count in zip(found.often, told.having.tolist(), times, strict=True):
@@ -83,12 +82,12 @@ def scores(found: Counted, told: Statistics, times: list[int]) -> Scores:
 
 
 class Looked:
-    """The words of a query, looked for in a column.
+    """A search of the words of a query in a column.
 
     Parameters
     ----------
     is_exact
-        Read all texts, also where an index tells what they hold.
+        Read all texts, without using an index.
     """
 
     def __init__(self, relation: Relation, name: str, text: str, *, is_exact: bool = False) -> None:
@@ -102,7 +101,7 @@ class Looked:
         self._counted: Counted | None = None
 
     def all(self) -> Counted:
-        """Return all texts of the column, counted: of a table those of all its rows, by their numbers there."""
+        """Return the word counts of all texts of the column, for a table by row number."""
         if self._counted is None:
             self._counted = self._computed() if self.stored is None else self._read(self.stored)
         return self._counted
@@ -113,7 +112,7 @@ class Looked:
         return scores(found, found.statistics(), self.times)
 
     def index(self) -> IndexEntry | None:
-        """Return the index that tells of the column; None if there is none."""
+        """Return the index of the column; None if there is none."""
         if self.is_exact or self.stored is None:
             return None
         state = self.stored.column(self.name).state
@@ -121,7 +120,7 @@ class Looked:
         return next((i for i in registry.values() if i.kind == "bm25" and i.tensor == state.key), None)
 
     def covered(self, index: IndexEntry, stored: Stored) -> tuple[list[Words], Coverage]:
-        """Return the segments of an index, and what they hold of the version that is asked."""
+        """Return the segments of an index, and the rows of the queried version that they cover."""
         storage, state = stored.table.session.storage, stored.column(self.name).state
         segments = [read_segment(storage, index, entry, Words.from_segment) for entry in index.segments]
         return segments, coverage(chunks_of(state), [(s.prints, s.counts) for s in segments], state.length)
@@ -131,43 +130,37 @@ class Looked:
         length = column.state.length
         lengths = np.zeros(length, np.int64)
         often = np.zeros((len(self.words), length), np.int64)
-        left = [range(length)]
-        index = self.index()
-        if index is not None:
-            try:
-                segments, held = self.covered(index, stored)
-            except KeyNotFound:  # another program has changed the index since: once more, with what it is now
-                index = self.index()
-                segments, held = (
-                    self.covered(index, stored) if index is not None else ([], Coverage([], left, []))
-                )
-            left = held.uncovered
-            for segment, places in zip(segments, held.rows, strict=True):
-                alive = places >= 0
-                lengths[places[alive]] = segment.lengths[alive]
-                for word, row in zip(self.words, often, strict=True):
-                    texts, times = segment.found(word)
-                    kept = alive[texts]
-                    row[places[texts[kept]]] = times[kept]
-        for run in left:
+        try:
+            segments, held = self._index_of(stored, length)
+        except KeyNotFound:  # another program has changed the index since it was looked up
+            segments, held = self._index_of(stored, length)
+        for segment, places in zip(segments, held.rows, strict=True):
+            alive = places >= 0
+            lengths[places[alive]] = segment.lengths[alive]
+            for word, row in zip(self.words, often, strict=True):
+                texts, times = segment.found(word)
+                kept = alive[texts]
+                row[places[texts[kept]]] = times[kept]
+        for run in held.uncovered:
             for part in _steps(run):
                 lengths[part.start : part.stop], often[:, part.start : part.stop] = counted(
                     _texts(column.read(part)), self.words
                 )
         return Counted(lengths, often)
 
+    def _index_of(self, stored: Stored, length: int) -> tuple[list[Words], Coverage]:
+        index = self.index()
+        return ([], Coverage([], [range(length)], [])) if index is None else self.covered(index, stored)
+
     def _computed(self) -> Counted:
-        parts = [
-            counted(_texts(self.relation.read(self.name, window)), self.words)
-            for window in self.relation.windows([self.name])
-        ]
-        if not parts:
-            return Counted(np.zeros(0, np.int64), np.zeros((len(self.words), 0), np.int64))
+        windows = self.relation.windows([self.name])
+        parts = [counted(_texts(self.relation.read(self.name, window)), self.words) for window in windows]
+        parts = parts or [counted(pa.array([], pa.string()), self.words)]
         return Counted(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts], axis=1))
 
 
 def scorer(relation: Relation, name: str, text: str) -> Callable[[Given], Column]:
-    """Return what computes the scores of texts that are given, among all of a column, which is read once."""
+    """Return the function that scores texts among all texts of a column, which it reads once."""
     looked: list[tuple[Looked, Statistics]] = []
 
     def compute(given: Given) -> Column:
@@ -200,5 +193,5 @@ def _texts(column: Column) -> pa.Array:
         return pa.array([column.value] * column.count, pa.string())
     values = rows(column)
     if not all(value is None or isinstance(value, str) for value in values):
-        raise QueryError("BM25_SIMILARITY is of texts", kind="type")
+        raise QueryError("BM25_SIMILARITY takes texts", kind="type")
     return pa.array(values, pa.string())

@@ -1,6 +1,6 @@
-"""The bytes of a graph of usearch (file format 2.*), and whether they can be followed safely.
+"""Checks of the bytes of a usearch graph (file format 2.*).
 
-usearch follows the numbers of a file as they are, so those of a dataset that anyone may have made are looked at first.
+usearch trusts the numbers in a file, so a graph of a dataset that anyone may have made is checked first.
 
     bytes               content
     4, 4                vectors, n; bytes of each
@@ -16,7 +16,6 @@ usearch follows the numbers of a file as they are, so those of a dataset that an
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,29 +26,30 @@ METRICS = {"cosine": ("cos", ord("c")), "l2": ("l2sq", ord("e")), "dot": ("ip", 
 """Metric -> its name in usearch, and its number there."""
 
 DTYPES = {"f32": (11, 4), "f16": (12, 2), "i8": (23, 1)}
-"""Numbers -> their number in usearch, and bytes."""
+"""Dtype -> its number in usearch, and its size."""
 
 _KEYS, _SLOTS = 14, 15
 _HEAD = struct.Struct("<7s3H4B3Q")
 _SHAPE = struct.Struct("<5Q")
 _HEAD_BYTES = 64
 _MOST_NEIGHBOURS = 1 << 10
+_AT_ONCE = 1 << 16
 
 
 def check_graph(data: NDArray[np.uint8], metric: str, dtype: str, width: int, samples: int) -> None:
-    """Refuse bytes that are no graph over vectors, or in which a number leads outside.
+    """Check that bytes are a graph of vectors in which all numbers are in range.
 
     Parameters
     ----------
     width
-        Numbers of a vector.
+        Length of a vector.
     samples
-        What keys are below.
+        Upper bound of the keys.
 
     Raises
     ------
     FormatError
-        If they are none.
+        If they are not.
     """
     code, size = DTYPES[dtype]
     view = memoryview(np.ascontiguousarray(data)).cast("B")  # type: ignore[arg-type] # it is a buffer
@@ -68,14 +68,12 @@ def check_graph(data: NDArray[np.uint8], metric: str, dtype: str, width: int, sa
     found, above, ground, top, begin = _SHAPE.unpack_from(view, at)
     at += _SHAPE.size
     if found != count or nodes != count or removed or max(above, ground) > _MOST_NEIGHBOURS:
-        raise _refused("contradicts itself")
+        raise _refused("is inconsistent")
     if not count:
         return
     levels = data[at : at + 2 * count].view("<i2").astype(np.int64) if len(data) >= at + 2 * count else None
-    if levels is None or int(levels.min()) < 0 or begin >= count or int(levels[begin]) != top:
-        raise _refused("has levels that it cannot have")
-    if int(levels.max()) > top:
-        raise _refused("has levels that it cannot have")
+    if levels is None or int(levels.min()) < 0 or begin >= count or not levels.max() <= top == levels[begin]:
+        raise _refused("has impossible levels")
     at += 2 * count
     sizes = 14 + 4 * ground + levels * (4 + 4 * above)
     if at + int(sizes.sum()) != len(data):
@@ -96,31 +94,27 @@ def _check_nodes(
     if int(keys.max()) >= samples or not np.array_equal(
         _words(data, starts + 8, 2).view("<i2").reshape(-1), levels
     ):
-        raise _refused("has nodes that it cannot have")
+        raise _refused("has impossible nodes")
     for level in range(int(levels.max()) + 1):
         (nodes,) = np.nonzero(levels >= level)
         most = above if level else ground
-        place = starts[nodes] + 10 + (4 + 4 * ground + (level - 1) * (4 + 4 * above) if level else 0)
-        for part in _parts(len(nodes)):
-            counts = _words(data, place[part], 4).view("<u4").reshape(-1)
+        places = starts[nodes] + 10 + (4 + 4 * ground + (level - 1) * (4 + 4 * above) if level else 0)
+        for start in range(0, len(places), _AT_ONCE):
+            some = places[start : start + _AT_ONCE]
+            counts = _words(data, some, 4).view("<u4").reshape(-1)
             if int(counts.max()) > most:
-                raise _refused("has more neighbours than it can have")
+                raise _refused("has too many neighbours")
             if not most:
                 continue
-            near = _words(data, place[part] + 4, 4 * most).view("<u4")
+            near = _words(data, some + 4, 4 * most).view("<u4")
             used = near[np.arange(most) < counts[:, None]]
             if len(used) and (int(used.max()) >= len(levels) or int(levels[used].min()) < level):
-                raise _refused("has neighbours that are not there")
+                raise _refused("has neighbours that do not exist")
 
 
 def _words(data: NDArray[np.uint8], places: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
     """Return `size` bytes from each place on: shape (places, size)."""
     return np.ascontiguousarray(data[places[:, None] + np.arange(size)])
-
-
-def _parts(count: int) -> Iterator[slice]:
-    for start in range(0, count, 1 << 16):
-        yield slice(start, start + (1 << 16))
 
 
 def _refused(why: str) -> FormatError:

@@ -1,12 +1,12 @@
-"""Segments of vectors: graphs that usearch searches (Malkov and Yashunin 2016), over the vectors of some chunks.
+"""Segments of vectors: usearch graphs (Malkov and Yashunin 2016) over the vectors of some chunks.
 
-    array      dtype      what
-    prints     uint64     of each chunk (see `chunks`)
-    counts     uint32     vectors in each chunk
-    middle     float32    where vectors are bytes (dtype i8): what these begin at (see `codes`); the factor is a fact
-    graph      uint8      what usearch stores (see `graph`); its keys are numbers of vectors
+    array      dtype      content
+    prints     uint64     print of each chunk (see `chunks`)
+    counts     uint32     number of vectors in each chunk
+    middle     float32    only for vectors as bytes (dtype i8): their middle (see `codes`); the factor is a fact
+    graph      uint8      bytes of usearch (see `graph`); keys are numbers of vectors
 
-Vectors that are missing, or are not finite, and those of length 0 where the angle counts, are in no graph.
+A graph has no vectors that are missing or not finite, and for the cosine metric none of length 0.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,10 @@ from lakebed.query.indexes.graph import DTYPES, METRICS, check_graph
 from lakebed.query.indexes.segments import Segment
 
 FETCHED = 2
-"""Vectors that are fetched for each that is wanted: their stored values decide."""
+"""Candidates that are fetched for each wanted vector; their stored values decide."""
 
 _MOST_SAMPLES = 1 << 28
-"""Samples of a segment, which each take eight bytes when it is searched."""
+"""Most samples of a segment, each of which takes eight bytes during a search."""
 
 MISSING = "Indexes of vectors need usearch: pip install usearch, or, in a checkout, pip install '.[search]'"
 LEAST_WIDE, _WIDEST = 64, 1024
@@ -47,15 +48,15 @@ class Vectors:
     def nearest(
         self, vector: NDArray[np.float32], count: int, wide: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the numbers of about the nearest vectors, and what orders them: more is nearer.
+        """Return the numbers of approximately the nearest vectors, and their similarities.
 
-        That is about the cosine, the inner product, or the square of the distance with a minus, and so can be compared
-        with what other segments tell.
+        A similarity is the approximate cosine, inner product, or negative squared distance, which can be compared
+        between segments.
 
         Parameters
         ----------
         wide
-            How many are held in view on the way: more find more of the nearest.
+            Number of candidates during the search: more find more of the nearest.
         """
         count = min(count, len(self.graph))
         if not count:
@@ -68,33 +69,23 @@ class Vectors:
             return keys, -found.distances / np.float32(factor * factor)
         products = 1 - found.distances
         if self.codes is not None:
-            # The length of what is looked for is in no angle.
+            # The cosine does not depend on the length of the searched vector.
             length = float(np.linalg.norm(vector)) if self.metric == "cosine" else 1.0
             products = products / np.float32(factor * self.codes.factor * length)
         return keys, products
 
     @classmethod
     def from_segment(cls, segment: Segment) -> Vectors:
-        """Parse.
-
-        Raises
-        ------
-        FormatError
-            If the graph cannot be followed.
-        """
+        """Return the graph of a segment; an error if it is inconsistent."""
         facts, arrays = segment.facts, segment.arrays
         prints, counts, data = arrays["prints"], arrays["counts"], arrays["graph"]
         metric, dtype, width = facts["metric"], facts["dtype"], facts["width"]
-        if (
-            metric not in METRICS
-            or dtype not in DTYPES
-            or type(width) is not int
-            or len(prints) != len(counts)
-        ):
-            raise FormatError("a segment of vectors contradicts itself")
+        is_known = metric in METRICS and dtype in DTYPES and type(width) is int
+        if not is_known or len(prints) != len(counts):
+            raise FormatError("a segment of vectors is inconsistent")
         samples = int(counts.sum(dtype=np.int64))
         if data.dtype != np.uint8 or samples > _MOST_SAMPLES:
-            raise FormatError("a segment of vectors holds more than it can, or no graph")
+            raise FormatError("a segment of vectors has too many samples, or no graph")
         check_graph(data, stored_metric(metric, dtype), dtype, width, samples)
         codes = _codes(segment, metric, width) if dtype == "i8" else None
         graph = library().restore(data, view=True, enable_key_lookups=False)
@@ -107,18 +98,12 @@ def _codes(segment: Segment, metric: str, width: int) -> Codes:
     middle, factor = segment.arrays["middle"], segment.facts["factor"]
     is_sound = type(factor) in (int, float) and 0 < factor < math.inf
     if not is_sound or middle.dtype != np.float32 or len(middle) != width or not np.isfinite(middle).all():
-        raise FormatError("a segment of vectors has codes that stand for nothing")
+        raise FormatError("a segment of vectors has invalid codes")
     return Codes(metric, middle, float(factor))
 
 
 def library() -> Any:
-    """Return the class of graphs.
-
-    Raises
-    ------
-    ModuleNotInstalledException
-        If usearch is not installed.
-    """
+    """Return usearch's class of graphs; an error if usearch is not installed."""
     try:
         from usearch.index import Index
     except ImportError as error:
@@ -127,26 +112,25 @@ def library() -> Any:
 
 
 def is_installed() -> bool:
-    """Whether usearch is."""
-    from importlib.util import find_spec
-
+    """Return whether usearch is installed."""
     return find_spec("usearch") is not None
 
 
 class Graph:
-    """A graph that is being made.
+    """A graph that is being built.
 
     Parameters
     ----------
     codes
-        How vectors become bytes; None where they stay floats.
+        Coding of vectors as bytes; None if they stay floats.
     """
 
     def __init__(self, width: int, settings: Mapping[str, Any], codes: Codes | None) -> None:
         self.width = width
         self.metric = str(settings["metric"])
         self.codes = codes
-        self.dtype = _dtype(str(settings["dtype"]), codes)
+        dtype = str(settings["dtype"])
+        self.dtype = "i8" if codes is not None else "f32" if dtype in ("auto", "i8") else dtype
         self._wanted = float(settings["recall"])
         self._graph: Any = library()(
             ndim=width,
@@ -161,18 +145,18 @@ class Graph:
         return len(self._graph)
 
     def add(self, numbers: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
-        """Take in vectors under their numbers: shape (vectors, width)."""
+        """Add vectors, shape (vectors, width), under their numbers."""
         if len(numbers):
             given = np.ascontiguousarray(vectors) if self.codes is None else self.codes.coded(vectors)
             self._graph.add(numbers.astype(np.uint64), given)
 
     def measured(self, best: Best, asked: NDArray[np.float32]) -> dict[str, Any]:
-        """Search for some of the vectors wider and wider, until as many of the nearest are found as are wanted.
+        """Widen searches for some of the vectors until they reach the wanted recall.
 
         Returns
         -------
-        ``recall``, as a query would have it, which orders what is found by stored values; and how wide such a search
-        looks (``wide``).
+        The measured ``recall`` of queries, which order candidates by stored values, and the width of such a search
+        (``wide``).
         """
         if len(self) < 2 or not best.numbers.size:
             return {"recall": 1.0, "wide": LEAST_WIDE}
@@ -191,7 +175,7 @@ class Graph:
             wide += wide // 2
 
     def to_segment(self, prints: NDArray[np.uint64], counts: NDArray[np.int64]) -> Segment:
-        """Return the segment, and let go of the graph: it is held once, not twice."""
+        """Return the segment, and release the graph, so that memory holds it once."""
         told = {"kind": "hnsw", "metric": self.metric, "dtype": self.dtype, "width": self.width}
         data = self._graph.save()
         self._graph = None
@@ -202,25 +186,19 @@ class Graph:
         return Segment(told, {**arrays, "graph": np.frombuffer(data, np.uint8)})
 
 
-def _dtype(wanted: str, codes: Codes | None) -> str:
-    if codes is not None:
-        return "i8"
-    return "f32" if wanted in ("auto", "i8") else wanted
-
-
 def stored_metric(metric: str, dtype: str) -> str:
-    """Return what a graph compares vectors by: bytes stand for vectors of length 1 where the angle counts."""
+    """Return the metric of a graph: vectors as bytes are normalised for the cosine metric, which is then ``dot``."""
     return "dot" if (metric, dtype) == ("cosine", "i8") else metric
 
 
 def row_bytes(width: int, dtype: str, connectivity: int) -> int:
-    """Return about how many bytes a vector takes in a graph: itself, its neighbours, and what is above the ground."""
+    """Return the approximate size of a vector in a graph, with its neighbours on all levels."""
     above = 4 + 4 * connectivity
     return width * DTYPES[dtype][1] + 24 + 2 * above + above // max(1, connectivity - 1)
 
 
 def usable(vectors: NDArray[np.float32], metric: str, dtype: str) -> NDArray[np.bool_]:
-    """Tell of each vector whether it can have a place in a graph."""
+    """Return whether a graph can hold each vector."""
     norms = np.einsum("ij,ij->i", vectors, vectors)
     found: NDArray[np.bool_] = np.isfinite(norms)
     if metric == "cosine":

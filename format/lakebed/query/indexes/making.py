@@ -1,4 +1,4 @@
-"""Indexes of a dataset: made, brought up to date, dropped, listed."""
+"""Indexes of a dataset: create, update, drop and list them."""
 
 from __future__ import annotations
 
@@ -25,41 +25,38 @@ from lakebed.query.indexes.registry import (
 )
 from lakebed.query.indexes.segments import Segment
 from lakebed.runtime.progress import rows_bar
+from lakebed.versions.state import TensorState
 
 if TYPE_CHECKING:
     from lakebed.session.table import Table
 
 KINDS = ("hnsw", "bm25")
 _MOST_SEGMENTS = 16
-"""Segments that come on top of those of the last whole index, until the small ones are made again as one."""
+"""Segments that are added to those of the last whole index before the small ones are merged."""
 
 _HNSW: Mapping[str, Any] = {
-    "metric": "cosine",
-    "dtype": "auto",
-    "connectivity": 16,
-    "expansion_add": 128,
-    "recall": 0.95,
-}
+    "metric": "cosine", "dtype": "auto", "connectivity": 16, "expansion_add": 128, "recall": 0.95,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class IndexInfo:
-    """One index of a dataset, and what it holds of the version that was asked.
+    """One index of a dataset, and the rows of the current version that it covers.
 
     Attributes
     ----------
     tensor
-        Name of the tensor; None if this version has it not.
+        Name of the tensor; None if this version lacks it.
     settings
-        As they were given: ``metric``, ``dtype`` and so on.
+        Settings that were given: ``metric``, ``dtype`` and so on.
     segments
-        Files that hold it.
+        Number of its files.
     bytes
-        Of these files.
+        Size of these files.
     covered, uncovered
-        Rows of this version that it holds, and those that are searched without it.
+        Rows of this version that it covers, and rows that are searched without it.
     recall
-        Part of the ten nearest vectors that a search finds, as measured with vectors of the index; None for words.
+        Share of the ten nearest vectors that a search finds, as measured with vectors of the index; None for words.
     """
 
     name: str
@@ -83,7 +80,7 @@ def create(
     exist_ok: bool,
     progressbar: bool = False,
 ) -> IndexInfo:
-    """Make an index of the tensor of a column; see ``Dataset.create_index``."""
+    """Create an index of the tensor of a column; see ``Dataset.create_index``."""
     settings = _settings(kind, options)
     state = _checked(table, tensor, kind)
     name = name or f"{tensor}_{kind}"
@@ -93,9 +90,9 @@ def create(
         _extended(table, tensor, entry, progressbar=progressbar)
     else:
         if "dtype" in known.settings and "dtype" not in options:
-            settings["dtype"] = known.settings["dtype"]  # whatever the default was when it was made
+            settings["dtype"] = known.settings["dtype"]  # the default may have changed since
         is_same = (known.tensor, known.kind, dict(known.settings)) == (state.key, kind, settings)
-        # Without `whole` it was stopped before it was: going on is what making it again is for.
+        # An index without `whole` was interrupted, and creating it again continues.
         if not is_same or not (exist_ok or known.whole == 0):
             raise AlreadyExistsError(
                 f"there is an index {name!r} already, of kind {known.kind!r}; drop_index({name!r}) removes it, "
@@ -106,7 +103,7 @@ def create(
 
 
 def update(table: Table, names: Sequence[str] | None = None, *, progressbar: bool = False) -> list[IndexInfo]:
-    """Take rows into indexes that these do not hold; see ``Dataset.update_indexes``."""
+    """Add the rows that indexes do not cover; see ``Dataset.update_indexes``."""
     registry = read_registry(table.session.storage)
     for name in registry if names is None else names:
         entry = _known(registry, name)
@@ -139,30 +136,17 @@ def listed(table: Table) -> list[IndexInfo]:
             held = coverage(chunks_of(state), _prints(table, entry), state.length)
             uncovered = held.uncovered_count
             covered = state.length - uncovered
-        recalls = [
-            (s.facts.get("recall"), s.rows) for s in entry.segments if s.facts.get("recall") is not None
-        ]
+        recalls = [(s.facts["recall"], s.rows) for s in entry.segments if s.facts.get("recall") is not None]
         total = sum(rows for _, rows in recalls)
-        recall = sum(float(r or 0) * rows for r, rows in recalls) / total if total else None
-        size = sum(segment.size for segment in entry.segments)
-        found.append(
-            IndexInfo(
-                entry.name,
-                tensor,
-                entry.kind,
-                dict(entry.settings),
-                len(entry.segments),
-                size,
-                covered,
-                uncovered,
-                None if recall is None else round(recall, 4),
-            )
-        )
+        recall = round(sum(float(r) * rows for r, rows in recalls) / total, 4) if total else None
+        size, count = sum(segment.size for segment in entry.segments), len(entry.segments)
+        told = (entry.name, tensor, entry.kind, dict(entry.settings), count, size, covered, uncovered, recall)
+        found.append(IndexInfo(*told))
     return found
 
 
 def _tensor(table: Table, entry: IndexEntry) -> str | None:
-    """Return the column that an index is of; None if this version has it not."""
+    """Return the column of an index; None if this version lacks it."""
     return next((name for name in table.names if table.state(name).key == entry.tensor), None)
 
 
@@ -191,36 +175,33 @@ def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
                 raise InvalidInputError(f"{name} is one of {', '.join(values)}, not {found[name]!r}")
         for name, least, most in (("connectivity", 2, 256), ("expansion_add", 1, 4096)):
             if type(found[name]) is not int or not least <= found[name] <= most:
-                raise InvalidInputError(
-                    f"{name} is a whole number from {least} to {most}, not {found[name]!r}"
-                )
+                message = f"{name} is a whole number from {least} to {most}, not {found[name]!r}"
+                raise InvalidInputError(message)
         if not isinstance(found["recall"], int | float) or not 0 < found["recall"] <= 1:
             raise InvalidInputError(f"recall is a part of one, such as 0.95, not {found['recall']!r}")
     return found
 
 
-def _checked(table: Table, tensor: str, kind: str) -> Any:
-    """Return the state of a tensor that such an index can be made of."""
+def _checked(table: Table, tensor: str, kind: str) -> TensorState:
+    """Return the state of a tensor that can have such an index."""
     if tensor not in table.names:
         raise InvalidInputError(f"there is no tensor {tensor!r} to make an index of")
     reader = table.reader(tensor)
     state = reader.state
     if reader.is_link or state.sequence is not None:
-        raise InvalidInputError(
-            f"{tensor!r} holds {'links' if reader.is_link else 'sequences'}: these have no index"
-        )
+        held = "links" if reader.is_link else "sequences"
+        raise InvalidInputError(f"{tensor!r} holds {held}: these have no index")
     if kind == "bm25":
         if reader.storing is not Storing.TEXT:
-            raise InvalidInputError(
-                f"an index of words is of texts (htype 'text'), which {tensor!r} does not hold"
-            )
+            message = f"an index of words needs texts (htype 'text'), which {tensor!r} does not hold"
+            raise InvalidInputError(message)
         return state
     hnsw.library()
     shape = tuple(state.meta.max_shape)
     is_vector = reader.storing is Storing.ARRAY and reader.dtype is not None and reader.dtype.kind in "iuf"
     if not is_vector or (state.length and (len(shape) != 1 or not shape[0])):
         raise InvalidInputError(
-            f"an index of vectors is of samples of shape (n,), and those of {tensor!r} have the shape {shape} at most"
+            f"an index of vectors needs samples of shape (n,), and those of {tensor!r} have the shape {shape} at most"
         )
     return state
 
@@ -229,10 +210,10 @@ def _checked(table: Table, tensor: str, kind: str) -> Any:
 
 
 def _extended(table: Table, tensor: str, entry: IndexEntry, *, progressbar: bool) -> None:
-    """Take rows into an index that it does not hold, segment by segment.
+    """Add the rows that an index does not cover, segment by segment.
 
-    Each is named as soon as it is written, beside what others named meanwhile: whatever stops this leaves an index that
-    holds some of the rows, and the next time goes on from there. An index that is new is named with its first segment.
+    Each segment is registered as soon as it is written, beside those of other programs. So an interruption leaves an
+    index that covers some of the rows, and the next call continues. A new index is registered with its first segment.
     """
     storage = table.session.storage
     small = _outgrown(table, tensor, entry)
@@ -269,28 +250,26 @@ def _named(
 
 
 def _held(table: Table, entry: IndexEntry) -> NDArray[np.uint64]:
-    """Return the prints of all chunks that an index holds."""
-    prints = [p for p, _ in _prints(table, entry)]
-    return np.concatenate(prints) if prints else np.zeros(0, np.uint64)
+    """Return the prints of all chunks that an index covers."""
+    return np.concatenate([np.zeros(0, np.uint64), *(prints for prints, _ in _prints(table, entry))])
 
 
 def _outgrown(table: Table, tensor: str, entry: IndexEntry) -> tuple[SegmentEntry, ...]:
-    """Return the segments that are made again as one: where there are many, the small ones and those mostly dead."""
+    """Return the segments to merge: if there are many, the small ones and those whose rows are mostly gone."""
     if len(entry.segments) < max(0, entry.whole) + _MOST_SEGMENTS:
         return ()
     state = table.reader(tensor).state
     held = coverage(chunks_of(state), _prints(table, entry), state.length)
 
-    def is_small(segment: SegmentEntry) -> bool:
+    def is_outgrown(segment: SegmentEntry, alive: int) -> bool:
         if entry.kind == "bm25":
-            return 2 * segment.rows < building.TEXT_ROWS
-        return 2 * segment.size < building.GRAPH_BYTES
+            is_small = 2 * segment.rows < building.TEXT_ROWS
+        else:
+            is_small = 2 * segment.size < building.GRAPH_BYTES
+        return is_small or 2 * alive < segment.rows
 
-    return tuple(
-        segment
-        for segment, alive in zip(entry.segments, held.alive, strict=True)
-        if is_small(segment) or 2 * alive < segment.rows
-    )
+    pairs = zip(entry.segments, held.alive, strict=True)
+    return tuple(segment for segment, alive in pairs if is_outgrown(segment, alive))
 
 
 def _prints(table: Table, entry: IndexEntry) -> list[tuple[NDArray[np.uint64], NDArray[np.uint32]]]:
@@ -299,5 +278,5 @@ def _prints(table: Table, entry: IndexEntry) -> list[tuple[NDArray[np.uint64], N
 
 
 def _printed(segment: Segment) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """Return the chunks of a segment of either kind, and let go of the rest."""
+    """Return the prints and counts of the chunks of a segment of either kind, without keeping the segment."""
     return segment.arrays["prints"].copy(), segment.arrays["counts"].copy()

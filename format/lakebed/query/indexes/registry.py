@@ -1,9 +1,9 @@
-"""Which indexes a dataset has: the side file `.lakebed/indexes.json`, which Deep Lake 3.9.52 leaves alone.
+"""Registry of the indexes of a dataset: the side file `.lakebed/indexes.json`, which Deep Lake 3.9.52 ignores.
 
-It names each index with the tensor that it is of (by its key), its settings and its segments: key, size and checksum of
-each. Segments lie under `.lakebed/index/`, are written before the registry names them, and are never changed. Every
-change of the registry is a conditional put that starts over when another writer was faster. What lies under
-`.lakebed/index/` and is not named is removed by a later change, once it is an hour old.
+It names each index with its tensor (by key), its settings, and the key, size and checksum of its segments. Segments are
+files under `.lakebed/index/`, which are written before the registry names them and never change. A change of the
+registry is a conditional put, repeated if another writer was faster. A later change removes files under
+`.lakebed/index/` that the registry does not name, once they are an hour old.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ _SEGMENT_KEY = re.compile(r"\.lakebed/index/[0-9a-f]{32}")
 _FORMAT = 1
 _GRACE = 3600.0
 KEPT_BYTES = 1 << 29
-"""Segments that stay in memory from one query to the next, for the whole process; those of files are mapped, and not
-counted."""
+"""Most bytes of segments that the process keeps in memory between queries; mapped files do not count."""
 
 _KEPT_FILES = 128
 
@@ -50,7 +49,7 @@ class SegmentEntry:
     Attributes
     ----------
     facts
-        What was measured when it was made, such as ``recall``.
+        Measurements from its creation, such as ``recall``.
     """
 
     key: str
@@ -67,9 +66,9 @@ class IndexEntry:
     Attributes
     ----------
     tensor
-        Key of the tensor: its name when it was made, whatever it was renamed to.
+        Key of the tensor, which renaming does not change.
     whole
-        Segments that it had when it was last made as a whole; 0 while it is not, -1 where it is not named yet.
+        Number of segments when it was last complete; 0 if it is not yet, -1 if it is not registered yet.
     """
 
     name: str
@@ -83,11 +82,11 @@ class IndexEntry:
 Registry = dict[str, IndexEntry]
 
 _read: WeakKeyDictionary[Storage, tuple[str, Registry]] = WeakKeyDictionary()
-"""What each open storage was read to have, and the etag of the file: every search asks."""
+"""Registry of each open storage, and the etag of its file, which every search compares."""
 
 
 def read_registry(storage: Storage) -> Registry:
-    """Return the indexes of a dataset by name; without the file there are none.
+    """Return the indexes of a dataset by name; none without the file.
 
     Raises
     ------
@@ -112,14 +111,14 @@ def read_registry(storage: Storage) -> Registry:
             "exact=True, or remove the file to go on without indexes",
             dataset=storage.url,
         ) from error
-    # What was read is no older than the file that the etag is of: at worst it is read again.
+    # The file that was read is at least as new as the etag: at worst it is read again.
     if _has_place(storage):
         _read[storage] = stat.etag, found
     return found
 
 
 def _has_place(storage: Storage) -> bool:
-    """Whether what was read of a storage can be kept for as long as it is open: those of users may not allow that."""
+    """Return whether a storage can be a weak key; those of users may not allow that."""
     return type(storage).__weakrefoffset__ > 0 and type(storage).__hash__ is not None
 
 
@@ -131,16 +130,14 @@ def _parsed(data: bytes) -> Registry:
     for name, entry in document["indexes"].items():
         for segment in entry["segments"]:
             numbers = [segment["size"], segment["rows"], *segment["facts"].values()]
-            if not _SEGMENT_KEY.fullmatch(segment["key"]) or any(
-                type(n) not in (int, float) for n in numbers
-            ):
+            are_numbers = all(type(number) in (int, float) for number in numbers)
+            if not _SEGMENT_KEY.fullmatch(segment["key"]) or not are_numbers:
                 raise FormatError(f"index {name!r} has a segment {segment['key']!r}")
         is_named = isinstance(entry["tensor"], str) and entry["kind"] in ("bm25", "hnsw")
         if not is_named or type(entry["settings"]) is not dict or type(entry["whole"]) is not int:
             raise FormatError(f"index {name!r} is of no known kind")
         segments = tuple(SegmentEntry(**segment) for segment in entry.pop("segments"))
-        made = IndexEntry(name=name, segments=segments, **entry)
-        found[name] = made
+        found[name] = IndexEntry(name=name, segments=segments, **entry)
     return found
 
 
@@ -153,12 +150,12 @@ def _dumped(registry: Registry) -> bytes:
 
 
 def change(storage: Storage, update: Callable[[Registry], Registry]) -> Registry:
-    """Replace the registry by an updated one; return it.
+    """Replace the registry by an updated one, and return it.
 
     Parameters
     ----------
     update
-        Makes the new one of the present one, which may be another than the last time.
+        Makes the new registry of the current one; may be called again if another writer changes that.
 
     Raises
     ------
@@ -185,7 +182,7 @@ def _remove_unnamed(storage: Storage, before: Registry, after: Registry) -> None
     dropped = {segment.key for entry in before.values() for segment in entry.segments} - named
     limit = (clock.now() - _GRACE) * 1e9
     for key, stat in list(storage.list(FOLDER)):
-        # The clock of a store is none of ours: what is not known to be old, and was not dropped just now, stays.
+        # The store's clock may differ from ours: files stay unless they are known to be old, or were dropped just now.
         if key not in named and (key in dropped or 0 < stat.modified < limit):
             storage.delete(key)
             with _kept_lock:
@@ -197,7 +194,7 @@ def _remove_unnamed(storage: Storage, before: Registry, after: Registry) -> None
 
 
 def write_segment(storage: Storage, segment: Segment, rows: int, facts: Mapping[str, Any]) -> SegmentEntry:
-    """Write a segment under a new key; nothing names it yet."""
+    """Write a segment under a new key, which the caller registers."""
     parts = segment.to_pieces()
     key = f"{FOLDER}{secrets.token_hex(16)}"
     storage.put(key, parts)
@@ -214,23 +211,22 @@ _kept_lock = Lock()
 def read_segment(
     storage: Storage, index: IndexEntry, entry: SegmentEntry, made: Callable[[Segment], Any]
 ) -> Any:
-    """Return a segment as what `made` makes of it; what was made lately is returned again.
+    """Return the object that `made` makes of a segment, from memory if it was made recently.
 
     Raises
     ------
     DatasetCorruptError
-        If it is damaged, or gone.
+        If the segment is damaged, or gone.
     KeyNotFound
-        If it is gone because the index was changed meanwhile.
+        If it is gone because the index has changed.
     """
     place = entry.key, entry.sum, made.__qualname__
     with _kept_lock:
         if place in _kept:
             _kept.move_to_end(place)
             return _kept[place][0]
-    is_mapped = is_mappable(storage)
     try:
-        # Pages of a mapped file are read when they are touched, and given back when memory is short.
+        # Pages of a mapped file are read when they are used, and released when memory is short.
         data = storage.map(entry.key) if is_mappable(storage) else storage.get(entry.key)
     except KeyNotFound:
         if entry in read_registry(storage).get(index.name, replace(index, segments=())).segments:
@@ -243,12 +239,14 @@ def read_segment(
     except (FormatError, KeyError) as error:
         raise _damaged(storage, index, f"one of its files cannot be read: {error}") from error
     with _kept_lock:
-        _kept[place] = found, 0 if is_mapped else len(data)
-        while len(_kept) > _KEPT_FILES or (
-            len(_kept) > 1 and sum(size for _, size in _kept.values()) > KEPT_BYTES
-        ):
+        _kept[place] = found, 0 if is_mappable(storage) else len(data)
+        while len(_kept) > 1 and (len(_kept) > _KEPT_FILES or _kept_bytes() > KEPT_BYTES):
             _kept.popitem(last=False)
     return found
+
+
+def _kept_bytes() -> int:
+    return sum(size for _, size in _kept.values())
 
 
 def _damaged(storage: Storage, index: IndexEntry, why: str) -> DatasetCorruptError:

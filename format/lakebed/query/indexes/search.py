@@ -1,7 +1,6 @@
-"""What one ORDER BY looks for, and how it is found: words, vectors by an index, ranks of several put together.
+"""Searches of ORDER BY: by words, by vectors with an index, and by fused ranks.
 
-An index only chooses which rows are looked at: their values are read and computed as if there were none, and these
-decide the order. Rows that no segment holds are looked at, all of them.
+An index only proposes rows; their stored values decide the order. All rows that no segment covers are read.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import KeyNotFound, QueryError
-from lakebed.query.binding.bound import Apply, Bound, Input, Value
-from lakebed.query.engine.relation import Relation, Stored
 from lakebed.query.indexes import hnsw, registry
 from lakebed.query.indexes.chunks import Coverage, chunks_of, coverage
 from lakebed.query.indexes.corpus import Looked
 from lakebed.query.indexes.registry import IndexEntry, SegmentEntry, read_registry, read_segment
-from lakebed.query.values.columns import Column, Numbers
+from lakebed.query.relations.bound import Apply, Bound, Input, Value, column_and_vector
+from lakebed.query.relations.relation import Relation, Stored
+from lakebed.query.values.columns import Column, Numbers, scalars
 from lakebed.query.values.ordering import Key, ordered
 from lakebed.storage.base import is_mappable
 
@@ -34,38 +33,34 @@ Computed = Callable[[Relation, Bound], Column]
 """Computes an expression for all rows of a relation."""
 
 RRF = 60
-"""Added to each rank by reciprocal rank fusion (Cormack, Clarke and Buettcher 2009)."""
+"""Constant of reciprocal rank fusion (Cormack, Clarke and Buettcher 2009)."""
 
 _FEW = 1_000
 _FEW_OF = 0.02
-"""Rows that are looked at one by one: so many, or this part of all."""
+"""Rows that are read without a search: this number, or this share of all."""
 
 _LEAST_BEST = 10
 _MOST_FETCHED = 1 << 13
-"""Rows for which at least so many vectors are fetched as for that many, and how many at most."""
+"""Least rows for which candidates are fetched, and most candidates."""
 
-_METRICS = {
-    "COSINE_SIMILARITY": ("cosine", True),
-    "L2_DISTANCE": ("l2", False),
-    "DOT": ("dot", True),
-}
-"""Function -> the metric that finds its first rows, and whether these have the largest values."""
+_METRICS = {"COSINE_SIMILARITY": ("cosine", True), "L2_DISTANCE": ("l2", False), "DOT": ("dot", True)}
+"""Function -> its metric, and whether the nearest rows have the largest values."""
 
 
 @dataclass(slots=True)
 class Order:
-    """An ORDER BY of one key.
+    """An ORDER BY with one key.
 
     Attributes
     ----------
     best
-        How many of the first rows are wanted; None is all.
+        Number of rows from the first on; None for all.
     is_exact
         Use no index.
     computed
-        Computes what no index knows.
+        Computes expressions for all rows.
     told
-        How it is found, in words.
+        Description of the search, for explanations.
     """
 
     relation: Relation
@@ -78,12 +73,12 @@ class Order:
     told: str = ""
 
     def rows(self, *, is_dry: bool) -> Rows | None:
-        """Return the first rows in order; None where ORDER BY has to look at all of them in its own way.
+        """Return the first rows in order; None if ORDER BY must read all rows itself.
 
         Parameters
         ----------
         is_dry
-            Only tell how.
+            Only describe the search.
         """
         node = self.node
         if not isinstance(node, Apply):
@@ -103,7 +98,7 @@ class Order:
     def _looked(self, node: Apply) -> Looked:
         column, words = node.operands
         if not isinstance(column, Input) or not isinstance(words, Value):
-            raise QueryError("BM25_SIMILARITY is of a column and a text", kind="type")
+            raise QueryError("BM25_SIMILARITY takes a column and a text", kind="type")
         return Looked(self.relation, column.name, words.value, is_exact=self.is_exact)
 
     def _words(self, node: Apply) -> NDArray[np.float64]:
@@ -113,22 +108,21 @@ class Order:
         return found
 
     def _tell_words(self, node: Apply) -> None:
-        parts = [
-            part for part in (node.operands if node.name == "RRF" else (node,)) if isinstance(part, Apply)
-        ]
         told = []
-        for part in parts:
-            if part.name == "BM25_SIMILARITY":
+        for part in node.operands if node.name == "RRF" else (node,):
+            if isinstance(part, Apply) and part.name == "BM25_SIMILARITY":
                 looked = self._looked(part)
                 index = looked.index()
-                if index is not None and looked.stored is not None:
-                    told.append(_words_told(index, looked.covered(index, looked.stored)[1]))
-                else:
+                if index is None or looked.stored is None:
                     told.append("words of all texts")
+                else:
+                    told.append(
+                        f"words by index {index.name}, {_left(looked.covered(index, looked.stored)[1])}"
+                    )
         self.told = "; ".join(told)
 
     def _fused(self, node: Apply) -> NDArray[np.float64]:
-        """Return the sum over the operands of 1 / (60 + rank): equal values share a rank, no word found is none."""
+        """Return the sum of 1 / (60 + rank) over the operands; equal values share a rank, wordless texts add 0."""
         whole = np.zeros(len(self.relation))
         for operand in node.operands:
             if isinstance(operand, Apply) and operand.name == "BM25_SIMILARITY":
@@ -147,20 +141,22 @@ class Order:
 
     def _vectors(self, node: Apply, relation: Stored, *, is_dry: bool) -> Rows | None:
         metric, is_largest = _METRICS[node.name]
-        column, vector = _sides(node)
-        if column is None or vector is None or self.is_descending != is_largest or not hnsw.is_installed():
+        column, constant = column_and_vector(node)
+        if column is None or constant is None or self.is_descending != is_largest or not hnsw.is_installed():
             return None
-        index = _index(relation, column, metric)
-        if index is None:
+        vector = constant.value.astype(np.float32)
+        if vector.ndim != 1 or not np.isfinite(vector).all() or not vector.any():
             return None
         try:
-            segments, held = _covered(relation, column, index)
-        except KeyNotFound:  # another program has changed the index since: once more, with what it is now
-            index = _index(relation, column, metric)
-            if index is None:
-                return None
-            segments, held = _covered(relation, column, index)
-        self.told = _vectors_told(index, held)
+            found = _covered(relation, column, metric)
+        except KeyNotFound:  # another program has changed the index since it was looked up
+            found = _covered(relation, column, metric)
+        if found is None:
+            return None
+        index, segments, held = found
+        recalls = [float(s.facts["recall"]) for s in index.segments if "recall" in s.facts]
+        told = f", which found {min(recalls):.0%} of the nearest when it was measured" if recalls else ""
+        self.told = f"nearest vectors by index {index.name}{told}, {_left(held)}"
         if is_dry:
             return None
         wide = [min(int(s.facts.get("wide", 0)), 1 << 12) for s in index.segments]
@@ -169,7 +165,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class _Nearest:
-    """A search of one vector."""
+    """A search for the vectors nearest to one."""
 
     order: Order
     relation: Stored
@@ -179,7 +175,7 @@ class _Nearest:
     wide: list[int]
 
     def rows(self) -> Rows | None:
-        """Return the positions of the nearest rows, in order; None where looking at all rows is better."""
+        """Return the positions of the nearest rows, in order; None if reading all rows is better."""
         best = self.order.best or 0
         total = len(self.relation)
         covered = sum(self.held.alive)
@@ -187,12 +183,8 @@ class _Nearest:
         if not covered or total <= max(_FEW, _FEW_OF * covered, 2 * best):
             return None
         places = self._places()
-        # Of what the graphs find, this part is wanted: rows of this version that are asked.
-        kept = (
-            covered
-            if places is None
-            else sum(int(np.count_nonzero(self._kept(rows, places))) for rows in self.held.rows)
-        )
+        # Graphs also find rows that are gone, or that the query does not read.
+        kept = sum(int(np.count_nonzero(self._kept(rows, places))) for rows in self.held.rows)
         rest = self._uncovered(places)
         fetched = -(-max(best, _LEAST_BEST) * hnsw.FETCHED * everything // max(1, kept))
         while kept and fetched <= _MOST_FETCHED:
@@ -205,7 +197,7 @@ class _Nearest:
         return None
 
     def _places(self) -> Rows | None:
-        """Return the position of each row of the table, -1 of those that are not asked; None if all are, in order."""
+        """Return the position of each row of the table, -1 for rows that are not queried; None if all are."""
         places = self.relation.places
         length = self.held.uncovered_count + sum(self.held.alive)
         if isinstance(places, range) and places.start == 0 and places.step == 1 and len(places) >= length:
@@ -226,7 +218,7 @@ class _Nearest:
         return rows if places is None else places[rows][places[rows] >= 0]
 
     def _near(self, places: Rows | None, count: int) -> Rows:
-        """Return the nearest rows that the graphs propose, of all segments together."""
+        """Return the nearest rows that the graphs of all segments propose."""
         found: list[tuple[Rows, NDArray[np.float32]]] = []
         for segment, rows, wide in zip(self.segments, self.held.rows, self.wide, strict=True):
             numbers, nearness = segment.nearest(self.vector, count, wide)
@@ -242,53 +234,34 @@ class _Nearest:
         return near
 
     def _ordered(self, chosen: Rows, best: int) -> Rows | None:
-        """Return the first of some positions, by their stored values; None if too few of them have one."""
+        """Return the first of some positions by their stored values; None if too few of them have one."""
         order = self.order
         column = order.computed(self.relation.select(chosen), order.node)
-        if isinstance(column, Numbers):
-            gone = np.isnan(column.values.reshape(len(column), -1)).any(axis=1)
-            gone = gone if column.missing is None else gone | column.missing
-        else:
-            gone = np.isnan(_floats(column))
-        if len(chosen) - int(np.count_nonzero(gone)) < best:
+        if len(chosen) - int(np.count_nonzero(np.isnan(_floats(column)))) < best:
             return None
         return chosen[ordered([Key(column, order.is_descending, order.nulls)], best)]
 
 
-def _sides(node: Apply) -> tuple[Input | None, NDArray[np.float32] | None]:
-    first, second = node.operands if isinstance(node.operands[0], Input) else node.operands[::-1]
-    if (
-        not isinstance(first, Input)
-        or not isinstance(second, Value)
-        or not isinstance(second.value, np.ndarray)
-    ):
-        return None, None
-    vector = second.value.astype(np.float32)
-    if vector.ndim != 1 or not np.isfinite(vector).all() or not vector.any():
-        return None, None
-    return first, vector
-
-
-def _index(relation: Stored, column: Input, metric: str) -> IndexEntry | None:
-    key = relation.column(column.name).state.key
-    for index in read_registry(relation.table.session.storage).values():
-        if index.kind == "hnsw" and index.tensor == key and index.settings.get("metric") == metric:
-            return index
-    return None
-
-
 _coverage: WeakKeyDictionary[SampleReader, tuple[tuple[SegmentEntry, ...], Coverage]] = WeakKeyDictionary()
-"""What the segments of an index hold of a tensor in one state of it, of which its reader is."""
+"""Rows that an index covers, by the reader of one state of its tensor."""
 
 
-def _covered(relation: Stored, column: Input, index: IndexEntry) -> tuple[list[Any], Coverage]:
+def _covered(
+    relation: Stored, column: Input, metric: str
+) -> tuple[IndexEntry, list[hnsw.Vectors], Coverage] | None:
+    """Return the index of a column, its segments, and the rows that they cover; None if there is no index."""
     storage = relation.table.session.storage
     reader = relation.column(column.name).scan.reader
+    wanted = ("hnsw", reader.state.key, metric)
+    indexes = read_registry(storage).values()
+    index = next((i for i in indexes if (i.kind, i.tensor, i.settings.get("metric")) == wanted), None)
+    if index is None:
+        return None
     size = sum(segment.size for segment in index.segments)
     if size > registry.KEPT_BYTES and not is_mappable(storage):
         warnings.warn(
-            f"index {index.name!r} of {storage.url} has {size >> 20:,} MB, and {registry.KEPT_BYTES >> 20:,} MB of "
-            "indexes stay in memory: each search reads the rest again. A copy of the dataset on a local disk is mapped",
+            f"index {index.name!r} of {storage.url} has {size >> 20:,} MB, but {registry.KEPT_BYTES >> 20:,} MB of "
+            "indexes stay in memory, so each search reads the rest again; a copy on a local disk is mapped",
             stacklevel=2,
         )
     segments = [read_segment(storage, index, entry, hnsw.Vectors.from_segment) for entry in index.segments]
@@ -297,25 +270,17 @@ def _covered(relation: Stored, column: Input, index: IndexEntry) -> tuple[list[A
         state = reader.state
         held = coverage(chunks_of(state), [(s.prints, s.counts) for s in segments], state.length)
         known = _coverage[reader] = index.segments, held
-    return segments, known[1]
+    return index, segments, known[1]
 
 
 def _floats(column: Column) -> NDArray[np.float64]:
-    """Return one number for each row: NaN where there is none."""
-    if not isinstance(column, Numbers) or column.values[:1].size > 1:
+    """Return one number for each row, NaN for missing ones."""
+    found = scalars(column)
+    if found is None:
         raise QueryError("RRF ranks by single numbers", kind="type")
-    values = column.values.reshape(-1).astype(np.float64)
-    return values if column.missing is None else np.where(column.missing, np.nan, values)
-
-
-def _words_told(index: IndexEntry, held: Coverage) -> str:
-    return f"words by index {index.name}, {_left(held)}"
-
-
-def _vectors_told(index: IndexEntry, held: Coverage) -> str:
-    recalls = [float(s.facts["recall"]) for s in index.segments if "recall" in s.facts]
-    told = f", of which {min(recalls):.0%} of the nearest were found when it was measured" if recalls else ""
-    return f"nearest vectors by index {index.name}{told}, {_left(held)}"
+    values, missing = found
+    values = values.astype(np.float64)
+    return values if missing is None else np.where(missing, np.nan, values)
 
 
 def _left(held: Coverage) -> str:

@@ -1,12 +1,12 @@
-"""Segments as bytes: named arrays, each where the header says.
+"""Segments as bytes: a header and named arrays.
 
     bytes      content
     8          "LBINDEX1"
     8          n, length of the header: uint64
-    n          header, JSON: kind, settings, and of each array its dtype, its length and where it begins
+    n          header, JSON: facts such as the kind, and the dtype, length and offset of each array
     ...        the arrays, each at a multiple of 64 bytes
 
-Numbers are little-endian. A segment is never changed; the registry has its size and its checksum.
+Numbers are little-endian. A segment never changes; the registry has its size and checksum.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _DTYPES = frozenset(("|u1", "<u2", "<u4", "<u8", "<i8", "<f4"))
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What a segment holds: facts, and arrays of one axis."""
+    """Contents of a segment: facts, and arrays of one axis."""
 
     facts: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
 
     def to_pieces(self) -> list[bytes | memoryview]:
-        """Serialise: the file is these, one behind the other. Arrays are not copied."""
+        """Return the pieces of the file, without copying arrays."""
         places: dict[str, list[Any]] = {}
         at = 0
         for name, array in self.arrays.items():
@@ -50,16 +50,16 @@ class Segment:
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> Segment:
-        """Parse; arrays are views of the bytes.
+        """Parse a segment, whose arrays are views of the bytes.
 
         Raises
         ------
         FormatError
-            If they are no segment.
+            If the bytes are no segment.
         """
         view = memoryview(data)
         if bytes(view[: len(MAGIC)]) != MAGIC or len(view) < len(MAGIC) + 8:
-            raise FormatError("a segment of an index begins otherwise")
+            raise FormatError("a segment of an index has another beginning")
         start = len(MAGIC) + 8
         length = int.from_bytes(view[len(MAGIC) : start], "little")
         if length > len(view) - start:
@@ -73,7 +73,7 @@ class Segment:
                     raise FormatError(f"array {name!r} of a segment is of no known type")
                 begin, size = start + length + at, count * np.dtype(dtype).itemsize
                 if min(count, at) < 0 or begin + size > len(view):
-                    raise FormatError(f"array {name!r} reaches behind the end of the segment")
+                    raise FormatError(f"array {name!r} ends after the segment")
                 arrays[name] = np.frombuffer(view[begin : begin + size], dtype)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             if isinstance(error, FormatError):

@@ -1,46 +1,54 @@
-"""Errors of queries: where in the text, what is wrong there, and what may have been meant."""
+"""Errors of queries: the place in the text, the problem, and what may have been meant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import TypeVar
 
 from lakebed.errors import QueryError, QuerySyntaxError
+
+_E = TypeVar("_E", bound=QueryError)
 
 _SHOWN = 100
 _LISTED = 12
 _LONGEST = 1000
 _COMPARED = 200
-"""Names that are longer are not compared with others: that takes the product of the lengths."""
+"""Longest name for which similar names are looked up: that takes the product of the lengths."""
 
 
 def syntax_error(text: str, at: int, message: str) -> QuerySyntaxError:
-    """Return the error of a sentence that is none, with the line and a caret below the place."""
-    line, column, excerpt = place(text, at)
-    message = _cut(message)
-    return QuerySyntaxError(
-        f"{message} (line {line}, column {column})\n{excerpt}", kind="syntax", line=line, column=column
-    )
+    """Return an error of the syntax, with the line and a caret below the place."""
+    return _located(QuerySyntaxError, text, at, "syntax", message)
 
 
 def query_error(text: str, at: int, kind: str, message: str) -> QueryError:
-    """Return the error of a sentence that does not fit the data."""
+    """Return an error of a query that does not fit the data, with the line and a caret below the place."""
+    return _located(QueryError, text, at, kind, message)
+
+
+def _located(error: type[_E], text: str, at: int, kind: str, message: str) -> _E:
     line, column, excerpt = place(text, at)
-    message = _cut(message)
-    return QueryError(
-        f"{message} (line {line}, column {column})\n{excerpt}", kind=kind, line=line, column=column
-    )
+    if len(message) > _LONGEST:  # it may quote a long name
+        message = f"{message[: _LONGEST * 3 // 4]}...{message[-_LONGEST // 4 :]}"
+    message = f"{message} (line {line}, column {column})\n{excerpt}"
+    return error(message, kind=kind, line=line, column=column)
 
 
-def _cut(message: str) -> str:
-    """Return a message without the middle of what is very long, such as a name that it quotes."""
-    if len(message) <= _LONGEST:
-        return message
-    return f"{message[: _LONGEST * 3 // 4]}...{message[-_LONGEST // 4 :]}"
+@contextmanager
+def placed(text: str, at: int) -> Iterator[None]:
+    """Add a place in the text to query errors without one that are raised inside a ``with``."""
+    try:
+        yield
+    except QueryError as error:
+        if error.line is not None:
+            raise
+        raise query_error(text, at, error.kind, error.message) from error
 
 
 def place(text: str, at: int) -> tuple[int, int, str]:
-    """Return line and column of a place, counted from 1, and the line with a caret below the place."""
+    """Return the line and column of a place, counted from 1, and the line with a caret below the place."""
     at = min(at, len(text))
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
@@ -55,7 +63,7 @@ def place(text: str, at: int) -> tuple[int, int, str]:
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence about a name that is none of these: which it may have meant, or which there are."""
+    """Return the end of an error about an unknown name: the most similar known name, or the known names."""
     names = list(known)
     folded: dict[str, str] = {}
     for other in names:

@@ -1,11 +1,11 @@
-"""Expressions, read by precedence (Pratt): a table says how strongly each operator binds.
+"""Parser of expressions, by operator precedence (Pratt).
 
 strength   operators
 1          OR
 2          AND
 3          NOT (before its operand)
 4          = == != <>
-5          < <= > >= LIKE ILIKE BETWEEN IN IS ISNULL, none behind another
+5          < <= > >= LIKE ILIKE BETWEEN IN IS ISNULL, which cannot be chained
 6          + -
 7          * / %
 8          ^
@@ -19,7 +19,7 @@ from __future__ import annotations
 from lakebed.query.language import syntax
 from lakebed.query.language.lexer import Token
 from lakebed.query.language.syntax import Expression
-from lakebed.query.language.words import RESERVED, Words
+from lakebed.query.language.token_stream import RESERVED, TokenStream
 
 _OR, _AND, _NOT, _EQUAL, _RELATION, _NEGATIVE = 1, 2, 3, 4, 5, 10
 
@@ -29,320 +29,265 @@ _BINARY = {
 }  # fmt: skip
 
 _MEANT = {"==": "=", "<>": "!="}
-"""Operators that mean the same -> the one that stands for both."""
+"""Operator -> the equivalent one in the syntax."""
 
-_RELATIONS = ("like", "ilike", "between", "in", "is", "isnull", "not")
+_KEYWORDS = {"or": _OR, "and": _AND} | dict.fromkeys("like ilike between in is isnull not".split(), _RELATION)
 
 
-def expression(words: Words, least: int = 0) -> Expression:
-    """Read an expression whose operators bind at least that strongly.
-
-    Raises
-    ------
-    QuerySyntaxError
-        If there is none.
-    """
-    words.deeper()
-    depth = words.depth
-    left = _operand(words)
+def expression(tokens: TokenStream, least: int = 0) -> Expression:
+    """Read an expression whose operators have at least the strength `least`."""
+    tokens.deeper()
+    depth = tokens.depth
+    left = _operand(tokens)
     while True:
-        strength = _strength(words)
+        strength = _strength(tokens)
         if strength == 0 or strength < least:
             break
-        # A chain such as a + b + c lies as deep as it is long.
-        words.deeper()
-        left = _continued(words, left, strength)
-        if strength == _RELATION and _strength(words) == _RELATION:
-            raise words.error("comparisons do not follow each other: write a < b AND b < c")
-    words.depth = depth - 1
+        # A chain such as a + b + c is as deep as it is long.
+        tokens.deeper()
+        left = _continued(tokens, left, strength)
+        if strength == _RELATION and _strength(tokens) == _RELATION:
+            raise tokens.error("comparisons do not follow each other: write a < b AND b < c")
+    tokens.depth = depth - 1
     return left
 
 
-def expressions(words: Words) -> tuple[Expression, ...]:
+def expressions(tokens: TokenStream) -> tuple[Expression, ...]:
     """Read expressions between commas."""
-    found = [expression(words)]
-    while words.take_operator(","):
-        found.append(expression(words))
-    return tuple(found)
+    return tokens.separated(expression)
 
 
-def _strength(words: Words) -> int:
-    """Return how strongly the operator binds that is next; 0 if none is."""
-    word = words.word
-    if word.kind == "operator":
-        return _BINARY.get(word.text, 0)
-    name = words.keyword()
-    if name == "or":
-        return _OR
-    if name == "and":
-        return _AND
-    if name in _RELATIONS:
-        return _RELATION
-    return 0
+def _strength(tokens: TokenStream) -> int:
+    """Return the strength of the next operator, 0 if there is none."""
+    token = tokens.token
+    if token.kind == "operator":
+        return _BINARY.get(token.text, 0)
+    return _KEYWORDS.get(tokens.keyword(), 0)
 
 
-def _continued(words: Words, left: Expression, strength: int) -> Expression:
-    """Read an operator and what is behind it; `left` is what is before it."""
-    word = words.take()
+def _continued(tokens: TokenStream, left: Expression, strength: int) -> Expression:
+    """Read an operator and its right operand."""
+    token = tokens.take()
     if strength in (_OR, _AND):
-        return _logical(words, left, word, strength)
-    if word.kind == "name":
-        return _relation(words, left, word)
-    right = expression(words, strength + 1)
-    return syntax.Binary(_MEANT.get(word.text, word.text), left, right, word.at)
+        name = token.text.lower()
+        operands = [left, expression(tokens, strength + 1)]
+        while tokens.take_keyword(name):
+            operands.append(expression(tokens, strength + 1))
+        return syntax.Logical(name, tuple(operands), token.at)
+    if token.kind == "name":
+        return _relation(tokens, left, token)
+    right = expression(tokens, strength + 1)
+    return syntax.Binary(_MEANT.get(token.text, token.text), left, right, token.at)
 
 
-def _logical(words: Words, left: Expression, word: Token, strength: int) -> Expression:
-    name = "or" if strength == _OR else "and"
-    operands = [left, expression(words, strength + 1)]
-    while words.take_keyword(name):
-        operands.append(expression(words, strength + 1))
-    return syntax.Logical(name, tuple(operands), word.at)
-
-
-def _relation(words: Words, left: Expression, word: Token) -> Expression:
-    """Read what is behind LIKE, ILIKE, BETWEEN, IN, IS or ISNULL, or NOT before one of them."""
-    name = word.text.lower()
+def _relation(tokens: TokenStream, left: Expression, token: Token) -> Expression:
+    """Read the right side of LIKE, ILIKE, BETWEEN, IN, IS or ISNULL, or of NOT and one of them."""
+    name = token.text.lower()
     negated = name == "not"
     if negated:
-        if not words.is_keyword("like", "ilike", "between", "in"):
-            raise words.unexpected("LIKE, ILIKE, BETWEEN or IN")
-        name = words.take().text.lower()
+        if not tokens.is_keyword("like", "ilike", "between", "in"):
+            raise tokens.unexpected("LIKE, ILIKE, BETWEEN or IN")
+        name = tokens.take().text.lower()
     if name == "like" or name == "ilike":
-        pattern = expression(words, _RELATION + 1)
-        return syntax.Like(left, pattern, negated, name == "ilike", word.at)
+        pattern = expression(tokens, _RELATION + 1)
+        return syntax.Like(left, pattern, negated, name == "ilike", token.at)
     if name == "between":
-        low = expression(words, _RELATION + 1)
-        words.expect_keyword("and")
-        high = expression(words, _RELATION + 1)
-        return syntax.Between(left, low, high, negated, word.at)
+        low = expression(tokens, _RELATION + 1)
+        tokens.expect_keyword("and")
+        high = expression(tokens, _RELATION + 1)
+        return syntax.Between(left, low, high, negated, token.at)
     if name == "in":
-        return _in(words, left, negated, word.at)
+        return _in(tokens, left, negated, token.at)
     if name == "is":
-        negated = words.take_keyword("not")
-        words.expect_keyword("null")
-    return syntax.IsNull(left, negated, word.at)
+        negated = tokens.take_keyword("not")
+        tokens.expect_keyword("null")
+    return syntax.IsNull(left, negated, token.at)
 
 
-def _in(words: Words, left: Expression, negated: bool, at: int) -> Expression:
-    if isinstance(left, syntax.Literal) and not words.is_operator(
-        "(", "["
-    ):  # 'cat' in labels, as in filters of 3.x
-        found: Expression = syntax.Call(
-            "CONTAINS", (expression(words, _RELATION + 1), left), False, False, at
-        )
+def _in(tokens: TokenStream, left: Expression, negated: bool, at: int) -> Expression:
+    if isinstance(left, syntax.Literal) and not tokens.is_operator("(", "["):
+        # 'cat' in labels, as in filters of 3.x
+        right = expression(tokens, _RELATION + 1)
+        found = syntax.Call("CONTAINS", (right, left), False, False, at)
         return syntax.Unary("not", found, at) if negated else found
-    # As manuals of 3.x write a list: x IN ARRAY[1, 2].
-    opening, closing = ("[", "]") if words.take_keyword("array") else ("(", ")")
-    words.expect_operator(opening)
-    if opening == "(" and words.is_keyword("select", "with"):
-        query = _query(words)
-        words.expect_operator(")")
-        return syntax.In(left, (), query, negated, at)
-    items = () if words.is_operator(closing) else expressions(words)
-    words.expect_operator(closing)
-    return syntax.In(left, items, None, negated, at)
-
-
-def _query(words: Words) -> syntax.Query:
-    if words.parse_query is None:
-        raise words.error("a query cannot stand here")
-    return words.parse_query()
+    # Manuals of 3.x write x IN ARRAY[1, 2].
+    opening, closing = ("[", "]") if tokens.take_keyword("array") else ("(", ")")
+    tokens.expect_operator(opening)
+    items: tuple[Expression, ...] = ()
+    query = None
+    if opening == "(" and tokens.is_keyword("select", "with"):
+        query = tokens.query()
+    elif not tokens.is_operator(closing):
+        items = expressions(tokens)
+    tokens.expect_operator(closing)
+    return syntax.In(left, items, query, negated, at)
 
 
 # -- operands ------------------------------------------------------------------------------------------------------
 
 
-def _operand(words: Words) -> Expression:
-    """Read what stands before the first operator, with its subscripts."""
-    word = words.word
-    if words.is_operator("-"):
-        words.take()
-        operand = expression(words, _NEGATIVE)
-        if isinstance(operand, syntax.Literal) and type(operand.value) in (int, float):
-            return syntax.Literal(_negative(operand.value), word.at)
-        return syntax.Unary("-", operand, word.at)
-    if words.is_operator("+"):
-        words.take()
-        return expression(words, _NEGATIVE)
-    if words.is_keyword("not"):
-        words.take()
-        return syntax.Unary("not", expression(words, _NOT), word.at)
-    found = _primary(words)
-    while words.is_operator("["):
-        words.deeper()
-        at = words.take().at
-        found = syntax.Subscript(found, subscripts(words), at)
+def _operand(tokens: TokenStream) -> Expression:
+    """Read the expression before the first operator, with its signs and subscripts."""
+    at = tokens.token.at
+    if tokens.take_operator("-"):
+        operand = expression(tokens, _NEGATIVE)
+        value = operand.value if isinstance(operand, syntax.Literal) else None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return syntax.Literal(-value, at)
+        return syntax.Unary("-", operand, at)
+    if tokens.take_operator("+"):
+        return expression(tokens, _NEGATIVE)
+    if tokens.take_keyword("not"):
+        return syntax.Unary("not", expression(tokens, _NOT), at)
+    found = _primary(tokens)
+    while tokens.is_operator("["):
+        tokens.deeper()
+        at = tokens.take().at
+        found = syntax.Subscript(found, subscripts(tokens), at)
     return found
 
 
-def _negative(value: float | str | bool | None) -> int | float:
-    return -value if isinstance(value, int | float) else 0
+def _primary(tokens: TokenStream) -> Expression:
+    token = tokens.token
+    if token.kind in ("integer", "float", "string"):
+        tokens.take()
+        return syntax.Literal(token.text if token.kind == "string" else token.value, token.at)
+    if tokens.is_operator("?") or token.kind == "parameter":
+        return _parameter(tokens)
+    if tokens.is_operator("["):
+        return _array(tokens)
+    if tokens.is_operator("("):
+        return tokens.bracketed(_inside)
+    if token.kind == "quoted":
+        return _named(tokens, tokens.take())
+    if token.kind == "name":
+        return _unquoted(tokens)
+    raise tokens.unexpected("an expression")
 
 
-def _primary(words: Words) -> Expression:
-    word = words.word
-    if word.kind in ("integer", "float"):
-        words.take()
-        return syntax.Literal(word.value, word.at)
-    if word.kind == "string":
-        words.take()
-        return syntax.Literal(word.text, word.at)
-    if words.is_operator("?") or word.kind == "parameter":
-        return _parameter(words)
-    if words.is_operator("["):
-        return _array(words)
-    if words.take_operator("("):
-        return _bracket(words, word.at)
-    if word.kind == "quoted":
-        words.take()
-        return _named(words, word)
-    if word.kind == "name":
-        return _word(words)
-    raise words.unexpected("an expression")
-
-
-def _parameter(words: Words) -> Expression:
-    word = words.word
-    name = word.text if word.kind == "parameter" else ""
-    if words.parameters and bool(name) != bool(words.named):
-        raise words.error("a query takes its values by ? or by $name, not by both")
-    words.take()
-    if name in words.named:
-        return syntax.Parameter(list(words.named).index(name), word.at, name)
+def _parameter(tokens: TokenStream) -> Expression:
+    token = tokens.token
+    name = token.text if token.kind == "parameter" else ""
+    if tokens.parameters and bool(name) != bool(tokens.named):
+        raise tokens.error("a query takes its values by ? or by $name, not by both")
+    tokens.take()
+    if name in tokens.named:
+        return syntax.Parameter(list(tokens.named).index(name), token.at, name)
     if name:
-        words.named[name] = word.at
-    words.parameters += 1
-    return syntax.Parameter(words.parameters - 1, word.at, name)
+        tokens.named[name] = token.at
+    tokens.parameters += 1
+    return syntax.Parameter(tokens.parameters - 1, token.at, name)
 
 
-def _bracket(words: Words, at: int) -> Expression:
-    if words.is_keyword("select", "with"):
-        query = _query(words)
-        words.expect_operator(")")
-        return syntax.Nested(query, False, at)
-    found = expression(words)
-    words.expect_operator(")")
-    return found
+def _inside(tokens: TokenStream) -> Expression:
+    """Read the query or expression in brackets."""
+    at = tokens.tokens[tokens.next - 1].at
+    if tokens.is_keyword("select", "with"):
+        return syntax.Nested(tokens.query(), False, at)
+    return expression(tokens)
 
 
-def _word(words: Words) -> Expression:
-    """Read what begins with a name without quotes."""
-    word = words.take()
-    name = word.text.lower()
-    if name == "true" or name == "false":
-        return syntax.Literal(name == "true", word.at)
-    if name == "null":
-        return syntax.Literal(None, word.at)
-    if name == "array" and words.is_operator("["):
-        return _array(words)
+def _unquoted(tokens: TokenStream) -> Expression:
+    """Read an expression that begins with a name without quotes."""
+    token = tokens.take()
+    name = token.text.lower()
+    if name in ("true", "false", "null"):
+        return syntax.Literal({"true": True, "false": False}.get(name), token.at)
+    if name == "array" and tokens.is_operator("["):
+        return _array(tokens)
     if name == "case":
-        return _case(words, word.at)
-    if name == "cast" and words.is_operator("("):
-        return _cast(words, word.at)
-    if name == "extract" and words.is_operator("("):
-        return _extract(words, word.at)
-    if name == "exists" and words.take_operator("("):
-        query = _query(words)
-        words.expect_operator(")")
-        return syntax.Nested(query, True, word.at)
-    if name in ("date", "timestamp") and words.word.kind == "string":
-        text = words.take()
-        return syntax.Cast(syntax.Literal(text.text, text.at), name, word.at)
-    if name in RESERVED and not (name in ("left", "right") and words.is_operator("(")):
-        words.next -= 1
-        raise words.unexpected("an expression")
-    return _named(words, word)
+        return _case(tokens, token.at)
+    if name == "cast" and tokens.is_operator("("):
+        return syntax.Cast(*tokens.bracketed(_cast), token.at)
+    if name == "extract" and tokens.is_operator("("):
+        return syntax.Extract(*tokens.bracketed(_extract), token.at)
+    if name == "exists" and tokens.is_operator("("):
+        return syntax.Nested(tokens.bracketed(TokenStream.query), True, token.at)
+    if name in ("date", "timestamp") and tokens.token.kind == "string":
+        text = tokens.take()
+        return syntax.Cast(syntax.Literal(text.text, text.at), name, token.at)
+    if name in RESERVED and not (name in ("left", "right") and tokens.is_operator("(")):
+        tokens.next -= 1
+        raise tokens.unexpected("an expression")
+    return _named(tokens, token)
 
 
-def _named(words: Words, word: Token) -> Expression:
-    """Read a function, or a column, of a table if there is a point."""
-    if words.is_operator("("):
-        return _call(words, word)
-    if words.is_operator(".") and words.ahead(1).kind in ("name", "quoted"):
-        words.take()
-        column = words.take()
-        if words.is_operator("("):
-            # images.contains(3) is contains(images, 3), as the filters of 3.x have it.
-            call = _call(words, column)
-            if isinstance(call, syntax.Call):
-                inner = syntax.Name(None, word.text, word.at)
-                return syntax.Call(call.name, (inner, *call.arguments), call.is_distinct, False, call.at)
-            return call
-        return syntax.Name(word.text, column.text, word.at)
-    return syntax.Name(None, word.text, word.at)
+def _named(tokens: TokenStream, token: Token) -> Expression:
+    """Read the rest of a function call or a column, which may have a table."""
+    if tokens.is_operator("("):
+        return _call(tokens, token)
+    if not tokens.is_operator(".") or tokens.ahead(1).kind not in ("name", "quoted"):
+        return syntax.Name(None, token.text, token.at)
+    tokens.take()
+    column = tokens.take()
+    if not tokens.is_operator("("):
+        return syntax.Name(token.text, column.text, token.at)
+    # images.contains(3) is contains(images, 3), as in filters of 3.x.
+    call = _call(tokens, column)
+    if not isinstance(call, syntax.Call):
+        return call
+    inner = syntax.Name(None, token.text, token.at)
+    return syntax.Call(call.name, (inner, *call.arguments), call.is_distinct, False, call.at)
 
 
-def _array(words: Words) -> Expression:
-    at = words.expect_operator("[").at
-    items = () if words.is_operator("]") else expressions(words)
-    words.expect_operator("]")
+def _array(tokens: TokenStream) -> Expression:
+    at = tokens.expect_operator("[").at
+    items = () if tokens.is_operator("]") else expressions(tokens)
+    tokens.expect_operator("]")
     return syntax.Array(items, at)
 
 
-def _call(words: Words, name: Token) -> Expression:
-    words.expect_operator("(")
-    if words.take_operator("*"):
-        words.expect_operator(")")
+def _call(tokens: TokenStream, name: Token) -> Expression:
+    tokens.expect_operator("(")
+    if tokens.take_operator("*"):
+        tokens.expect_operator(")")
         return syntax.Call(name.text, (), False, True, name.at)
-    distinct = words.take_keyword("distinct")
-    if words.take_operator(")"):
+    distinct = tokens.take_keyword("distinct")
+    if tokens.take_operator(")"):
         return syntax.Call(name.text, (), distinct, False, name.at)
-    first = expression(words)
-    if words.is_operator(":"):
-        return _weights(words, name, first)
-    arguments = [first]
-    while words.take_operator(","):
-        arguments.append(expression(words))
-    words.expect_operator(")")
+    arguments = [expression(tokens)]
+    weights: list[Expression] = []
+    if tokens.is_operator(":"):
+        tokens.take()
+        weights.append(expression(tokens))
+    while tokens.take_operator(","):
+        arguments.append(expression(tokens))
+        if weights:
+            tokens.expect_operator(":")
+            weights.append(expression(tokens))
+    tokens.expect_operator(")")
+    if weights:
+        return syntax.Weights(name.text, tuple(zip(arguments, weights, strict=True)), name.at)
     return syntax.Call(name.text, tuple(arguments), distinct, False, name.at)
 
 
-def _weights(words: Words, name: Token, first: Expression) -> Expression:
-    pairs: list[tuple[Expression, Expression]] = []
-    condition = first
-    while True:
-        words.expect_operator(":")
-        pairs.append((condition, expression(words)))
-        if not words.take_operator(","):
-            break
-        condition = expression(words)
-    words.expect_operator(")")
-    return syntax.Weights(name.text, tuple(pairs), name.at)
-
-
-def _case(words: Words, at: int) -> Expression:
-    operand = None if words.is_keyword("when") else expression(words)
+def _case(tokens: TokenStream, at: int) -> Expression:
+    operand = None if tokens.is_keyword("when") else expression(tokens)
     branches: list[tuple[Expression, Expression]] = []
-    while words.take_keyword("when"):
-        condition = expression(words)
-        words.expect_keyword("then")
-        branches.append((condition, expression(words)))
+    while tokens.take_keyword("when"):
+        condition = expression(tokens)
+        tokens.expect_keyword("then")
+        branches.append((condition, expression(tokens)))
     if not branches:
-        raise words.unexpected("WHEN")
-    otherwise = expression(words) if words.take_keyword("else") else None
-    words.expect_keyword("end")
+        raise tokens.unexpected("WHEN")
+    otherwise = expression(tokens) if tokens.take_keyword("else") else None
+    tokens.expect_keyword("end")
     return syntax.Case(operand, tuple(branches), otherwise, at)
 
 
-def _cast(words: Words, at: int) -> Expression:
-    words.expect_operator("(")
-    operand = expression(words)
-    words.expect_keyword("as")
-    name = words.expect_name("a type").text.lower()
-    if name == "double" and words.is_keyword("precision"):
-        words.take()
-    words.expect_operator(")")
-    return syntax.Cast(operand, name, at)
+def _cast(tokens: TokenStream) -> tuple[Expression, str]:
+    operand = expression(tokens)
+    tokens.expect_keyword("as")
+    name = tokens.expect_name("a type").text.lower()
+    if name == "double":
+        tokens.take_keyword("precision")
+    return operand, name
 
 
-def _extract(words: Words, at: int) -> Expression:
-    words.expect_operator("(")
-    unit = words.expect_name("a unit such as YEAR").text.lower()
-    words.expect_keyword("from")
-    operand = expression(words)
-    words.expect_operator(")")
-    return syntax.Extract(unit, operand, at)
+def _extract(tokens: TokenStream) -> tuple[str, Expression]:
+    unit = tokens.expect_name("a unit such as YEAR").text.lower()
+    tokens.expect_keyword("from")
+    return unit, expression(tokens)
 
 
 # -- subscripts ----------------------------------------------------------------------------------------------------
@@ -350,26 +295,24 @@ def _extract(words: Words, at: int) -> Expression:
 Item = Expression | syntax.Slice | syntax.Dots
 
 
-def subscripts(words: Words) -> tuple[Item, ...]:
-    """Read what stands between square brackets, and the closing one."""
-    found = [_item(words)]
-    while words.take_operator(","):
-        found.append(_item(words))
-    words.expect_operator("]")
-    return tuple(found)
+def subscripts(tokens: TokenStream) -> tuple[Item, ...]:
+    """Read the items between square brackets, and the closing bracket."""
+    found = tokens.separated(_item)
+    tokens.expect_operator("]")
+    return found
 
 
-def _item(words: Words) -> Item:
-    at = words.word.at
-    if words.take_operator("..."):
+def _item(tokens: TokenStream) -> Item:
+    at = tokens.token.at
+    if tokens.take_operator("..."):
         return syntax.Dots(at)
-    start = None if words.is_operator(":") else expression(words)
-    if not words.take_operator(":"):
+    start = None if tokens.is_operator(":") else expression(tokens)
+    if not tokens.take_operator(":"):
         if start is None:
-            raise words.unexpected("an index")
+            raise tokens.unexpected("an index")
         return start
-    stop = None if words.is_operator(":", ",", "]") else expression(words)
+    stop = None if tokens.is_operator(":", ",", "]") else expression(tokens)
     step = None
-    if words.take_operator(":"):
-        step = None if words.is_operator(",", "]") else expression(words)
+    if tokens.take_operator(":"):
+        step = None if tokens.is_operator(",", "]") else expression(tokens)
     return syntax.Slice(start, stop, step, at)

@@ -1,15 +1,18 @@
-"""What may have been meant by words that other languages have, and this one has not."""
+"""Hints for words and operators of other languages that this one does not have."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from lakebed.query.language.words import Words
+from lakebed.query.language.lexer import Token
 
 _CHANGES = ("delete", "update", "insert", "drop", "create", "alter", "truncate", "merge", "replace")
 _CLAUSES = ("where", "order", "group", "limit", "from", "sample")
 _TYPES = ("varchar", "char", "decimal", "numeric", "text", "string", "float")
+_RESERVED_NAMES = (
+    "order group limit offset sample from where end left right using with by desc asc on join cross full like between"
+    " as in is"
+).split()
 
 _WORDS = {
     "notnull": "say IS NOT NULL",
@@ -20,11 +23,11 @@ _WORDS = {
     "rlike": "say MATCHES(text, 'pattern')",
     "similar": "say MATCHES(text, 'pattern')",
     "glob": "say LIKE, which takes * and ?",
-    "qualify": "say HAVING, or ask SQL of DuckDB: ds.to_duckdb()",
-    "window": "windows are asked of DuckDB: ds.to_duckdb()",
+    "qualify": "say HAVING, or use SQL of DuckDB: ds.to_duckdb()",
+    "window": "DuckDB has windows: ds.to_duckdb()",
     "tablesample": "say SAMPLE BY",
 }
-"""Word that stands where none of it is expected -> what this language says."""
+"""Word of another language -> hint."""
 
 _OPERATORS = {
     ("*", "*"): "a power is x ^ 2",
@@ -33,43 +36,38 @@ _OPERATORS = {
     ("-", ">"): "a part of a JSON value is x['key']",
     ("/", "*"): "a comment goes from -- to the end of its line",
 }
-"""Operators that follow each other elsewhere -> what this language says."""
+"""Operators of other languages -> hint."""
 
 
-def advice(words: Words, wanted: str) -> str:
-    """Return the end of a sentence about a word that is not what was wanted; the empty text if nothing is known.
+def advice(tokens: Sequence[Token], at: int, wanted: str) -> str:
+    """Return a hint about an unexpected token; an empty text if there is none.
 
     Parameters
     ----------
+    at
+        Number of the token.
     wanted
-        As the error says it.
+        What the error says is expected.
     """
-    found = _advice(words, wanted)
-    return f"; {found}" if found else ""
-
-
-def _advice(words: Words, wanted: str) -> str:
-    word, after = words.word, words.ahead(1)
-    before = words.words[words.next - 1] if words.next else None
-    text = word.text.lower()
-    is_name = word.kind == "name"
-    if before is None:
+    token, after = tokens[at], tokens[min(at + 1, len(tokens) - 1)]
+    text = token.text.lower()
+    is_name = token.kind == "name"
+    if at == 0:
         return _beginning(text) if is_name else ""
+    before = tokens[at - 1]
     previous = before.text.lower()
-    if word.kind == "operator":
-        for pair in ((before.text, word.text), (word.text, after.text)):
+    if token.kind == "operator":
+        for pair in ((before.text, token.text), (token.text, after.text)):
             if pair in _OPERATORS:
                 return _OPERATORS[pair]
-        if text == "," and words.next > 1 and words.words[words.next - 2].text.lower() == "limit":
+        if text == "," and at > 1 and tokens[at - 2].text.lower() == "limit":
             return f"say LIMIT {after.text or 'count'} OFFSET {before.text}"
         if text == "(" and previous == "over":
-            return "windows are asked of DuckDB: ds.to_duckdb()"
+            return _WORDS["window"]
         if text == "(" and previous in _TYPES:
             return "types have no length here: CAST(x AS text)"
     if previous == "in" and wanted == "'('":
-        return (
-            "a list stands in round brackets: x IN (1, 2); CONTAINS(x, 1) asks whether an array holds a value"
-        )
+        return "a list has round brackets: x IN (1, 2); CONTAINS(x, 1) asks whether an array holds a value"
     if not is_name:
         return ""
     if text == "null" and previous == "not":
@@ -77,14 +75,8 @@ def _advice(words: Words, wanted: str) -> str:
     if text in ("true", "false") and wanted == "NULL":
         return f"say x = {text}"
     if wanted == "an expression" and text in _RESERVED_NAMES:
-        return f'a column of that name stands in double quotes: "{word.text}"'
+        return f'a column of that name needs double quotes: "{token.text}"'
     return _WORDS.get(text, "")
-
-
-_RESERVED_NAMES = (
-    "order group limit offset sample from where end left right using with by desc asc on join cross full like between"
-    " as in is"
-).split()
 
 
 def _beginning(text: str) -> str:
@@ -93,5 +85,5 @@ def _beginning(text: str) -> str:
     if text in _CLAUSES:
         return "begin with SELECT *"
     if text in ("show", "describe", "desc", "pragma"):
-        return "ds.summary() shows what a dataset has"
+        return "ds.summary() shows the contents of a dataset"
     return ""

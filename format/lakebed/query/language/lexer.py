@@ -1,18 +1,18 @@
-"""Text of a query to tokens.
+"""Lexer: the text of a query to tokens.
 
-    kind       text                                              value
-    name       letter, then letters, digits, underscores         the text
-    quoted     "..." without a line break                        what is inside
-    string     '...', in which '' is a quote                     what is inside
-    integer    decimal; octal after a leading 0                  int
-    float      1. .5 1e3 1.5E-2                                  float
-    version    what follows an @                                 the reference
+    kind       source                                            text
+    name       letter, then letters, digits, underscores         the source
+    quoted     "..." without a line break                        the part inside the quotes
+    string     '...', in which '' is a quote                     the part inside the quotes
+    integer    decimal; octal after a leading 0                  the source; `value` is an int
+    float      1. .5 1e3 1.5E-2                                  the source; `value` is a float
+    version    @ and a reference                                 the reference
     parameter  $ and a name                                      the name
-    operator   one of OPERATORS                                  the text
-    end        nothing                                           the empty text
+    operator   one of OPERATORS                                  the source
+    end        end of the query                                  empty
 
 White space is space, tab, line feed and carriage return; a comment goes from ``--`` to the end of its line. Any other
-character is an error: the engines that this language comes from end the query there without a word.
+character is an error. (The engines that this language comes from silently end the query there.)
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ OPERATORS = (
     "...", "==", "!=", "<>", "<=", ">=", "||", "=", "<", ">", "+", "-", "*", "/", "%", "^", "(", ")", "[", "]", ",",
     ".", ":", "?", ";",
 )  # fmt: skip
-"""Longest first, as they are tried in this order."""
+"""Operators in the order in which they are tried, longest first."""
 
 MAX_LENGTH = 1 << 22
-"""Characters of a query: reading them takes seconds, and no limit of time is looked at."""
+"""Most characters of a query: parsing them takes seconds, without checks of the clock."""
 
 _SKIPPED = re.compile(r"(?:[ \t\r\n]+|--[^\n]*)*")
 _NAME = re.compile(r"[^\W\d_]\w*")
@@ -41,18 +41,14 @@ _LARGEST = 2**64 - 1
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word of a query.
+    """A token of a query; see the module for `kind` and `text`.
 
     Attributes
     ----------
-    kind
-        Which sort of word; see the module.
-    text
-        As it is written; of names in quotes, strings, versions and parameters what is inside.
     value
-        The number, for numbers; else None.
+        Value of a number; None for other tokens.
     at
-        Where its first character is in the query.
+        Position of the first character in the query.
     """
 
     kind: str
@@ -62,23 +58,18 @@ class Token:
 
 
 def tokens(text: str) -> list[Token]:
-    """Return the words of a query, the last of kind ``end``.
+    """Return the tokens of a query, the last of kind ``end``.
 
     Raises
     ------
     QuerySyntaxError
-        If a character begins no word, or a quotation does not end.
+        If a character begins no token, or a quotation does not end.
     """
     if len(text) > MAX_LENGTH:
-        raise syntax_error(
-            text,
-            0,
-            f"a query has up to {MAX_LENGTH:,} characters, not {len(text):,}; large values go in by ?",
-        )
+        message = f"a query has up to {MAX_LENGTH:,} characters, not {len(text):,}; pass large values for ?"
+        raise syntax_error(text, 0, message)
     if not is_writable(text):
-        raise syntax_error(
-            text, 0, "the text has half of a character, a lone surrogate, which no text can hold"
-        )
+        raise syntax_error(text, 0, f"the text {HALF}")
     found: list[Token] = []
     at = _skip(text, 0)
     while at < len(text):
@@ -89,8 +80,11 @@ def tokens(text: str) -> list[Token]:
     return found
 
 
+HALF = "has half of a character, a lone surrogate, which no text can hold"
+
+
 def is_writable(text: str) -> bool:
-    """Whether UTF-8 has bytes for a text; Python has texts with halves of characters, for which it has none."""
+    """Return whether UTF-8 can encode a text: Python's texts may have lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -104,7 +98,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _token(text: str, at: int) -> tuple[Token, int]:
-    """Return the word at a place, and the place behind it."""
+    """Return the token at a place, and the place after it."""
     character = text[at]
     if character == "'":
         return _string(text, at)
@@ -114,26 +108,21 @@ def _token(text: str, at: int) -> tuple[Token, int]:
         if end < 0 or "\n" in inside:
             raise syntax_error(text, at, 'a name in double quotes does not end: the closing " is missing')
         return Token("quoted", inside, None, at), end + 1
-    if character == "@":
-        version = _VERSION.match(text, at + 1)
-        if version is None:
-            raise syntax_error(text, at, "a branch, commit or tag must follow @")
-        return Token("version", version.group(), None, at), version.end()
-    if character == "$":
-        name = _NAME.match(text, at + 1)
-        if name is None:
-            raise syntax_error(text, at, "a name must follow $; values in order are those of ?")
-        return Token("parameter", name.group(), None, at), name.end()
-    name = _NAME.match(text, at)
-    if name is not None:
-        return Token("name", name.group(), None, at), name.end()
+    for kind, start, pattern, message in _KINDS:
+        if text.startswith(start, at):
+            match = pattern.match(text, at + len(start))
+            if match is not None:
+                return Token(kind, match.group(), None, at), match.end()
+            if message:
+                raise syntax_error(text, at, message)
     number = _NUMBER.match(text, at)
     if number is not None and character in "0123456789.":
         return _number(text, at, number.group())
     operator = _OPERATOR.match(text, at)
     if operator is not None:
         return Token("operator", operator.group(), None, at), operator.end()
-    raise syntax_error(text, at, f"no word of a query begins with {character!r}{_advice(character)}")
+    hint = _ADVICE.get(character, "")
+    raise syntax_error(text, at, f"no word of a query begins with {character!r}{hint}")
 
 
 def _string(text: str, at: int) -> tuple[Token, int]:
@@ -167,17 +156,18 @@ def _number(text: str, at: int, digits: str) -> tuple[Token, int]:
     return Token("integer", digits, value, at), end
 
 
-def _advice(character: str) -> str:
-    if character == "!":
-        return "; unequal is !=, and NOT is the word"
-    if character == "&":
-        return "; write AND"
-    if character == "|":
-        return "; write OR, and || to put texts together"
-    if character == "#":
-        return "; a comment goes from -- to the end of its line"
-    if character == "`":
-        return "; a name that is no single word stands in double quotes"
-    if character == "_":
-        return '; a name that begins with an underscore needs double quotes: "_name"'
-    return ""
+_KINDS = (
+    ("version", "@", _VERSION, "a branch, commit or tag must follow @"),
+    ("parameter", "$", _NAME, "a name must follow $; values in order are those of ?"),
+    ("name", "", _NAME, ""),
+)
+"""Kind of token, its first character, the pattern of its text, and the message if that does not match."""
+
+_ADVICE = {
+    "!": "; unequal is !=, and negation is NOT",
+    "&": "; write AND",
+    "|": "; write OR, and || to join texts",
+    "#": "; a comment goes from -- to the end of its line",
+    "`": "; a name with other characters needs double quotes",
+    "_": '; a name that begins with an underscore needs double quotes: "_name"',
+}

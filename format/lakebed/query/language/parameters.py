@@ -1,4 +1,4 @@
-"""Values that are given to a query: one for each ``?``, in order, or one for each ``$name``."""
+"""Values of the parameters of a query: one for each ``?``, in order, or one for each ``$name``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from lakebed.errors import QueryError
 from lakebed.query.language import syntax
 from lakebed.query.language.errors import near, query_error
-from lakebed.query.language.lexer import is_writable
+from lakebed.query.language.lexer import HALF, is_writable
 
 Given = Sequence[Any] | Mapping[str, Any]
 
@@ -24,32 +24,27 @@ def values_of(text: str, query: syntax.Query, given: Given) -> Sequence[Any]:
     Raises
     ------
     QueryError
-        If there are too few or too many, or a text has no bytes.
+        If there are too few or too many, or a text cannot be encoded.
     """
     values = _named(text, query, given) if query.named else _counted(query, given)
     for number, value in enumerate(values):
         if isinstance(value, str) and not is_writable(value):
             name = f"${query.named[number][0]}" if query.named else f"parameter {number + 1}"
-            raise QueryError(
-                f"{name} has half of a character, a lone surrogate, which no text can hold", kind="type"
-            )
+            raise QueryError(f"{name} {HALF}", kind="type")
     return values
 
 
 def _counted(query: syntax.Query, given: Given) -> Sequence[Any]:
+    count = query.parameters
     if isinstance(given, Mapping):
         if given:
-            raise QueryError(
-                f"the query has no ${', no $'.join(map(str, given))}; "
-                f"its {query.parameters} parameters (?) take a list of values",
-                kind="arity",
-            )
+            names = ", no $".join(map(str, given))
+            message = f"the query has no ${names}; its {count} parameters (?) take a list of values"
+            raise QueryError(message, kind="arity")
         given = ()
-    if query.parameters != len(given):
-        raise QueryError(
-            f"the query has {query.parameters} parameters (?), and {len(given)} values were given",
-            kind="arity",
-        )
+    if count != len(given):
+        message = f"the query has {count} parameters (?), and {len(given)} values were given"
+        raise QueryError(message, kind="arity")
     return given
 
 
@@ -58,20 +53,15 @@ def _named(text: str, query: syntax.Query, given: Given) -> Sequence[Any]:
     if not isinstance(given, Mapping):
         if len(given):
             told = ", ".join(f"{name!r}: ..." for name in names)
-            raise query_error(
-                text,
-                query.named[0][1],
-                "arity",
-                f"the query names its values: pass parameters={{{told}}}, not a list",
-            )
+            message = f"the query names its values: pass parameters={{{told}}}, not a list"
+            raise query_error(text, query.named[0][1], "arity", message)
         given = {}
     values = {str(name).removeprefix("$"): value for name, value in given.items()}
     for name, at in query.named:
         if name not in values:
             hint = near(name, [other for other in values if other not in names])
-            raise query_error(
-                text, at, "arity", f"no value was given for ${name}{hint if '?' in hint else ''}"
-            )
+            message = f"no value was given for ${name}{hint if '?' in hint else ''}"
+            raise query_error(text, at, "arity", message)
     for name in values:
         if name not in names:
             hint = near(name, names)
@@ -81,5 +71,5 @@ def _named(text: str, query: syntax.Query, given: Given) -> Sequence[Any]:
 
 
 def shown(node: syntax.Parameter) -> str:
-    """Return a parameter as an error names it."""
+    """Return a parameter as errors show it."""
     return f"${node.name}" if node.name else f"parameter {node.number + 1}"

@@ -1,34 +1,39 @@
-"""Statements: from WITH to SAMPLE BY; expressions are read in `expressions`."""
+"""Parser of statements, from WITH to SAMPLE BY; `expressions` reads their expressions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 from lakebed.query.language import syntax
 from lakebed.query.language.expressions import expression, expressions, subscripts
-from lakebed.query.language.words import MAX_DEPTH, RESERVED, Words
+from lakebed.query.language.token_stream import MAX_DEPTH, RESERVED, TokenStream
 
 _KEPT = 4096
-"""Longest text whose query is kept, for the next time that it is asked: some are of millions of words."""
+"""Longest text whose syntax is kept for the next query with it: some have millions of tokens."""
 
-_SETS = ("union", "intersect", "except")
-_JOINS = ("join", "inner", "left", "right", "full", "outer", "cross", "natural")
+_JOINS = {
+    "join": "inner", "inner": "inner", "left": "left", "right": "right", "full": "full", "outer": "full",
+    "cross": "cross", "natural": "natural",
+}  # fmt: skip
+"""First word of a join -> its kind."""
 
 
 def parse(text: str, *, depth: int = MAX_DEPTH) -> syntax.Query:
-    """Read a query.
+    """Parse a query.
 
     Parameters
     ----------
     text
         One statement; a semicolon may end it.
     depth
-        How deep expressions and queries may lie in each other.
+        Deepest nesting of expressions and queries.
 
     Raises
     ------
     QuerySyntaxError
-        If it is none; the message points at the place.
+        If the text is no query; the message points at the place.
     """
     return _parse_kept(text, depth) if len(text) <= _KEPT else parse_anew(text, depth)
 
@@ -39,374 +44,318 @@ def _parse_kept(text: str, depth: int) -> syntax.Query:
 
 
 def parse_anew(text: str, depth: int = MAX_DEPTH) -> syntax.Query:
-    """Read a query, and keep nothing of it; see :func:`parse`."""
-    words = _words(text, depth)
-    query = _query(words)
-    words.take_operator(";")
-    if words.word.kind != "end":
-        if words.words[words.next - 1].text == ";":
-            raise words.error("one query at a time: something follows the semicolon")
-        raise words.unexpected("the end of the query")
-    return syntax.Query(
-        query.body, query.tables, query.order, query.arrange, query.limit, query.sample, query.at, words.parameters,
-        tuple(words.named.items()),
-    )  # fmt: skip
+    """Parse a query without keeping its syntax; see :func:`parse`."""
+    tokens = _words(text, depth)
+    query = _query(tokens)
+    tokens.take_operator(";")
+    if tokens.token.kind != "end":
+        if tokens.tokens[tokens.next - 1].text == ";":
+            raise tokens.error("one query at a time: something follows the semicolon")
+        raise tokens.unexpected("the end of the query")
+    return replace(query, parameters=tokens.parameters, named=tuple(tokens.named.items()))
 
 
 def parse_expression(text: str, *, depth: int = MAX_DEPTH) -> syntax.Expression:
-    """Read a text that is one expression.
+    """Parse an expression.
 
     Raises
     ------
     QuerySyntaxError
-        If it is none.
+        If the text is no expression.
     """
-    words = _words(text, depth)
-    found = expression(words)
-    if words.word.kind != "end":
-        raise words.unexpected("the end of the expression")
+    tokens = _words(text, depth)
+    found = expression(tokens)
+    if tokens.token.kind != "end":
+        raise tokens.unexpected("the end of the expression")
     return found
 
 
-def _words(text: str, depth: int) -> Words:
-    words = Words(text, depth)
-    words.parse_query = lambda: _query(words)
-    return words
+def _words(text: str, depth: int) -> TokenStream:
+    tokens = TokenStream(text, depth)
+    tokens.parse_query = lambda: _query(tokens)
+    return tokens
 
 
 # -- queries -------------------------------------------------------------------------------------------------------
 
 
-def _query(words: Words) -> syntax.Query:
-    words.deeper()
-    depth, at = words.depth, words.word.at
-    tables: list[tuple[str, syntax.Query]] = []
-    if words.take_keyword("with"):
-        tables.append(_common_table(words))
-        while words.take_operator(","):
-            tables.append(_common_table(words))
-    body = _combined(words)
-    order = _order(words)
-    arrange: tuple[syntax.Expression, ...] = ()
-    if words.take_keyword("arrange"):
-        words.expect_keyword("by")
-        arrange = expressions(words)
-    limit = _limit(words)
-    sample = _sample(words)
-    words.depth = depth - 1
-    return syntax.Query(body, tuple(tables), order, arrange, limit, sample, at)
+def _query(tokens: TokenStream) -> syntax.Query:
+    tokens.deeper()
+    depth, at = tokens.depth, tokens.token.at
+    tables = tokens.separated(_common_table) if tokens.take_keyword("with") else ()
+    body = _combined(tokens)
+    order = tokens.separated(_key) if _takes(tokens, "order") else ()
+    arrange = expressions(tokens) if _takes(tokens, "arrange") else ()
+    limit = _limit(tokens)
+    sample = _sample(tokens)
+    tokens.depth = depth - 1
+    return syntax.Query(body, tables, order, arrange, limit, sample, at)
 
 
-def _common_table(words: Words) -> tuple[str, syntax.Query]:
-    name = words.expect_name("a name for the query")
-    words.expect_keyword("as")
-    words.expect_operator("(")
-    query = _query(words)
-    words.expect_operator(")")
-    return name.text, query
+def _takes(tokens: TokenStream, keyword: str) -> bool:
+    """Move past a keyword and BY if they are next, and return whether they are."""
+    if not tokens.take_keyword(keyword):
+        return False
+    tokens.expect_keyword("by")
+    return True
 
 
-def _combined(words: Words) -> syntax.Select | syntax.Combined | syntax.Query:
+def _common_table(tokens: TokenStream) -> tuple[str, syntax.Query]:
+    name = tokens.expect_name("a name for the query")
+    tokens.expect_keyword("as")
+    return name.text, tokens.bracketed(_query)
+
+
+_Body = syntax.Select | syntax.Combined | syntax.Query
+
+
+def _combined(tokens: TokenStream) -> _Body:
     """Read queries with UNION and EXCEPT between them, from the left; INTERSECT binds more strongly."""
-    left = _intersected(words)
-    while words.is_keyword("union", "except"):
-        words.deeper()
-        word = words.take()
-        keeps_all = words.take_keyword("all")
+    return _chain(tokens, ("union", "except"), lambda tokens: _chain(tokens, ("intersect",), _term))
+
+
+def _chain(tokens: TokenStream, operators: tuple[str, ...], read: Callable[[TokenStream], _Body]) -> _Body:
+    left = read(tokens)
+    while tokens.is_keyword(*operators):
+        tokens.deeper()
+        token = tokens.take()
+        keeps_all = tokens.take_keyword("all")
         if not keeps_all:
-            words.take_keyword("distinct")
-        left = syntax.Combined(word.text.lower(), keeps_all, left, _intersected(words), word.at)
+            tokens.take_keyword("distinct")
+        left = syntax.Combined(token.text.lower(), keeps_all, left, read(tokens), token.at)
     return left
 
 
-def _intersected(words: Words) -> syntax.Select | syntax.Combined | syntax.Query:
-    left: syntax.Select | syntax.Combined | syntax.Query = _term(words)
-    while words.is_keyword("intersect"):
-        words.deeper()
-        word = words.take()
-        keeps_all = words.take_keyword("all")
-        left = syntax.Combined("intersect", keeps_all, left, _term(words), word.at)
-    return left
+def _term(tokens: TokenStream) -> _Body:
+    return tokens.bracketed(_query) if tokens.is_operator("(") else _select(tokens)
 
 
-def _term(words: Words) -> syntax.Select | syntax.Query:
-    if words.take_operator("("):
-        query = _query(words)
-        words.expect_operator(")")
-        return query
-    return _select(words)
-
-
-def _select(words: Words) -> syntax.Select:
-    at = words.expect_keyword("select").at
-    top = _top(words)
-    distinct = words.take_keyword("distinct")
+def _select(tokens: TokenStream) -> syntax.Select:
+    at = tokens.expect_keyword("select").at
+    top = _top(tokens)
+    distinct = tokens.take_keyword("distinct")
     distinct_on: tuple[syntax.Expression, ...] = ()
-    if distinct and words.take_keyword("on"):
-        words.expect_operator("(")
-        distinct_on = expressions(words)
-        words.expect_operator(")")
-    elif not distinct and words.is_keyword("all") and words.ahead(1).text != "(":  # ALL(...) is the function
-        words.take()
+    if distinct and tokens.take_keyword("on"):
+        distinct_on = tokens.bracketed(expressions)
+    elif not distinct and tokens.ahead(1).text != "(":  # ALL(...) is the function
+        tokens.take_keyword("all")
     if top is None:
-        top = _top(words)
-    items = [_item(words)]
-    while words.take_operator(","):
-        items.append(_item(words))
-    source = _sources(words) if words.take_keyword("from") else None
-    where = expression(words) if words.take_keyword("where") else None
-    expand = _expand(words)
+        top = _top(tokens)
+    items = tokens.separated(_item)
+    source = _sources(tokens) if tokens.take_keyword("from") else None
+    where = expression(tokens) if tokens.take_keyword("where") else None
+    expand = _expand(tokens)
     group: tuple[syntax.Expression, ...] = ()
     having = None
-    if words.take_keyword("group"):
-        words.expect_keyword("by")
-        group = expressions(words)
-        if words.take_keyword("having"):
-            having = expression(words)
-        if words.take_keyword("across"):
-            if not words.is_keyword("time", "space"):
-                raise words.unexpected("TIME or SPACE")
-            words.take()
-    elif words.is_keyword("having"):
-        raise words.error("HAVING follows GROUP BY; without it, say WHERE")
-    if words.is_keyword("where"):
-        raise words.error("WHERE comes before GROUP BY; to choose among groups, say HAVING")
-    return syntax.Select(
-        tuple(items), source, where, expand, group, having, _ungroup(words), distinct, distinct_on, top, at
-    )  # fmt: skip
+    if _takes(tokens, "group"):
+        group = expressions(tokens)
+        having = expression(tokens) if tokens.take_keyword("having") else None
+        if tokens.take_keyword("across"):
+            if not tokens.is_keyword("time", "space"):
+                raise tokens.unexpected("TIME or SPACE")
+            tokens.take()
+    elif tokens.is_keyword("having"):
+        raise tokens.error("HAVING follows GROUP BY; without it, say WHERE")
+    if tokens.is_keyword("where"):
+        raise tokens.error("WHERE comes before GROUP BY; to choose among groups, say HAVING")
+    ungroup = _ungroup(tokens)
+    return syntax.Select(items, source, where, expand, group, having, ungroup, distinct, distinct_on, top, at)
 
 
-def _top(words: Words) -> int | None:
-    if not words.is_keyword("top") or words.ahead(1).kind != "integer":
+def _top(tokens: TokenStream) -> int | None:
+    if not tokens.is_keyword("top") or tokens.ahead(1).kind != "integer":
         return None
-    words.take()
-    return int(words.take().value or 0)
+    tokens.take()
+    return _whole(tokens)
 
 
-def _item(words: Words) -> syntax.Item:
-    word = words.word
-    if words.take_operator("*"):
-        items: tuple[syntax.Expression | syntax.Slice | syntax.Dots, ...] = ()
-        if words.take_operator("["):
-            items = subscripts(words)
-        return syntax.Item(None, None, None, items, word.at)
-    is_all = words.ahead(1).text == "." and words.ahead(2).text == "*" and words.ahead(2).kind == "operator"
-    if word.kind in ("name", "quoted") and is_all:
-        words.next += 3
-        return syntax.Item(None, None, word.text, (), word.at)
-    found = expression(words)
-    return syntax.Item(found, _alias(words), None, (), word.at)
+def _item(tokens: TokenStream) -> syntax.Item:
+    token = tokens.token
+    if tokens.take_operator("*"):
+        items = subscripts(tokens) if tokens.take_operator("[") else ()
+        return syntax.Item(None, None, None, items, token.at)
+    is_all = (
+        tokens.ahead(1).text == "." and tokens.ahead(2).text == "*" and tokens.ahead(2).kind == "operator"
+    )
+    if token.kind in ("name", "quoted") and is_all:
+        tokens.next += 3
+        return syntax.Item(None, None, token.text, (), token.at)
+    found = expression(tokens)
+    return syntax.Item(found, _alias(tokens), None, (), token.at)
 
 
-def _alias(words: Words) -> str | None:
-    """Read the name that something is given, with or without AS."""
-    if words.take_keyword("as"):
-        return words.expect_name("a name").text
-    word = words.word
-    if word.kind == "quoted" or (word.kind == "name" and word.text.lower() not in RESERVED):
-        return words.take().text
+def _alias(tokens: TokenStream) -> str | None:
+    """Read the alias of an item or source, with or without AS."""
+    if tokens.take_keyword("as"):
+        return tokens.expect_name("a name").text
+    token = tokens.token
+    if token.kind == "quoted" or (token.kind == "name" and token.text.lower() not in RESERVED):
+        return tokens.take().text
     return None
 
 
-def _expand(words: Words) -> syntax.Expand | None:
-    if not words.is_keyword("expand"):
+def _expand(tokens: TokenStream) -> syntax.Expand | None:
+    at = tokens.token.at
+    if not _takes(tokens, "expand"):
         return None
-    at = words.take().at
-    words.expect_keyword("by")
-    before = _whole(words)
-    after = _whole(words) if words.take_operator(",") or words.word.kind == "integer" else before
-    keeps = False
-    if words.take_keyword("overlap"):
-        keeps = not words.take_keyword("false")
-        if keeps:
-            words.take_keyword("true")
-    alias = words.expect_name("a name").text if words.take_keyword("as") else None
+    before = _whole(tokens)
+    after = _whole(tokens) if tokens.take_operator(",") or tokens.token.kind == "integer" else before
+    keeps = tokens.take_keyword("overlap") and tokens.take_flag()
+    alias = tokens.expect_name("a name").text if tokens.take_keyword("as") else None
     return syntax.Expand(before, after, keeps, alias, at)
 
 
-def _whole(words: Words) -> int:
-    if words.word.kind != "integer":
-        raise words.unexpected("a number of rows")
-    return int(words.take().value or 0)
+def _whole(tokens: TokenStream) -> int:
+    if tokens.token.kind != "integer":
+        raise tokens.unexpected("a number of rows")
+    return int(tokens.take().value or 0)
 
 
-def _ungroup(words: Words) -> syntax.Ungroup | None:
-    if not words.is_keyword("ungroup"):
+def _ungroup(tokens: TokenStream) -> syntax.Ungroup | None:
+    at = tokens.token.at
+    if not _takes(tokens, "ungroup"):
         return None
-    at = words.take().at
-    words.expect_keyword("by")
-    if words.take_keyword("split"):
-        return syntax.Ungroup(None, at)
-    return syntax.Ungroup(expression(words), at)
+    return syntax.Ungroup(None if tokens.take_keyword("split") else expression(tokens), at)
 
 
-# -- what follows a query --------------------------------------------------------------------------------------------
+# -- order, limit and sample -----------------------------------------------------------------------------------------
 
 
-def _order(words: Words) -> tuple[syntax.Order, ...]:
-    if not words.take_keyword("order"):
-        return ()
-    words.expect_keyword("by")
-    found = [_key(words)]
-    while words.take_operator(","):
-        found.append(_key(words))
-    return tuple(found)
-
-
-def _key(words: Words) -> syntax.Order:
-    found = expression(words)
-    descending = words.take_keyword("desc")
+def _key(tokens: TokenStream) -> syntax.Order:
+    found = expression(tokens)
+    descending = tokens.take_keyword("desc")
     if not descending:
-        words.take_keyword("asc")
+        tokens.take_keyword("asc")
     nulls = ""
-    if words.take_keyword("nulls"):
-        if not words.is_keyword("first", "last"):
-            raise words.unexpected("FIRST or LAST")
-        nulls = words.take().text.lower()
+    if tokens.take_keyword("nulls"):
+        if not tokens.is_keyword("first", "last"):
+            raise tokens.unexpected("FIRST or LAST")
+        nulls = tokens.take().text.lower()
     return syntax.Order(found, descending, nulls)
 
 
-def _limit(words: Words) -> syntax.Limit | None:
-    at = words.word.at
+def _limit(tokens: TokenStream) -> syntax.Limit | None:
+    """Read LIMIT and OFFSET, in either order."""
+    if not tokens.is_keyword("limit", "offset"):
+        return None
+    at = tokens.token.at
     count = offset = None
     percent = False
-    if words.take_keyword("limit"):
-        if not words.take_keyword("all"):
-            count = expression(words)
-            percent = words.take_keyword("percent")
-        if words.take_keyword("offset"):
-            offset = expression(words)
-    elif words.take_keyword("offset"):
-        offset = expression(words)
-        if words.take_keyword("limit") and not words.take_keyword("all"):
-            count = expression(words)
-            percent = words.take_keyword("percent")
-    else:
-        return None
+    first = tokens.keyword()
+    for clause in (first, "offset" if first == "limit" else "limit"):
+        if not tokens.take_keyword(clause):
+            continue
+        if clause == "offset":
+            offset = expression(tokens)
+        elif not tokens.take_keyword("all"):
+            count = expression(tokens)
+            percent = tokens.take_keyword("percent")
     return syntax.Limit(count, percent, offset, at)
 
 
-def _sample(words: Words) -> syntax.Sample | None:
-    if not words.is_keyword("sample"):
+def _sample(tokens: TokenStream) -> syntax.Sample | None:
+    at = tokens.token.at
+    if not _takes(tokens, "sample"):
         return None
-    at = words.take().at
-    words.expect_keyword("by")
-    weight = expression(words)
-    replace, percent = True, False
+    weight = expression(tokens)
+    repeats, percent = True, False
     seed = count = None
     while True:
-        if words.take_keyword("replace"):
-            replace = not words.take_keyword("false")
-            if replace:
-                words.take_keyword("true")
-        elif words.take_keyword("seed"):
-            seed = expression(words)
-        elif words.take_keyword("limit"):
-            count = expression(words)
-            percent = words.take_keyword("percent")
+        if tokens.take_keyword("replace"):
+            repeats = tokens.take_flag()
+        elif tokens.take_keyword("seed"):
+            seed = expression(tokens)
+        elif tokens.take_keyword("limit"):
+            count = expression(tokens)
+            percent = tokens.take_keyword("percent")
         else:
-            return syntax.Sample(weight, replace, seed, count, percent, at)
+            return syntax.Sample(weight, repeats, seed, count, percent, at)
 
 
 # -- sources ---------------------------------------------------------------------------------------------------------
 
 
-def _sources(words: Words) -> syntax.Source:
-    left = _joined(words)
-    while words.is_operator(","):
-        words.deeper()
-        at = words.take().at
-        left = syntax.Join("zip", left, _joined(words), None, (), at)
+def _sources(tokens: TokenStream) -> syntax.Source:
+    left = _joined(tokens)
+    while tokens.is_operator(","):
+        tokens.deeper()
+        at = tokens.take().at
+        left = syntax.Join("zip", left, _joined(tokens), None, (), at)
     return left
 
 
-def _joined(words: Words) -> syntax.Source:
-    left = _table(words)
-    while words.is_keyword(*_JOINS):
-        words.deeper()
-        at = words.word.at
-        kind = _join_kind(words)
-        right = _table(words)
+def _joined(tokens: TokenStream) -> syntax.Source:
+    left = _table(tokens)
+    while tokens.is_keyword(*_JOINS):
+        tokens.deeper()
+        token = tokens.take()
+        first = token.text.lower()
+        kind = _JOINS[first]
+        if first in ("left", "right", "full"):
+            tokens.take_keyword("outer")
+        if first != "join":
+            tokens.expect_keyword("join")
+        right = _table(tokens)
         condition = None
         using: tuple[str, ...] = ()
-        if words.take_keyword("on"):
-            condition = expression(words)
-        elif words.take_keyword("using"):
-            using = _names(words)
+        if tokens.take_keyword("on"):
+            condition = expression(tokens)
+        elif tokens.take_keyword("using"):
+            using = tokens.bracketed(_names)
         elif kind != "cross" and kind != "natural":
-            raise words.unexpected("ON or USING")
-        left = syntax.Join(kind, left, right, condition, using, at)
+            raise tokens.unexpected("ON or USING")
+        left = syntax.Join(kind, left, right, condition, using, token.at)
     return left
 
 
-def _join_kind(words: Words) -> str:
-    kind = "inner"
-    word = words.take().text.lower()
-    if word in ("left", "right", "full"):
-        kind = word
-        words.take_keyword("outer")
-        words.expect_keyword("join")
-    elif word == "outer":
-        kind = "full"
-        words.expect_keyword("join")
-    elif word in ("inner", "cross", "natural"):
-        kind = word
-        words.expect_keyword("join")
-    return kind
+def _names(tokens: TokenStream) -> tuple[str, ...]:
+    return tokens.separated(lambda tokens: tokens.expect_name("a column").text)
 
 
-def _names(words: Words) -> tuple[str, ...]:
-    words.expect_operator("(")
-    found = [words.expect_name("a column").text]
-    while words.take_operator(","):
-        found.append(words.expect_name("a column").text)
-    words.expect_operator(")")
-    return tuple(found)
-
-
-def _table(words: Words) -> syntax.Source:
-    word = words.word
-    if words.take_operator("("):
-        if words.is_keyword("select", "with") or words.is_operator("("):
-            query = _query(words)
-            words.expect_operator(")")
-            return syntax.Derived(query, _alias(words), word.at)
-        source = _sources(words)
-        words.expect_operator(")")
-        return source
-    if words.is_keyword("diff") and words.ahead(1).text == "(":
-        return _difference(words)
-    if word.kind == "name" and word.text.lower() in RESERVED:
-        raise words.unexpected("a dataset")
-    name = words.expect_name('a dataset: "path/to/it" in double quotes')
+def _table(tokens: TokenStream) -> syntax.Source:
+    token = tokens.token
+    if tokens.is_operator("("):
+        found = tokens.bracketed(_inside)
+        return syntax.Derived(found, _alias(tokens), token.at) if isinstance(found, syntax.Query) else found
+    if tokens.is_keyword("diff") and tokens.ahead(1).text == "(":
+        return _difference(tokens)
+    if token.kind == "name" and token.text.lower() in RESERVED:
+        raise tokens.unexpected("a dataset")
+    name = tokens.expect_name('a dataset: "path/to/it" in double quotes')
     path = name.text
-    while name.kind == "name" and words.is_operator(".") and words.ahead(1).kind in ("name", "quoted"):
-        words.take()
-        path += "." + words.take().text
+    while name.kind == "name" and tokens.is_operator(".") and tokens.ahead(1).kind in ("name", "quoted"):
+        tokens.take()
+        path += "." + tokens.take().text
     version = None
-    if words.word.kind == "version":
-        version = words.take().text
-    elif words.is_keyword("version") and words.ahead(1).kind == "string":
-        words.take()
-        version = words.take().text
-    return syntax.Path(path, version, _alias(words), name.kind == "quoted", word.at)
+    if tokens.token.kind == "version":
+        version = tokens.take().text
+    elif tokens.is_keyword("version") and tokens.ahead(1).kind == "string":
+        tokens.take()
+        version = tokens.take().text
+    return syntax.Path(path, version, _alias(tokens), name.kind == "quoted", token.at)
 
 
-def _difference(words: Words) -> syntax.Source:
-    at = words.take().at
-    words.expect_operator("(")
+def _inside(tokens: TokenStream) -> syntax.Query | syntax.Source:
+    """Read the query or sources in brackets."""
+    is_query = tokens.is_keyword("select", "with") or tokens.is_operator("(")
+    return _query(tokens) if is_query else _sources(tokens)
+
+
+def _difference(tokens: TokenStream) -> syntax.Source:
+    at = tokens.take().at
+    tokens.expect_operator("(")
     path = None
-    if words.word.kind == "quoted":
-        path = words.take().text
-        words.expect_operator(",")
-    first = _reference(words)
-    words.expect_operator(",")
-    second = _reference(words)
-    words.expect_operator(")")
-    return syntax.Difference(path, first, second, _alias(words), at)
+    if tokens.token.kind == "quoted":
+        path = tokens.take().text
+        tokens.expect_operator(",")
+    first = _reference(tokens)
+    tokens.expect_operator(",")
+    second = _reference(tokens)
+    tokens.expect_operator(")")
+    return syntax.Difference(path, first, second, _alias(tokens), at)
 
 
-def _reference(words: Words) -> str:
-    if words.word.kind != "string":
-        raise words.unexpected("a branch, commit or tag in single quotes")
-    return words.take().text
+def _reference(tokens: TokenStream) -> str:
+    if tokens.token.kind != "string":
+        raise tokens.unexpected("a branch, commit or tag in single quotes")
+    return tokens.take().text

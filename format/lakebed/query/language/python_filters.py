@@ -1,4 +1,4 @@
-"""Filters that are spelt in Python, as in 3.x, put in words of the query language; nothing of them is ever run.
+"""Translation of filters in Python, as in 3.x, to the query language; no part of them is ever run.
 
 Python                                   query language
 3 < age < 7                              3 < age AND age < 7
@@ -21,7 +21,7 @@ from math import isfinite
 from lakebed.query.language.errors import syntax_error
 
 _LONGEST = 20_000
-"""Characters of the longest text that is looked at."""
+"""Longest text that is translated."""
 
 _SIGNS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Mod: "%", ast.Pow: "^", ast.USub: "-", ast.UAdd: "",
@@ -37,16 +37,16 @@ _CALLS = {"contains": "CONTAINS", "startswith": "STARTS_WITH", "endswith": "ENDS
 
 
 class _Foreign(Exception):
-    """A part of Python that filters have not; the node is where."""
+    """A part of Python that filters do not have, at a node."""
 
 
 def translated(text: str) -> str | None:
-    """Return an expression of Python in the query language; None if it is no expression of Python.
+    """Translate a Python expression; None if the text is none.
 
     Raises
     ------
     QuerySyntaxError
-        If it has parts of Python that filters have not.
+        If it has parts of Python that filters do not have.
     """
     if len(text) > _LONGEST:
         return None
@@ -54,7 +54,7 @@ def translated(text: str) -> str | None:
         with warnings.catch_warnings(action="ignore"):
             return _written(ast.parse(text.strip(), mode="eval").body)
     except _Foreign as error:
-        message = "an expression is not run as Python, and has no such part: pass a function instead, "
+        message = "an expression is not run as Python and cannot have this part: pass a function instead, "
         message += "ds.filter(lambda row: row['age'] > 3)"
         at = len(text) - len(text.lstrip()) + getattr(error.args[0], "col_offset", 0)
         raise syntax_error(text, at, message) from None
@@ -91,7 +91,7 @@ def _written(node: ast.expr) -> str:
 
 
 def _part(node: ast.expr) -> str:
-    """Return an item, an attribute, or what a function makes of something."""
+    """Translate a subscript, an attribute or a call."""
     match node:
         case ast.Subscript(value=value, slice=ast.Slice(lower=low, upper=high, step=None)):
             return f"{_written(value)}[{_written(low) if low else ''}:{_written(high) if high else ''}]"
@@ -119,14 +119,14 @@ def _compared(node: ast.Compare, left: ast.expr, op: ast.cmpop, right: ast.expr)
         case (ast.In() | ast.NotIn(), ast.List(elts=items) | ast.Tuple(elts=items)) if items:
             return f"{_written(left)} {_SIGNS[type(op)]} ({', '.join(map(_written, items))})"
     are_constants = all(isinstance(each, ast.Constant) for each in (node.left, *node.comparators))
-    # The name of no column, in double quotes, is not compared as a text.
+    # A text in double quotes must not be compared as a constant.
     if type(op) not in _SIGNS or are_constants:
         raise _Foreign(node)
     return f"{_written(left)} {_SIGNS[type(op)]} {_written(right)}"
 
 
 def _is_plain(op: ast.AST, *operands: ast.expr) -> bool:
-    """Whether the language has an operator: &, | and ~ where conditions are joined, not bits."""
+    """Return whether the language has an operator; it has &, | and ~ of conditions, but not of bits."""
     if not isinstance(op, ast.BitAnd | ast.BitOr | ast.Invert):
         return type(op) in _SIGNS
     joining = (ast.BitAnd, ast.BitOr, ast.Invert, ast.Not)

@@ -1,8 +1,9 @@
-"""What a query is once it is read: plain data, with the place in the text that each part came from."""
+"""Syntax tree of a query; `at` is the position of each node in the text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
 
 # -- expressions ---------------------------------------------------------------------------------------------------
 
@@ -17,7 +18,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A ``?``, or a ``$name``; `number` counts them from 0, those of one name as one."""
+    """A ``?`` or ``$name``; `number` counts from 0, and a repeated name counts once."""
 
     number: int
     at: int
@@ -26,7 +27,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A column, with the name of its table where it is given."""
+    """A column, and its table if that is named."""
 
     table: str | None
     column: str
@@ -62,7 +63,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Logical:
-    """``a AND b AND c`` or ``a OR b OR c``: as many as there are, so that long ones are not deep."""
+    """``a AND b AND c`` or ``a OR b OR c``; one node for a long chain, so that it is not deep."""
 
     operator: str
     operands: tuple[Expression, ...]
@@ -139,7 +140,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """``x LIKE pattern``; ILIKE takes no notice of case."""
+    """``x LIKE pattern``, or ILIKE, which ignores case."""
 
     operand: Expression
     pattern: Expression
@@ -221,7 +222,7 @@ Expression = (
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A dataset by its address, or a query of WITH by its name."""
+    """A dataset by address, or a query of WITH by name."""
 
     path: str
     version: str | None
@@ -232,7 +233,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``DIFF('a', 'b')``: the rows of version b that version a lacks or has otherwise."""
+    """``DIFF('a', 'b')``: the rows of version b that version a lacks or has with other values."""
 
     path: str | None
     first: str
@@ -252,7 +253,7 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Two sources; `kind` is inner, left, right, full, cross, or zip for the comma."""
+    """Two sources; `kind` is inner, left, right, full, cross, natural, or zip for the comma."""
 
     kind: str
     left: Source
@@ -270,18 +271,18 @@ Source = Path | Difference | Derived | Join
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One entry of the list behind SELECT.
+    """One entry of the list of SELECT.
 
     Attributes
     ----------
     expression
-        What is computed; None for ``*``.
+        Expression to compute; None for ``*``.
     alias
-        Its name, where it is given.
+        Name given with AS.
     table
-        Of ``table.*``, the table.
+        Table of ``table.*``.
     items
-        Of ``*[...]``, what stands between the square brackets.
+        Subscripts of ``*[...]``.
     """
 
     expression: Expression | None
@@ -293,7 +294,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One key of ORDER BY; `nulls` is first, last, or empty where it is not said."""
+    """One key of ORDER BY; `nulls` is first, last or empty."""
 
     expression: Expression
     is_descending: bool
@@ -302,7 +303,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """``LIMIT count [PERCENT] OFFSET skipped``; None for what is not given."""
+    """``LIMIT count [PERCENT] OFFSET skipped``; None for missing parts."""
 
     count: Expression | None
     is_percent: bool
@@ -324,7 +325,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Expand:
-    """``EXPAND BY before after``: the rows around each that was found."""
+    """``EXPAND BY before after``: the rows around each found row."""
 
     before: int
     after: int
@@ -343,7 +344,7 @@ class Ungroup:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """From SELECT to UNGROUP BY."""
+    """A statement from SELECT to UNGROUP BY."""
 
     items: tuple[Item, ...]
     source: Source | None
@@ -360,7 +361,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """Two queries and UNION, INTERSECT or EXCEPT."""
+    """UNION, INTERSECT or EXCEPT of two queries."""
 
     operator: str
     keeps_all: bool
@@ -376,9 +377,9 @@ class Query:
     Attributes
     ----------
     parameters
-        How many values it takes.
+        Number of values that it takes.
     named
-        The names of these, where it has ``$name``, and where each stands first.
+        Names of ``$name`` parameters and the place where each comes first.
     """
 
     body: Select | Combined | Query
@@ -388,12 +389,21 @@ class Query:
     limit: Limit | None = None
     sample: Sample | None = None
     at: int = 0
-    parameters: int = field(default=0)
+    parameters: int = 0
     named: tuple[tuple[str, int], ...] = ()
 
 
+def conjuncts(node: Expression | None) -> Iterator[Expression]:
+    """Yield the conditions that AND joins."""
+    if isinstance(node, Logical) and node.operator == "and":
+        for operand in node.operands:
+            yield from conjuncts(operand)
+    elif node is not None:
+        yield node
+
+
 def columns_of(query: Query) -> set[str] | None:
-    """Return the names that stand in a query, of columns and of what it computes; None if it asks for all columns."""
+    """Return all names of columns and results in a query; None if it asks for all columns."""
     found: set[str] = set()
     waiting: list[object] = [query]
     while waiting:

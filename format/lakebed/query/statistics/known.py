@@ -1,4 +1,4 @@
-"""Statistics of the chunks of one open dataset: read from their side file, collected by queries, written there."""
+"""Statistics of the chunks of an open dataset: read from side files, collected by queries, written to side files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xxhash
@@ -24,22 +25,25 @@ from lakebed.documents.chunk_statistics import (
     statistics_key,
     to_bytes,
 )
-from lakebed.errors import FormatError, KeyNotFound, LakebedError
-from lakebed.query.statistics.statistics import of_arrays, of_texts, wide
+from lakebed.errors import FormatError, InvalidInputError, KeyNotFound, LakebedError
+from lakebed.query.relations.stored import StoredColumn
+from lakebed.query.statistics.pieces import of_arrays, of_texts, wide
 from lakebed.reading.remote.prefetch import prefetch
 from lakebed.reading.remote.tasks import LazyFuture, submit
+from lakebed.runtime.progress import rows_bar
 from lakebed.storage.base import traits_of
 
 if TYPE_CHECKING:
-    from lakebed.query.statistics.stored import StoredColumn
+    from lakebed.query.relations.stored import StoredColumn
     from lakebed.session.session import Session
+    from lakebed.session.table import Table
     from lakebed.versions.state import ChunkTable
 
 # Fewer pieces are not worth a file.
 _LEAST_PIECES = 8
-# A file is written again once the part of it that is new is so large: 1 / 8.
+# A file is written again once 1 / 8 of its chunks are new.
 _SHARE = 8
-# Chunks of other versions that are kept in the file.
+# Most chunks of other versions that stay in the file, unless this version has more.
 _OTHERS = 1024
 
 _sessions: weakref.WeakKeyDictionary[Session, dict[str, Known]] = weakref.WeakKeyDictionary()
@@ -47,7 +51,7 @@ _sessions: weakref.WeakKeyDictionary[Session, dict[str, Known]] = weakref.WeakKe
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Of each piece of a column of numbers the smallest and the largest, in its dtype; and whether it has any."""
+    """Smallest and largest number of each piece, in the dtype of the column, and whether the piece has numbers."""
 
     low: NDArray[Any]
     high: NDArray[Any]
@@ -55,7 +59,7 @@ class Numbers:
 
     @classmethod
     def of(cls, pieces: Pieces, dtype: np.dtype[Any] | None) -> Numbers | None:
-        """Return them; None where numbers of a dtype have no extremes. Rounding keeps their order."""
+        """Return the numbers of pieces; None for dtypes without extremes. Rounding keeps their order."""
         kind = None if dtype is None else wide(dtype)
         if dtype is None or kind is None:
             return None
@@ -65,18 +69,18 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """What is known of the chunks of a column, in the order of its rows.
+    """Statistics of the chunks of a column, in the order of its rows.
 
     Attributes
     ----------
     ends
-        The row behind the last of each piece: int64, shape (pieces,).
+        End of each piece in rows: int64, shape (pieces,).
     pieces
-        What is known of each; zeros where nothing is.
+        Statistics of each piece, zeros for unknown ones.
     known
-        Whether something is.
+        Whether the statistics of each piece are known.
     is_whole
-        Whether something is of all.
+        Whether those of all pieces are.
     """
 
     ends: NDArray[np.int64]
@@ -87,22 +91,22 @@ class Aligned:
 
     @property
     def tells(self) -> bool:
-        """Whether it may tell pieces apart."""
+        """Whether these statistics can distinguish pieces."""
         return len(self.ends) > 1 and (self.is_whole or bool(self.known.any()))
 
 
 @dataclass(slots=True)
 class Known:
-    """What is known of one tensor's chunks, in whatever version.
+    """Known statistics of the chunks of one tensor, in any version.
 
     Attributes
     ----------
     chunks
-        Pieces of each, by the digest of the chunk.
+        Pieces of each chunk by its digest.
     unsaved
-        How many of them the side file does not have.
+        Number of chunks that the side file does not have.
     place
-        Those of the version that was asked of last.
+        Chunks of the version that was queried last.
     """
 
     chunks: dict[bytes, Pieces]
@@ -118,9 +122,9 @@ class Place:
     Attributes
     ----------
     digests
-        Name of what each holds; None where no checksum vouches for its bytes.
+        Digest of the contents of each chunk; None for chunks without checksums.
     aligned, count
-        What is known of them, and how many chunks were known when that was made.
+        Statistics of the chunks, and the number of known chunks when they were aligned.
     """
 
     of: Known
@@ -131,28 +135,25 @@ class Place:
 
     @property
     def is_known(self) -> bool:
-        """Whether nothing is left to learn."""
+        """Whether the statistics of all chunks are known."""
         return self.aligned is not None and self.aligned.is_whole
 
 
 def _place(column: StoredColumn) -> Place:
-    """Return the chunks of a column; the side file of its tensor is read the first time."""
-    session, reader = column.table.session, column.scan.reader
-    tensors = _sessions.get(session)
-    if tensors is None:
-        tensors = _sessions.setdefault(session, {})
-    found = tensors.get(reader.state.key)
+    """Return the chunks of a column; the first time, read the side file of its tensor."""
+    session, state = column.table.session, column.state
+    tensors = _sessions.setdefault(session, {})
+    found = tensors.get(state.key)
     if found is None:
-        found = tensors.setdefault(reader.state.key, Known(_read(session, reader.state.key)))
-    table = reader.state.table
+        found = tensors.setdefault(state.key, Known(_read(session, state.key)))
     place = found.place
-    if place is None or place.table is not table:
-        place = found.place = Place(found, table, _digests(column, table))
+    if place is None or place.table is not state.table:
+        place = found.place = Place(found, state.table, _digests(column, state.table))
     return place
 
 
 def load(columns: Sequence[StoredColumn]) -> None:
-    """Read the side files of columns of one dataset, those that were not yet; together, where they lie far away."""
+    """Read the remote side files of columns of one dataset together, those that were not read yet."""
     far = [column for column in columns if column.scan.reader.source.remote is not None]
     if len(far) < 2:
         return
@@ -171,36 +172,29 @@ def _read(session: Session, key: str) -> dict[bytes, Pieces]:
         return from_bytes(session.storage.get(statistics_key(key)), key)
     except KeyNotFound:
         return {}
-    except FormatError as error:  # it is a cache, made anew by this query
+    except FormatError as error:  # the file is a cache, which queries make again
         logging.getLogger(__name__).info("statistics of %s are not used: %s", session.storage.url, error)
         return {}
 
 
 def _digests(column: StoredColumn, table: ChunkTable) -> list[bytes | None]:
-    """Return the name of what each chunk holds; None where no checksum vouches for its bytes."""
+    """Return the digest of the contents of each chunk; None for chunks without checksums."""
     reader = column.scan.reader
-    meta = reader.state.meta
-    form = f"{reader.dtype} {reader.storing.name} {meta.chunk_compression}".encode()
-    counts = table.places.sum_counts()
-    ends = np.cumsum(counts).tolist()
+    form = f"{reader.dtype} {reader.storing.name} {reader.state.meta.chunk_compression}".encode()
+    ends = np.cumsum(table.places.sum_counts()).tolist()
     sums = np.ascontiguousarray(table.places.sums, "<u8")
     words = np.stack([table.places.sizes, table.ids.counts.astype(np.uint64)], axis=1).astype("<u8")
     found: list[bytes | None] = []
-    start = 0
-    for row, end in enumerate(ends):
-        if end > start:
-            digest = xxhash.xxh3_128(form)
-            digest.update(words[row].data)
-            digest.update(sums[start:end].data)
-            found.append(digest.digest())
-        else:
-            found.append(None)
-        start = end
+    for row, (start, end) in enumerate(pairwise([0, *ends])):
+        digest = xxhash.xxh3_128(form)
+        digest.update(words[row].data)
+        digest.update(sums[start:end].data)
+        found.append(digest.digest() if end > start else None)
     return found
 
 
 def aligned(column: StoredColumn) -> Aligned | None:
-    """Return what is known of a column; None where nothing is, or it would tell nothing apart."""
+    """Return the statistics of a column; None if they cannot distinguish rows."""
     place = _place(column)
     found, count = place.aligned, len(place.of.chunks)
     if place.count != count and len(place.table):
@@ -210,7 +204,7 @@ def aligned(column: StoredColumn) -> Aligned | None:
 
 
 def count_known(column: StoredColumn) -> int:
-    """Return of how many chunks of a column something is known."""
+    """Return the number of chunks of a column with known statistics."""
     place = _place(column)
     return sum(1 for digest in place.digests if digest in place.of.chunks)
 
@@ -221,22 +215,21 @@ def _aligned(place: Place, dtype: np.dtype[Any] | None) -> Aligned:
     parts: list[Pieces] = []
     told: list[bool] = []
     for digest, count in zip(place.digests, counts, strict=True):
-        pieces = None if digest is None else place.of.chunks.get(digest)
-        is_known = pieces is not None
-        if pieces is None:
-            pieces = np.zeros(pieces_of(count), PIECE_FIELDS)
+        known = None if digest is None else place.of.chunks.get(digest)
+        pieces = np.zeros(pieces_of(count), PIECE_FIELDS) if known is None else known
+        if known is None:
             pieces["rows"] = step
             if count % step:
                 pieces["rows"][-1:] = count % step
         parts.append(pieces)
-        told += [is_known] * len(pieces)
+        told += [known is not None] * len(pieces)
     pieces = np.concatenate(parts)
     ends = np.cumsum(pieces["rows"].astype(np.int64))
     return Aligned(ends, pieces, np.array(told, np.bool_), all(told), Numbers.of(pieces, dtype))
 
 
 def learn(column: StoredColumn, rows: range) -> None:
-    """Take note of the chunks that end in a stretch of rows that was read just now."""
+    """Collect statistics of the chunks that end in rows which were read just now."""
     place, reader = _place(column), column.scan.reader
     if place.is_known:
         return
@@ -246,12 +239,12 @@ def learn(column: StoredColumn, rows: range) -> None:
     stop = int(np.searchsorted(last, np.uint64(rows.stop)))
     for row in range(first, stop):
         if reader.source.remote is not None and not reader.source.is_here(table.key(row)):
-            continue  # it went through in parts: another request is not worth it
+            continue  # it was read in parts, and statistics are not worth another request
         _note(column, place, row, keep=True)
 
 
 def _note(column: StoredColumn, place: Place, row: int, *, keep: bool) -> None:
-    """Take note of the chunk in a row of the table, unless its digest is known, or there is none."""
+    """Collect statistics of the chunk in a row of the table, unless they are known or it has no digest."""
     digest, of, reader = place.digests[row], place.of, column.scan.reader
     if digest is None or digest in of.chunks:
         return
@@ -263,7 +256,7 @@ def _note(column: StoredColumn, place: Place, row: int, *, keep: bool) -> None:
 
 
 def complete(column: StoredColumn, tick: Callable[[int], object]) -> None:
-    """Read and take note of all chunks of a column that nothing is known of, and write the side file.
+    """Read all chunks of a column whose statistics are unknown, and write the side file.
 
     Parameters
     ----------
@@ -284,7 +277,7 @@ def complete(column: StoredColumn, tick: Callable[[int], object]) -> None:
 
 
 def save(column: StoredColumn) -> None:
-    """Write what was learned, if that is worth a file and this session may write."""
+    """Write collected statistics if they are worth a file and this session may write."""
     place = _place(column)
     of = place.of
     session, storage = column.table.session, column.table.session.storage
@@ -295,19 +288,70 @@ def save(column: StoredColumn) -> None:
         return
     try:
         _write(column, place)
-    except LakebedError as error:  # it is a cache: who may only read keeps it in memory
+    except LakebedError as error:  # the file is a cache: without it, the statistics stay in memory
         of.can_save = False
         of.unsaved = 0
         logging.getLogger(__name__).info("statistics of %s stay in memory: %s", storage.url, error)
 
 
 def _write(column: StoredColumn, place: Place) -> None:
-    """Write the side file of a tensor: all of this version, and the last of others."""
+    """Write the side file of a tensor, with all chunks of this version and the latest ones of others."""
     of = place.of
     mine = {digest for digest in place.digests if digest is not None}
     others = [digest for digest in of.chunks if digest not in mine]
     for digest in others[: max(0, len(others) - max(_OTHERS, len(mine)))]:
         del of.chunks[digest]
-    key = column.scan.reader.state.key
+    key = column.state.key
     column.table.session.storage.put(statistics_key(key), to_bytes(key, of.chunks))
     of.unsaved = 0
+
+
+class TensorStatistics(NamedTuple):
+    """Statistics of the chunks of a tensor.
+
+    Attributes
+    ----------
+    tensor
+        Name of the tensor.
+    chunks
+        Number of its chunks in this version.
+    known
+        Number of chunks with statistics. Chunks without checksums, which Deep Lake 3.9.52 wrote, have none.
+    """
+
+    tensor: str
+    chunks: int
+    known: int
+
+
+def gathered(table: Table, *, is_chosen: bool, progressbar: bool) -> list[TensorStatistics]:
+    """Read all chunks whose statistics are unknown, and write side files.
+
+    This is for programs that query a dataset which they may not write to.
+
+    Parameters
+    ----------
+    is_chosen
+        Whether the caller named each tensor: it is an error if one has no statistics, and otherwise skipped.
+
+    Raises
+    ------
+    InvalidInputError
+        If a tensor that was named cannot have statistics.
+    """
+    columns = [StoredColumn(table, name) for name in table.names]
+    telling = [column for column in columns if column.has_statistics and not column.scan.is_special]
+    if is_chosen and len(telling) < len(columns):
+        wrong = next(column.name for column in columns if column not in telling)
+        raise InvalidInputError(
+            f"tensor {wrong!r} has no statistics: numbers and texts have, whose samples are not compressed one by one; "
+            "leave it out, or name no tensors"
+        )
+    load(telling)
+    found = []
+    rows = sum(column.state.meta.length for column in telling)
+    with rows_bar("Reading", rows, shown=progressbar) as advance:
+        for column in telling:
+            complete(column, advance)
+            found.append(TensorStatistics(column.name, len(column.state.table), count_known(column)))
+    return found

@@ -1,8 +1,8 @@
-"""Which rows a condition may be true of, as far as statistics of chunks tell: others are not read.
+"""Pruning: the rows for which a condition may be true by the statistics of chunks; others are not read.
 
-A condition is asked of whole stretches of rows, with two answers for each: whether there may be a row for which it is
-true, and whether there may be one for which it is not. What nothing is known of may be both. NOT exchanges the two; so
-a row that is missing, empty or NaN must count among those for which a comparison is not true.
+A condition is decided for whole stretches of rows, by two questions: may it be true for a row, and may it be false for
+one. A stretch without statistics may be both. NOT exchanges the questions; so rows that are missing, empty or NaN count
+as rows for which a comparison is false.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.documents.chunk_statistics import HAS_NAN, Pieces
-from lakebed.query.binding.bound import (
+from lakebed.query.relations.bound import (
     Apply,
     Bound,
     Input,
@@ -26,35 +26,70 @@ from lakebed.query.binding.bound import (
     Missing,
     Not,
     Value,
+    inputs,
     on_record,
     values_read,
 )
-from lakebed.query.engine.evaluate import Scope
-from lakebed.query.engine.plan import Bounds, bounds
-from lakebed.query.engine.relation import Relation, Stored
+from lakebed.query.relations.evaluate import Scope
+from lakebed.query.relations.relation import Relation, Stored
+from lakebed.query.relations.stored import StoredColumn
 from lakebed.query.statistics import known
 from lakebed.query.statistics.known import Aligned, Numbers
-from lakebed.query.statistics.statistics import beginning
-from lakebed.query.statistics.stored import StoredColumn
+from lakebed.query.statistics.pieces import beginning
+from lakebed.query.values.elementwise import MIRRORED
 from lakebed.query.values.exact import may_round
 from lakebed.reading.remote.prefetch import prefetch
 from lakebed.storage.stores.traffic import Counts
 
 Mask = NDArray[np.bool_]
 
-# Integers that a float64 holds, each of them apart from its neighbours.
 _EXACT = 1 << 53
+"""Integers below this are distinct float64."""
+
 _64_BITS = 1 << 63
+
+_MANY = 1000
+"""Most values of an IN that are compared with extremes: more would take longer than what pruning saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A comparison of a column with a constant, which the extremes of a chunk may decide; `sign` may also be ``in``."""
+
+    column: str
+    sign: str
+    value: Any
+
+
+def bounds(node: Bound) -> Bounds | None:
+    """Return the comparison of a condition; None for conditions that extremes do not decide."""
+    if isinstance(node, Apply) and node.name in ("ANY", "ALL") and len(node.operands) == 1:
+        node = node.operands[0]
+    if not isinstance(node, Apply) or len(node.operands) != 2:
+        return None
+    left, right = node.operands
+    if isinstance(left, Value) and isinstance(right, Input):
+        return Bounds(right.name, MIRRORED[node.name], left.value) if node.name in MIRRORED else None
+    if not isinstance(left, Input) or not isinstance(right, Value):
+        return None
+    if node.name == "IN":
+        is_long = isinstance(right.value, list) and len(right.value) > _MANY
+        return None if is_long else Bounds(left.name, "in", right.value)
+    if node.name in MIRRORED:
+        return Bounds(left.name, node.name, right.value)
+    if node.name in ("CONTAINS", "STARTS_WITH") and isinstance(right.value, str):
+        return Bounds(left.name, node.name, right.value)
+    return Bounds(left.name, "=", right.value) if node.name == "CONTAINS" else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of a column, for each stretch.
+    """Statistics of a column for each stretch.
 
     Attributes
     ----------
     unknown
-        Where nothing is; None for nowhere.
+        Mask of stretches without statistics; None for none.
     """
 
     column: StoredColumn
@@ -64,8 +99,14 @@ class _Known:
     numbers: Numbers | None
 
     def or_unknown(self, told: Mask) -> Mask:
-        """Return what was told of stretches, and True where nothing is known of them."""
+        """Return answers for stretches, True for those without statistics."""
         return told if self.unknown is None else told | self.unknown
+
+    @property
+    def has_nan(self) -> Mask:
+        """Whether each stretch has NaN."""
+        found: Mask = (self.pieces["flags"] & HAS_NAN).astype(np.bool_)
+        return found
 
 
 @dataclass(frozen=True)
@@ -75,9 +116,9 @@ class Kept:
     Attributes
     ----------
     ends
-        The row behind the last of each stretch: int64.
+        End of each stretch of rows: int64.
     kept
-        Whether rows of it are left; those behind the last stretch are.
+        Whether each stretch is left; rows after the last stretch are.
     """
 
     ends: NDArray[np.int64]
@@ -85,68 +126,53 @@ class Kept:
 
     @cached_property
     def runs(self) -> list[range]:
-        """What is left, in order; the last run goes on behind the last stretch."""
-        found = []
-        start = stop = 0
-        for stretch in np.flatnonzero(self.kept).tolist():
-            begin = int(self.ends[stretch - 1]) if stretch else 0
-            if begin != stop:
-                if stop > start:
-                    found.append(range(start, stop))
-                start = begin
-            stop = int(self.ends[stretch])
-        behind = int(self.ends[-1])
-        if stop != behind:
-            if stop > start:
-                found.append(range(start, stop))
-            start = behind
-        return [*found, range(start, sys.maxsize)]
+        """The rows that are left, as ranges; the last one has no end."""
+        kept = np.append(self.kept, True)
+        starts = np.append(0, self.ends)
+        stops = np.append(self.ends, sys.maxsize)
+        is_first = kept & ~np.append(False, kept[:-1])
+        is_last = kept & ~np.append(kept[1:], False)
+        pairs = zip(starts[is_first].tolist(), stops[is_last].tolist(), strict=True)
+        return [range(start, stop) for start, stop in pairs if start < stop]
 
     def of(self, rows: NDArray[np.int64]) -> Mask:
-        """Tell of rows whether they are left."""
+        """Return whether rows are left."""
         return np.append(self.kept, True)[np.searchsorted(self.ends, rows, side="right")]
 
 
 def asked_columns(node: Bound) -> dict[str, None]:
-    """Return the columns of whose statistics a condition can make use, in order."""
+    """Return the columns whose statistics may decide a condition, in order."""
     if isinstance(node, Logic):
         return dict.fromkeys(name for operand in node.operands for name in asked_columns(operand))
     if isinstance(node, Not):
         return asked_columns(node.operand)
     if isinstance(node, Missing):
-        return (
-            {node.operand.name: None} if isinstance(node.operand, Input) and on_record(node) is None else {}
-        )
-    if isinstance(node, Apply) and node.name == "ALL" and len(node.operands) == 1:
-        node = node.operands[0]
-    asked = bounds(node) or _contained(node)
+        is_asked = isinstance(node.operand, Input) and on_record(node) is None
+        return inputs(node.operand) if is_asked else {}
+    asked = bounds(node)
     return {} if asked is None else {asked.column: None}
 
 
 Told = Mapping[str, tuple[StoredColumn, Aligned]]
-"""What is known of columns, by name."""
+"""Statistics of columns by name."""
 
 
 def told(relation: Relation, names: Sequence[str]) -> Told:
-    """Return what statistics tell of some columns of a relation: of those of which they do."""
+    """Return the statistics of those columns of a relation that have some."""
     if not isinstance(relation, Stored):
         return {}
     telling = [column for name in names if (column := relation.column(name)).has_statistics]
     known.load(telling)
-    columns: dict[str, tuple[StoredColumn, Aligned]] = {}
-    for column in telling:
-        found = known.aligned(column)
-        if found is not None:
-            columns[column.name] = (column, found)
-    return columns
+    pairs = [(column, known.aligned(column)) for column in telling]
+    return {column.name: (column, found) for column, found in pairs if found is not None}
 
 
 def kept(columns: Told, parts: Sequence[Bound]) -> Kept | None:
-    """Return the rows of a table of which conditions may all be true; None if that may be any."""
+    """Return the rows of a table for which all conditions may be true; None for all rows."""
     ends = [found.ends for _, found in columns.values()]
     edges = ends[0] if len(ends) == 1 else np.unique(np.concatenate(ends))
     judge = _Judge({name: _spread(*pair, edges) for name, pair in columns.items()}, len(edges))
-    may_be = judge.may_be(Logic("and", tuple(parts)) if len(parts) > 1 else parts[0])
+    may_be = judge.may_be(Logic("and", tuple(parts)) if len(parts) > 1 else parts[0], True)
     return None if may_be.all() else Kept(edges, may_be)
 
 
@@ -162,14 +188,14 @@ def _spread(column: StoredColumn, found: Aligned, edges: NDArray[np.int64]) -> _
 
 
 def windows(found: Kept | None, relation: Relation, all_windows: Iterator[range]) -> Iterator[range]:
-    """Yield the stretches of a relation's positions that hold rows which are left."""
+    """Yield the parts of windows that hold rows which are left."""
     if found is None or not isinstance(relation, Stored):
         yield from all_windows
         return
-    places = relation.places
-    if not isinstance(places, range) or places.step != 1:
+    places = _consecutive(relation)
+    if places is None:
         for window in all_windows:
-            if found.of(np.asarray(places[window.start : window.stop], np.int64)).any():
+            if found.of(np.asarray(relation.places[window.start : window.stop], np.int64)).any():
                 yield window
         return
     runs, at, shift = found.runs, 0, places.start
@@ -179,39 +205,41 @@ def windows(found: Kept | None, relation: Relation, all_windows: Iterator[range]
         while at < len(runs) and runs[at].stop - shift <= window.start:
             at += 1
         if at == len(runs):
-            return  # other windows need not even be laid out
+            return  # the remaining windows hold no rows
         for run in runs[at:]:
             if run.start - shift >= window.stop:
                 break
             yield range(max(window.start, run.start - shift), min(window.stop, run.stop - shift))
 
 
-def ahead(found: Kept | None, relation: Relation, node: Bound) -> AbstractContextManager[object]:
-    """Return a context in which chunks that a condition reads first are asked for together, where they lie far away.
+def _consecutive(relation: Relation) -> range | None:
+    """Return the row numbers of a relation if they are consecutive rows of a table."""
+    places = relation.places if isinstance(relation, Stored) else None
+    return places if isinstance(places, range) and places.step == 1 else None
 
-    Chunks of what AND and OR ask next may not be needed, and are not asked for.
+
+def ahead(found: Kept | None, relation: Relation, node: Bound) -> AbstractContextManager[object]:
+    """Return a context that prefetches the chunks that a condition reads first, if they are remote.
+
+    Later conditions of AND and OR may not need their chunks, which are not prefetched.
     """
     while isinstance(node, Logic | Not):
         node = node.operands[0] if isinstance(node, Logic) else node.operand
-    if (
-        not isinstance(relation, Stored)
-        or not isinstance(relation.places, range)
-        or relation.places.step != 1
-    ):
+    places = _consecutive(relation)
+    if places is None or not isinstance(relation, Stored):
         return nullcontext()
     columns = [relation.column(name) for name in values_read(node) if name]
     if not columns or columns[0].scan.reader.source.remote is None:
         return nullcontext()
-    places = relation.places
     runs = [places] if found is None else found.runs
     inside = [range(max(run.start, places.start), min(run.stop, places.stop)) for run in runs]
     return prefetch([wanted for column in columns for wanted in column.scan.wanted_chunks(inside)])
 
 
 def learn(relation: Relation, scope: Scope, names: Sequence[str], window: range) -> None:
-    """Take note of the chunks of the columns that were read."""
-    places = relation.places if isinstance(relation, Stored) else None
-    if not isinstance(relation, Stored) or not isinstance(places, range) or places.step != 1:
+    """Collect statistics of the chunks that were read."""
+    places = _consecutive(relation)
+    if places is None or not isinstance(relation, Stored):
         return
     rows = places[window.start : window.stop]
     for name in names:
@@ -221,7 +249,7 @@ def learn(relation: Relation, scope: Scope, names: Sequence[str], window: range)
 
 
 def save(relation: Relation, names: Sequence[str]) -> None:
-    """Write what was learned of columns beside the dataset, where that may be."""
+    """Write collected statistics to side files, if the dataset may be written."""
     if isinstance(relation, Stored):
         for name in names:
             column = relation.column(name)
@@ -230,10 +258,7 @@ def save(relation: Relation, names: Sequence[str]) -> None:
 
 
 def expected(found: Kept | None, relation: Relation, names: Sequence[str]) -> list[str]:
-    """Tell which chunks are to be read of the columns of a condition, a line for each column.
-
-    A chunk that is not in memory takes one request at least, where it lies behind a network.
-    """
+    """Describe the chunks that a condition reads, a line for each column; each remote chunk takes a request."""
     if not isinstance(relation, Stored):
         return []
     lines = []
@@ -259,93 +284,53 @@ def expected(found: Kept | None, relation: Relation, names: Sequence[str]) -> li
 
 
 def traffic(relation: Relation, names: Sequence[str]) -> Counts | None:
-    """Return what was read over a network so far; None of datasets on this machine."""
+    """Return the network traffic so far; None for local datasets."""
     if not isinstance(relation, Stored) or not names:
         return None
-    source = relation.column(names[0]).scan.reader.source
-    return None if source.traffic is None else source.traffic.counts()
+    traffic = relation.column(names[0]).scan.reader.source.traffic
+    return None if traffic is None else traffic.counts()
 
 
 class _Judge:
-    """Asks conditions of stretches of rows."""
+    """Decides conditions for stretches of rows."""
 
     def __init__(self, known: Mapping[str, _Known], count: int) -> None:
         self._known = known
         self._count = count
 
-    @property
-    def _any(self) -> Mask:
-        return np.ones(self._count, np.bool_)
-
-    def may_be(self, node: Bound) -> Mask:
-        """Tell of each stretch whether a condition may be true of one of its rows."""
+    def may_be(self, node: Bound, truth: bool) -> Mask:
+        """Return whether a condition may have a truth value for a row of each stretch."""
         if isinstance(node, Logic):
-            join = np.logical_and if node.operator == "and" else np.logical_or
-            return np.asarray(join.reduce([self.may_be(operand) for operand in node.operands]))
+            join = np.logical_and if (node.operator == "and") is truth else np.logical_or
+            return np.asarray(join.reduce([self.may_be(operand, truth) for operand in node.operands]))
         if isinstance(node, Not):
-            return self.may_fail(node.operand)
-        if isinstance(node, Missing):
-            of = self._missing(node)
-            return self._any if of is None else of.or_unknown((of.pieces["empty"] > 0) | of.has_nulls)
-        is_all = isinstance(node, Apply) and node.name == "ALL"  # true as well of what has no values
-        found = self._asked(node, surely=False)
-        if found is None:
-            return self._any
-        of, told = found
-        return of.or_unknown(told | (of.pieces["empty"] > 0) | of.has_nulls if is_all else told)
+            return self.may_be(node.operand, not truth)
+        of, told = self._missing(node, truth) if isinstance(node, Missing) else self._compared(node, truth)
+        return np.ones(self._count, np.bool_) if of is None or told is None else of.or_unknown(told)
 
-    def may_fail(self, node: Bound) -> Mask:
-        """Tell of each stretch whether a condition may be untrue of one of its rows."""
-        if isinstance(node, Logic):
-            join = np.logical_or if node.operator == "and" else np.logical_and
-            return np.asarray(join.reduce([self.may_fail(operand) for operand in node.operands]))
-        if isinstance(node, Not):
-            return self.may_be(node.operand)
-        if isinstance(node, Missing):
-            of = self._missing(node)
-            if of is None:
-                return self._any
-            # Of single numbers an empty sample is a missing one; other empty samples are there.
-            is_single = list(of.column.state.meta.max_shape) == [1] and not of.column.is_text
-            return of.or_unknown((of.pieces["empty"] < of.pieces["rows"]) | (not is_single))
-        found = self._asked(node, surely=True)
-        if found is None:
-            return self._any
-        of, told = found
-        # A comparison is true of no row that is missing, empty or has NaN in it.
-        odd = (of.pieces["empty"] > 0) | (of.pieces["flags"] & HAS_NAN).astype(np.bool_)
-        return of.or_unknown(~told | odd | of.has_nulls)
+    def _missing(self, node: Missing, truth: bool) -> tuple[_Known | None, Mask | None]:
+        of = self._known.get(node.operand.name) if isinstance(node.operand, Input) else None
+        if of is None or truth:
+            return of, None if of is None else (of.pieces["empty"] > 0) | of.has_nulls
+        # An empty sample is missing if samples are single numbers; other empty samples are not.
+        is_single = list(of.column.state.meta.max_shape) == [1] and not of.column.is_text
+        return of, (of.pieces["empty"] < of.pieces["rows"]) | (not is_single)
 
-    def _missing(self, node: Missing) -> _Known | None:
-        return self._known.get(node.operand.name) if isinstance(node.operand, Input) else None
-
-    def _asked(self, node: Bound, *, surely: bool) -> tuple[_Known, Mask] | None:
-        """Return what column a condition is of, and which of its stretches may fit, or surely do; None if none tell."""
-        if isinstance(node, Apply) and node.name == "ALL" and len(node.operands) == 1:
-            node = node.operands[0]
-        asked = bounds(node) or _contained(node)
+    def _compared(self, node: Bound, truth: bool) -> tuple[_Known | None, Mask | None]:
+        asked = bounds(node)
         of = None if asked is None else self._known.get(asked.column)
         if asked is None or of is None:
-            return None
-        if not of.column.is_text:
-            told = _of_numbers(asked, of, surely=surely)
-        else:
-            told = _of_texts(asked, of)
-            if told is not None and surely:  # first bytes and lengths never tell that all fit
-                told = np.zeros(len(told), np.bool_)
-        return None if told is None else (of, told)
-
-
-def _contained(node: Bound) -> Bounds | None:
-    """Return what CONTAINS and STARTS_WITH ask of one column."""
-    if not isinstance(node, Apply) or node.name not in ("CONTAINS", "STARTS_WITH") or len(node.operands) != 2:
-        return None
-    column, wanted = node.operands
-    if not isinstance(column, Input) or not isinstance(wanted, Value):
-        return None
-    if isinstance(wanted.value, str):
-        return Bounds(column.name, node.name, wanted.value, True)
-    return Bounds(column.name, "=", wanted.value, True) if node.name == "CONTAINS" else None
+            return None, None
+        told = _of_texts(asked, of) if of.column.is_text else _of_numbers(asked, of, surely=not truth)
+        empty = (of.pieces["empty"] > 0) | of.has_nulls
+        if told is None:
+            return None, None
+        if truth:
+            is_all = isinstance(node, Apply) and node.name == "ALL"  # true for samples without values as well
+            return of, told | empty if is_all else told
+        # First bytes and lengths cannot prove that all texts fit. A comparison is false for rows that are missing,
+        # empty or contain NaN.
+        return of, np.ones(len(told), np.bool_) if of.column.is_text else ~told | empty | of.has_nan
 
 
 # -- numbers ---------------------------------------------------------------------------------------------------------
@@ -360,7 +345,7 @@ _MAY_BE: Mapping[str, _Comparison] = {
     ">": lambda _, high, v: high > v,
     ">=": lambda _, high, v: high >= v,
 }
-"""Comparison -> whether it may be true of a value."""
+"""Comparison -> whether it may be true for a value between the extremes."""
 
 _IS_SURE: Mapping[str, _Comparison] = {
     "=": lambda low, high, v: (low == v) & (high == v),
@@ -370,13 +355,13 @@ _IS_SURE: Mapping[str, _Comparison] = {
     ">": lambda low, _, v: low > v,
     ">=": lambda low, _, v: low >= v,
 }
-"""Comparison -> whether it is true of all values."""
+"""Comparison -> whether it is true for all values between the extremes."""
 
 
 def _of_numbers(asked: Bounds, of: _Known, *, surely: bool) -> Mask | None:
-    """Tell of each stretch whether a value may fit, or whether all do; None if statistics do not tell.
+    """Return whether a value of each stretch may fit, or whether all do; None if statistics cannot tell.
 
-    Extremes are compared in the dtype of the column, as its values are: rounding keeps their order.
+    Extremes are compared in the dtype of the column, as its values are; rounding keeps their order.
     """
     if of.numbers is None:
         return None
@@ -390,16 +375,14 @@ def _of_numbers(asked: Bounds, of: _Known, *, surely: bool) -> Mask | None:
                 one = _compared("=", of.numbers, of.pieces, value, surely=surely)
                 if one is None:
                     return None
-                if not surely or abs(value) < _EXACT:  # IN compares integers as such, not as a float64
+                if not surely or abs(value) < _EXACT:  # IN compares integers exactly, not as float64
                     told = told | one
     else:
         told = _compared(asked.sign, of.numbers, of.pieces, asked.value, surely=surely)
         if told is None:
             return None
     told = told & of.numbers.has_values
-    if asked.sign == "!=" and not surely:
-        told = told | (of.pieces["flags"] & HAS_NAN).astype(np.bool_)
-    return told
+    return told | of.has_nan if asked.sign == "!=" and not surely else told
 
 
 def _compared(sign: str, numbers: Numbers, pieces: Pieces, value: Any, *, surely: bool) -> Mask | None:
@@ -420,17 +403,13 @@ def _compared(sign: str, numbers: Numbers, pieces: Pieces, value: Any, *, surely
 
 
 def _of_texts(asked: Bounds, of: _Known) -> Mask | None:
-    """Tell of each stretch whether a text may fit, by the first bytes and the lengths; None if they do not tell."""
+    """Return whether a text of each stretch may fit, by first bytes and lengths; None if they cannot tell."""
     pieces = of.pieces
-    may_be: Mask
     if asked.sign == "in":
         if not isinstance(asked.value, list):
             return None
-        may_be = np.zeros(len(pieces), np.bool_)
-        for value in asked.value:
-            if isinstance(value, str):
-                may_be = may_be | _equal(value, of)
-        return may_be
+        masks = [_equal(value, of) for value in asked.value if isinstance(value, str)]
+        return np.logical_or.reduce(masks or [np.zeros(len(pieces), np.bool_)])  # type: ignore[no-any-return]
     if not isinstance(asked.value, str):
         return None
     text = asked.value.encode()
@@ -442,7 +421,7 @@ def _of_texts(asked: Bounds, of: _Known) -> Mask | None:
     if asked.sign in (">", ">="):
         return high >= first
     if asked.sign in ("CONTAINS", "STARTS_WITH") and text:
-        may_be = pieces["most"] >= len(text)
+        may_be: Mask = pieces["most"] >= len(text)
         if asked.sign == "STARTS_WITH":
             after = beginning(text[:8].ljust(8, b"\xff"))
             may_be = may_be & (high >= first) & (low <= after)
@@ -451,7 +430,7 @@ def _of_texts(asked: Bounds, of: _Known) -> Mask | None:
 
 
 def _equal(value: str, of: _Known) -> Mask:
-    """Tell where a text may be; a missing one equals the empty one."""
+    """Return whether each stretch may have a text; a missing text equals the empty one."""
     text, pieces = value.encode(), of.pieces
     if not text and of.has_nulls:
         return np.ones(len(pieces), np.bool_)

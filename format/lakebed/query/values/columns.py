@@ -1,21 +1,19 @@
-"""Values of many rows: arrays of one shape, arrays of many shapes, texts, and whatever else there is.
+"""Columns: the values of many rows, in one of five forms.
 
-    class      holds                                                       a row without a value
-    Numbers    one array, shape (rows, *sample)                            True in `missing`
-    Ragged     all samples one behind the other, and the shape of each     True in `missing`
-    Texts      an Arrow array of strings                                   null
-    Objects    a list: JSON values, lists, arrays of any rank              None
-    Constant   one value that all rows have                                None
+    class      holds                                                  a missing value is
+    Numbers    one array, shape (rows, *sample)                       True in `missing`
+    Ragged     all samples concatenated, and the shape of each        True in `missing`
+    Texts      an Arrow array of strings                              null
+    Objects    a list: JSON values, lists, arrays of any rank         None
+    Constant   one value for all rows                                 None
 
-A missing sample counts as an empty one wherever values are computed, and is None where they are read.
+Computations treat a missing sample as an empty one; reading returns None for it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -26,9 +24,13 @@ from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
 from lakebed.query.values.exact import joint
+from lakebed.query.values.limits import tick
 
 Mask = NDArray[np.bool_]
 Rows = range | NDArray[np.int64]
+
+_TICK_ROWS = 256
+"""Rows that are computed one by one between two checks of the clock: some take a millisecond each."""
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ class Numbers:
 
 @dataclass(slots=True)
 class Ragged:
-    """Samples of one rank; `flat` holds all values, `shapes` is int64 of shape (rows, rank)."""
+    """Samples of one rank: `flat` holds all values, `shapes` is int64 of shape (rows, rank)."""
 
     flat: NDArray[Any]
     shapes: NDArray[np.int64]
@@ -56,19 +58,18 @@ class Ragged:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Values of each sample."""
+        """Number of values of each sample."""
         return np.diff(self.offsets)
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Where each sample begins in `flat`, and the end of the last."""
+        """Start of each sample in `flat`, and the end of the last one."""
         if self._offsets is None:
+            self._offsets = np.zeros(len(self.shapes) + 1, np.int64)
             sizes = self.shapes[:, 0]
             for axis in range(1, self.shapes.shape[1]):
                 sizes = sizes * self.shapes[:, axis]
-            offsets = np.zeros(len(self.shapes) + 1, np.int64)
-            np.cumsum(sizes, out=offsets[1:])
-            self._offsets = offsets
+            np.cumsum(sizes, out=self._offsets[1:])
         return self._offsets
 
 
@@ -83,13 +84,13 @@ class Texts:
 
     @property
     def missing(self) -> Mask | None:
-        """True where there is no string."""
+        """True for null; None if no value is."""
         return bits(self.array.is_null()) if self.array.null_count else None
 
 
 @dataclass(slots=True)
 class Objects:
-    """Values of Python."""
+    """Python objects."""
 
     items: list[Any]
 
@@ -98,15 +99,15 @@ class Objects:
 
     @property
     def missing(self) -> Mask | None:
-        """True where there is no value."""
-        # Arrays among them are not to be compared with None.
+        """True for None; None if no value is."""
+        # `is`, because arrays compare value by value.
         found = np.fromiter((item is None for item in self.items), np.bool_, len(self.items))
         return found if found.any() else None
 
 
 @dataclass(slots=True)
 class Constant:
-    """One value for all rows: a number, text, array, JSON value, or None."""
+    """One value that all rows share: a number, text, array, JSON value or None."""
 
     value: Any
     count: int
@@ -116,7 +117,7 @@ class Constant:
 
     @property
     def missing(self) -> Mask | None:
-        """True everywhere if the value is None."""
+        """All True if the value is None, else None."""
         return np.ones(self.count, np.bool_) if self.value is None else None
 
 
@@ -124,7 +125,7 @@ Column = Numbers | Ragged | Texts | Objects | Constant
 
 
 def bits(array: Any) -> Mask:
-    """Return an Arrow array of booleans without nulls as one of NumPy."""
+    """Return an Arrow array of booleans, which has no nulls, as a NumPy array."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     found: Mask = array.to_numpy(zero_copy_only=False)
@@ -132,7 +133,7 @@ def bits(array: Any) -> Mask:
 
 
 def strings(values: Sequence[str | None]) -> Texts:
-    """Return strings of Python as a column."""
+    """Return Python strings as a column."""
     return Texts(pa.array(values, pa.string()))
 
 
@@ -140,7 +141,7 @@ def strings(values: Sequence[str | None]) -> Texts:
 
 
 def row(column: Column, i: int) -> Any:
-    """Return the value of one row; None if it is missing."""
+    """Return the value of a row, None if it is missing."""
     if isinstance(column, Constant):
         return column.value
     if isinstance(column, Objects):
@@ -156,7 +157,7 @@ def row(column: Column, i: int) -> Any:
 
 
 def rows(column: Column) -> list[Any]:
-    """Return the values of all rows, None where one is missing."""
+    """Return the values of all rows, None for missing ones."""
     if isinstance(column, Constant):
         return [column.value] * column.count
     if isinstance(column, Objects):
@@ -168,11 +169,10 @@ def rows(column: Column) -> list[Any]:
 
 
 def empty_like(column: Column) -> NDArray[Any]:
-    """Return the sample that stands for a missing one where values are computed."""
-    dtype = column.values.dtype if isinstance(column, Numbers) else np.dtype(np.float64)
+    """Return the empty sample that computations use for a missing one."""
     if isinstance(column, Ragged):
-        dtype = column.flat.dtype
-    return _empty(dtype)
+        return _empty(column.flat.dtype)
+    return _empty(column.values.dtype if isinstance(column, Numbers) else np.dtype(np.float64))
 
 
 @cache
@@ -181,14 +181,14 @@ def _empty(dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def item_of(value: Any, number: int | np.integer[Any]) -> Any:
-    """Return an item of a list; None for a sample of a group that is missing, which is empty where it is computed."""
+    """Return an item of a list, None for a missing sample of a group."""
     found = value[number]
-    # It is known by being the same array, not by its size: a sample that is there may be empty.
+    # Identity tells a missing sample from one that is stored as empty.
     return None if isinstance(found, np.ndarray) and found is _empty(found.dtype) else found
 
 
 def computed_rows(column: Column) -> list[Any]:
-    """Return the values of all rows as functions get them: an empty array or text for a missing one."""
+    """Return the values of all rows as functions take them: missing ones are empty arrays or texts."""
     if isinstance(column, Texts):
         return [text or "" for text in rows(column)]
     if isinstance(column, Numbers | Ragged) and column.missing is not None:
@@ -201,7 +201,7 @@ def computed_rows(column: Column) -> list[Any]:
 
 
 def take(column: Column, wanted: NDArray[np.int64] | Mask) -> Column:
-    """Return some of the rows, by number or by mask."""
+    """Return the rows that row numbers or a mask select."""
     if wanted.dtype == np.bool_:
         wanted = np.flatnonzero(wanted)
     if isinstance(column, Constant):
@@ -220,7 +220,7 @@ def take(column: Column, wanted: NDArray[np.int64] | Mask) -> Column:
 
 
 def spread(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers from each start on, `sizes` of them, one run behind the other."""
+    """Return the concatenated ranges that begin at `starts` and have `sizes` numbers."""
     total = int(sizes.sum())
     ends = np.cumsum(sizes)
     found: NDArray[np.int64] = np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - sizes), sizes)
@@ -228,13 +228,11 @@ def spread(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.in
 
 
 def collect(values: list[Any]) -> Column:
-    """Return the column that holds these values; None are missing."""
-    kinds = {type(value) for value in values}
-    if kinds and kinds <= {str, type(None)} and kinds != {type(None)}:
+    """Return the column that holds Python values; None is missing."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds == {str}:
         return strings(values)
-    if kinds and all(
-        issubclass(kind, np.ndarray | np.generic | bool | int | float) for kind in kinds - {type(None)}
-    ):
+    if all(issubclass(kind, np.ndarray | np.generic | bool | int | float) for kind in kinds):
         return _collected_arrays(values)
     return Objects(values)
 
@@ -259,33 +257,33 @@ def _collected_arrays(values: list[Any]) -> Column:
     known = [array.reshape(1) if array.ndim == 0 else array for array in known]
     if any(array.ndim != rank for array in known):
         if any(array.ndim != rank and array.size for array in known):
-            return Objects([None if a is None else a for a in arrays])
+            return Objects(arrays)
         known = [array if array.ndim == rank else array.reshape((0,) * rank) for array in known]
     shapes = np.zeros((len(arrays), rank), np.int64)
-    found = np.array([array.shape for array in known], np.int64)
-    shapes[slice(None) if missing is None else ~missing] = found
+    shapes[slice(None) if missing is None else ~missing] = [array.shape for array in known]
     flat = np.concatenate([array.reshape(-1) for array in known]).astype(dtype, copy=False)
     return Ragged(flat, shapes, missing)
 
 
 def concatenated(parts: Sequence[Column]) -> Column:
-    """Return the rows of several columns one behind the other."""
+    """Concatenate columns."""
     parts = [part for part in parts if len(part)] or list(parts[:1])
     if len(parts) == 1:
         return parts[0]
-    if all(isinstance(part, Texts) for part in parts):
-        return Texts(pa.concat_arrays([part.array for part in parts if isinstance(part, Texts)]))
+    texts = [part.array for part in parts if isinstance(part, Texts)]
+    if len(texts) == len(parts):
+        return Texts(pa.concat_arrays(texts))
     numbers = [part for part in parts if isinstance(part, Numbers)]
     if len(numbers) == len(parts) and len({part.values.shape[1:] for part in numbers}) == 1:
-        return Numbers(_put_together([part.values for part in numbers]), _joined_masks(numbers))
+        return Numbers(_concatenated_arrays([part.values for part in numbers]), _joined_masks(numbers))
     arrays = [as_ragged(part) for part in parts if isinstance(part, Numbers | Ragged)]
     if len(arrays) == len(parts) and len({part.shapes.shape[1] for part in arrays}) == 1:
-        flat = _put_together([part.flat for part in arrays])
+        flat = _concatenated_arrays([part.flat for part in arrays])
         return Ragged(flat, np.concatenate([part.shapes for part in arrays]), _joined_masks(arrays))
     return collect([value for part in parts for value in rows(part)])
 
 
-def _put_together(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def _concatenated_arrays(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     dtype = joint(arrays)
     return np.concatenate([array.astype(dtype, copy=False) for array in arrays])
 
@@ -297,7 +295,7 @@ def _joined_masks(parts: Sequence[Numbers] | Sequence[Ragged]) -> Mask | None:
 
 
 def as_ragged(column: Numbers | Ragged) -> Ragged:
-    """Return arrays of one shape in the form of those of many; scalars become arrays of one value."""
+    """Return arrays of one shape as a ragged column; scalars become arrays of one value."""
     if isinstance(column, Ragged):
         return column
     values = column.values if column.values.ndim > 1 else column.values.reshape(-1, 1)
@@ -308,15 +306,37 @@ def as_ragged(column: Numbers | Ragged) -> Ragged:
     return Ragged(kept.reshape(-1), np.where(column.missing[:, None], 0, shapes), column.missing)
 
 
+def in_places(parts: Sequence[Column], places: Sequence[NDArray[np.int64]]) -> Column:
+    """Concatenate columns and put their rows into the given places, which are 0 to the number of rows."""
+    order = np.concatenate(places)
+    inverse = np.empty(len(order), np.int64)
+    inverse[order] = np.arange(len(order))
+    return take(concatenated(parts), inverse)
+
+
+def scalars(column: Column) -> tuple[NDArray[Any], Mask | None] | None:
+    """Return one number per row and the mask of missing ones; None if the column holds others."""
+    if isinstance(column, Ragged):
+        sizes = column.sizes
+        if (sizes > 1).any():
+            return None
+        values = np.zeros(len(column), column.flat.dtype)
+        values[sizes == 1] = column.flat
+        return values, sizes == 0
+    if not isinstance(column, Numbers) or (len(column) and column.values[0].size != 1):
+        return None
+    return column.values.reshape(-1), column.missing
+
+
 def either(first: Mask | None, second: Mask | None) -> Mask | None:
-    """Return True where one of two masks is."""
+    """Return the union of two masks."""
     if first is None or second is None:
         return second if first is None else first
     return first | second
 
 
 def without_value(column: Column, missing: Mask) -> Column:
-    """Return a column in which some more rows are missing."""
+    """Mark more rows of a column as missing."""
     if not missing.any():
         return column
     if isinstance(column, Numbers):
@@ -328,11 +348,11 @@ def without_value(column: Column, missing: Mask) -> Column:
     )
 
 
-# -- what conditions make of them ------------------------------------------------------------------------------------
+# -- truth values ----------------------------------------------------------------------------------------------------
 
 
 def truth(column: Column) -> Mask:
-    """Tell of each row whether all of its values are true, and there is one."""
+    """Return whether each row has at least one value and all of its values are true."""
     if isinstance(column, Constant):
         return np.full(column.count, _is_true(column.value))
     if isinstance(column, Texts | Objects):
@@ -344,20 +364,17 @@ def truth(column: Column) -> Mask:
         np.cumsum(~values, out=falses[1:])
         found: Mask = (falses[offsets[1:]] == falses[offsets[:-1]]) & (offsets[1:] > offsets[:-1])
         return found
-    flags: Mask = column.values if column.values.dtype == np.bool_ else column.values != 0
-    if flags.ndim > 1:
-        size = math.prod(flags.shape[1:])
-        if size == 1:
-            flags = flags.reshape(-1)
-        elif size:
-            flags = np.asarray(flags.reshape(len(flags), size).all(axis=1))
-        else:
-            flags = np.zeros(len(flags), np.bool_)
-    return flags if column.missing is None else flags & ~column.missing
+    told: Mask = column.values if column.values.dtype == np.bool_ else column.values != 0
+    size = math.prod(told.shape[1:])
+    if size == 1:
+        told = told.reshape(-1)
+    else:
+        told = np.all(told.reshape(len(told), size), axis=1) if size else np.zeros(len(told), np.bool_)
+    return told if column.missing is None else told & ~column.missing
 
 
 def flags(column: Column) -> Column:
-    """Return what AND, OR and NOT are said of, value by value: of texts and constants, whether they are true."""
+    """Return the operand of AND, OR and NOT: arrays as they are, the truth values of texts and constants."""
     if isinstance(column, Texts):
         return Numbers(truth(column))
     if isinstance(column, Constant) and column.value is not None and not isinstance(column.value, np.ndarray):
@@ -379,38 +396,6 @@ def _is_true(value: Any) -> bool:
     return True
 
 
-_TICK: ContextVar[Callable[[], None] | None] = ContextVar("tick", default=None)
-_TICK_ROWS = 256
-"""Rows that are computed one by one between two looks at the clock: some take a millisecond each."""
-
-_STRETCH_ROWS = 1 << 12
-"""Rows that are gone through in Python between two looks at the clock: a microsecond each, or some."""
-
-
-@contextmanager
-def ticking(tick: Callable[[], None]) -> Iterator[None]:
-    """Call a function again and again where rows are computed one by one inside a ``with``; it raises to end that."""
-    token = _TICK.set(tick)
-    try:
-        yield
-    finally:
-        _TICK.reset(token)
-
-
-def tick() -> None:
-    """Look at the clock of the query that runs, if one does; what it raises ends that."""
-    found = _TICK.get()
-    if found is not None:
-        found()
-
-
-def stretches(count: int, size: int = _STRETCH_ROWS) -> Iterator[range]:
-    """Yield runs of so many rows, with a look at the clock before each."""
-    for start in range(0, count, size):
-        tick()
-        yield range(start, min(count, start + size))
-
-
 def by_row(
     count: int,
     function: Callable[..., Any],
@@ -419,24 +404,23 @@ def by_row(
     *,
     every: int = _TICK_ROWS,
 ) -> Column:
-    """Compute row by row what no faster way is known for.
+    """Call a function for each row, where no faster way is known.
 
     Parameters
     ----------
     every
-        Rows between two looks at the clock.
+        Rows between two checks of the clock.
 
     Raises
     ------
     QueryError
-        If the function fails for a row; the error says which.
+        If the function fails; the error names the row.
     """
     lists = [computed_rows(argument) for argument in arguments]
     found: list[Any] = []
-    look = _TICK.get()
     for i in range(count):
-        if look is not None and i % every == 0:
-            look()
+        if i % every == 0:
+            tick()
         try:
             found.append(function(*[values[i] for values in lists]))
         except QueryError as error:

@@ -1,4 +1,4 @@
-"""Arithmetic and comparisons, value by value, with the broadcasting of NumPy inside each row."""
+"""Arithmetic and comparisons, value by value; values of one row broadcast as in NumPy."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from lakebed.query.values.columns import (
     Ragged,
     Texts,
     as_ragged,
+    bits,
     by_row,
     either,
 )
@@ -30,16 +31,14 @@ Operation = Callable[[Any, Any], Any]
 
 
 def _ordering(function: Operation) -> Operation:
-    """Return a comparison of numbers as they are; booleans are 0 and 1."""
+    """Return a comparison of numbers that rounds none of them; booleans are 0 and 1."""
 
     def operation(a: Any, b: Any) -> Any:
-        if isinstance(a, np.ndarray) and a.dtype == np.bool_:
-            a = a.view(np.uint8)
-        if isinstance(b, np.ndarray) and b.dtype == np.bool_:
-            b = b.view(np.uint8)
-        if may_round(a, b):
-            return compared(function, a, b)
-        return function(a, b)
+        a, b = (
+            side.view(np.uint8) if isinstance(side, np.ndarray) and side.dtype == np.bool_ else side
+            for side in (a, b)
+        )
+        return compared(function, a, b) if may_round(a, b) else function(a, b)
 
     return operation
 
@@ -63,7 +62,7 @@ _OF_TEXT: dict[str, Callable[..., Any]] = {
 }
 
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""Comparison -> the one that says the same with the sides exchanged."""
+"""Comparison -> the equivalent comparison with the sides exchanged."""
 
 
 # -- arithmetic ------------------------------------------------------------------------------------------------------
@@ -75,7 +74,7 @@ def arithmetic(sign: str, left: Column, right: Column) -> Column:
     Raises
     ------
     QueryError
-        If shapes do not go together, an operand is no number, or an integer is divided by zero.
+        If shapes do not broadcast, an operand is no number, or an integer is divided by zero.
     """
     if sign == "%" and isinstance(right, Numbers) and right.missing is not None:
         mask = right.missing.reshape(-1, *(1,) * (right.values.ndim - 1))
@@ -84,7 +83,7 @@ def arithmetic(sign: str, left: Column, right: Column) -> Column:
 
 
 def wide(function: np.ufunc) -> Operation:
-    """Return an operation on numbers: literals have 64 bits, and booleans are numbers."""
+    """Return an operation on numbers in which literals have 64 bits and booleans are numbers."""
 
     def operation(a: Any, b: Any) -> Any:
         a, b = _number(a), _number(b)
@@ -95,7 +94,7 @@ def wide(function: np.ufunc) -> Operation:
 
 
 def _exact(function: np.ufunc) -> Operation:
-    """Return a sum, difference or product of numbers; of integers it is exact, or an error."""
+    """Return a sum, difference or product; that of integers is exact, or an error."""
 
     def operation(a: Any, b: Any) -> Any:
         a, b = _number(a), _number(b)
@@ -144,18 +143,16 @@ def _number(value: Any) -> NDArray[Any]:
 
 def negative(column: Column) -> Column:
     """Compute ``-column``; integers become int64."""
-    return mapped(column, _negated, "-")
 
+    def negated(values: NDArray[Any]) -> NDArray[Any]:
+        values = _number(values)
+        return integers.negated(values) if values.dtype.kind in "biu" else np.asarray(np.negative(values))
 
-def _negated(values: NDArray[Any]) -> NDArray[Any]:
-    values = _number(values)
-    if values.dtype.kind in "biu":
-        return integers.negated(values)
-    return np.asarray(np.negative(values))
+    return mapped(column, negated, "-")
 
 
 def mapped(column: Column, function: Callable[[Any], Any], name: str) -> Column:
-    """Apply a function of arrays to all values; it keeps their shapes."""
+    """Apply a function that keeps shapes to all values."""
     with np.errstate(all="ignore"):
         if isinstance(column, Numbers):
             return Numbers(function(column.values), column.missing)
@@ -172,15 +169,11 @@ def mapped(column: Column, function: Callable[[Any], Any], name: str) -> Column:
     raise QueryError(f"{name} needs numbers, not text", kind="type")
 
 
-def _array(value: Any) -> NDArray[Any]:
-    return _number(np.asarray(value))
-
-
 # -- comparisons -----------------------------------------------------------------------------------------------------
 
 
 def compare(sign: str, left: Column, right: Column) -> Column:
-    """Compute ``left sign right``; what differs in shape or kind is unequal, what is missing compares as false."""
+    """Compute ``left sign right``; values of different shape or kind are unequal, missing ones compare as false."""
     if isinstance(left, Numbers) and isinstance(right, Constant) and isinstance(right.value, int | float):
         with np.errstate(all="ignore"):
             return Numbers(np.asarray(_ORDERINGS[sign](left.values, right.value)), left.missing)
@@ -210,30 +203,18 @@ def _is_document(*columns: Column) -> bool:
 
 
 def _texts(sign: str, left: Texts, right: Column) -> NDArray[np.bool_]:
-    """Compare texts; what is missing compares as false."""
-    missing = left.missing
-    first = left.array.fill_null("") if missing is not None else left.array
-    if isinstance(right, Texts):
-        other = right.missing
-        second = right.array.fill_null("") if other is not None else right.array
-        missing = either(missing, other)
+    """Compare texts; missing ones compare as false."""
+    if isinstance(right, Constant):
+        second = pa.scalar(right.value, pa.string())
     else:
-        second = pa.scalar(right.value if isinstance(right, Constant) else None, pa.string())
-    found = _bool(_OF_TEXT[sign](first, second))
-    return found if missing is None else found & ~missing
-
-
-def _bool(array: Any) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
-    return found
+        second = right.array if isinstance(right, Texts) else None
+    found = _OF_TEXT[sign](left.array, second)
+    return bits(found.fill_null(False) if found.null_count else found)
 
 
 def documents(sign: str, left: Any, right: Any) -> Any:
     """Compare two JSON values: lists value by value, values of different kinds as unequal, null as false."""
-    if isinstance(left, np.ndarray):
-        left = _document(left)
-    if isinstance(right, np.ndarray):
-        right = _document(right)
+    left, right = (_document(side) if isinstance(side, np.ndarray) else side for side in (left, right))
     if left is None or right is None:
         return False
     if isinstance(left, list) and not isinstance(right, list):
@@ -243,11 +224,9 @@ def documents(sign: str, left: Any, right: Any) -> Any:
     if isinstance(left, list) and isinstance(right, list):
         if len(left) != len(right):
             return sign == "!="
-        return np.array([_is_so(sign, a, b) for a, b in zip(left, right, strict=True)], np.bool_)
-    alike = isinstance(left, str) == isinstance(right, str) and isinstance(left, dict) == isinstance(
-        right, dict
-    )
-    if not alike:
+        pairs = zip(left, right, strict=True)
+        return np.array([bool(np.all(documents(sign, a, b))) for a, b in pairs], np.bool_)
+    if any(isinstance(left, kind) != isinstance(right, kind) for kind in (str, dict)):
         return sign == "!="
     if isinstance(left, dict):
         return left == right if sign == "=" else left != right and sign == "!="
@@ -262,15 +241,10 @@ def _is_empty(value: Any) -> bool:
 
 
 def _told(found: list[Any]) -> Any:
-    """Return what is told of the items of a list: one array, or a list of arrays if items are lists or arrays."""
+    """Return the comparisons of the items of a list: one array, or a list of arrays if items are lists or arrays."""
     if all(isinstance(item, bool | np.bool_) for item in found):
         return np.array(found, np.bool_)
     return [np.atleast_1d(np.asarray(item)) if not isinstance(item, list) else item for item in found]
-
-
-def _is_so(sign: str, left: Any, right: Any) -> bool:
-    found = documents(sign, left, right)
-    return bool(np.all(found))
 
 
 def _document(array: NDArray[Any]) -> Any:
@@ -285,14 +259,14 @@ def _document(array: NDArray[Any]) -> Any:
 def _combined(
     left: Column, right: Column, fast: Operation, name: str, careful: Operation | None = None
 ) -> Column:
-    """Apply an operation of arrays to two columns, row by row in effect.
+    """Apply an operation of arrays to the values of each row.
 
     Parameters
     ----------
     fast
-        The operation on arrays whose shapes are known to go together.
+        The operation on arrays whose shapes broadcast.
     careful
-        The operation on one row; None if it is the same.
+        The operation on a single row; None if it is the same.
     """
     count = len(left)
     slow = careful or fast
@@ -305,16 +279,12 @@ def _combined(
             return Constant(np.asarray(slow(left.value, right.value)), count)
         if isinstance(left, Objects) or isinstance(right, Objects):
             return by_row(count, lambda a, b: _on_documents(slow, a, b), [left, right], name)
-        if (isinstance(left, Constant) and left.value is None) or (
-            isinstance(right, Constant) and right.value is None
-        ):
+        if any(isinstance(side, Constant) and side.value is None for side in (left, right)):
             return Objects([None] * count)
         found = _even(left, right, fast)
         if found is None:
             found = _uneven(left, right, fast)
-        if found is not None:
-            return found
-        return by_row(count, slow, [left, right], name)
+        return by_row(count, slow, [left, right], name) if found is None else found
 
 
 def _on_documents(operation: Operation, left: Any, right: Any) -> Any:
@@ -323,21 +293,21 @@ def _on_documents(operation: Operation, left: Any, right: Any) -> Any:
     if is_group(left) and is_group(right):
         if len(left) != len(right):
             raise QueryError(f"groups of {len(left)} and {len(right)} samples", kind="shape")
-        return [operation(_array(a), _array(b)) for a, b in zip(left, right, strict=True)]
+        return [operation(_number(a), _number(b)) for a, b in zip(left, right, strict=True)]
     if is_group(left):
-        return [operation(_array(item), _array(right)) for item in left]
+        return [operation(_number(item), _number(right)) for item in left]
     if is_group(right):
-        return [operation(_array(left), _array(item)) for item in right]
-    return operation(_array(left), _array(right))
+        return [operation(_number(left), _number(item)) for item in right]
+    return operation(_number(left), _number(right))
 
 
 def is_group(value: Any) -> bool:
-    """Whether a value is a list of arrays: the samples of a group, of any shapes."""
+    """Return whether a value is a list of arrays: the samples of a group."""
     return isinstance(value, list) and bool(value) and all(isinstance(item, np.ndarray) for item in value)
 
 
 def _even(left: Column, right: Column, operation: Operation) -> Column | None:
-    """Compute with arrays of one shape and constants; None if there are others, or their shapes do not go together."""
+    """Compute with arrays of one shape and constants; None for other columns, or shapes that do not broadcast."""
     if isinstance(left, Ragged) or isinstance(right, Ragged):
         return None
     first, second = _aligned(left, right)
@@ -351,7 +321,7 @@ def _even(left: Column, right: Column, operation: Operation) -> Column | None:
     except QueryError:
         if missing is None:
             raise
-    # What stands where values are missing may have no result.
+    # The placeholders of missing values caused the error, for example a division by zero.
     kept = np.flatnonzero(~missing)
     sides = [side[kept] if isinstance(of, Numbers) else side for side, of in ((first, left), (second, right))]
     found = np.asarray(operation(*sides))
@@ -361,9 +331,9 @@ def _even(left: Column, right: Column, operation: Operation) -> Column | None:
 
 
 def _aligned(left: Column, right: Column) -> tuple[Any, Any]:
-    """Return operands whose axes of samples stand below each other."""
-    ranks = [_rank(left), _rank(right)]
-    return _of_rank(left, max(ranks)), _of_rank(right, max(ranks))
+    """Return operands of equal rank, so that NumPy broadcasts samples and not rows."""
+    rank = max(_rank(left), _rank(right))
+    return _of_rank(left, rank), _of_rank(right, rank)
 
 
 def _rank(column: Column) -> int:
@@ -381,7 +351,7 @@ def _of_rank(column: Column, rank: int) -> Any:
 
 
 def _uneven(left: Column, right: Column, operation: Operation) -> Column | None:
-    """Compute with samples of many shapes: with a number, a number per row, equal shapes, a row of the last axis."""
+    """Compute with ragged samples and a number, a number per row, equal shapes, or a row of the last axis."""
     if isinstance(right, Ragged) and not isinstance(left, Ragged):
         return _uneven(right, left, lambda a, b: operation(b, a))
     if not isinstance(left, Ragged):
@@ -414,11 +384,11 @@ def _uneven(left: Column, right: Column, operation: Operation) -> Column | None:
 
 
 def on_numbers(left: Column, right: Column, function: Operation, name: str) -> Column:
-    """Apply a function of two arrays to the values of each row, with the broadcasting of NumPy.
+    """Apply a function of two arrays to the values of each row.
 
     Raises
     ------
     QueryError
-        If shapes do not go together, or an operand is text.
+        If shapes do not broadcast, or an operand is text.
     """
     return _combined(left, right, function, name)

@@ -1,7 +1,7 @@
-"""Numbers of different types side by side, none of them rounded.
+"""Comparisons of numbers of different types that round none of them.
 
-NumPy turns 64-bit integers into floats where these meet, and int64 beside uint64 as well: beyond 2**53 different
-numbers become equal. The oracle is Python, whose numbers compare as they are.
+NumPy converts 64-bit integers to floats beside floats, and int64 beside uint64 as well, so that different numbers
+beyond 2**53 become equal. Tests compare with Python, which compares numbers exactly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WIDE = 8
 
 
 def may_round(left: Any, right: Any) -> bool:
-    """Whether NumPy would round one of two operands, numbers or arrays of them, before it compares them."""
+    """Return whether NumPy would round one of two operands, numbers or arrays, before comparing them."""
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
         kinds = left.dtype.kind + right.dtype.kind
         if kinds in ("if", "uf"):
@@ -34,7 +34,7 @@ def may_round(left: Any, right: Any) -> bool:
 
 
 def _rounds_number(dtype: np.dtype[Any], number: Any) -> bool:
-    """Whether a number of Python, which takes the type of the array beside it, is another one there."""
+    """Return whether a Python number changes when it takes the dtype of the array beside it."""
     if isinstance(number, int) and dtype.kind == "f":
         return abs(number) > 1 << (np.finfo(dtype).nmant + 1)
     return (
@@ -46,31 +46,27 @@ def _rounds_number(dtype: np.dtype[Any], number: Any) -> bool:
 
 
 def compared(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Compare numbers as they are; NaN is unequal to all.
+    """Compare numbers exactly; NaN is unequal to all numbers.
 
     Parameters
     ----------
     function
         ``operator.lt`` or another comparison.
     """
-    if _is_float(right) and not _is_float(left):
-        mirrored = _order(np.asarray(right), np.asarray(left))
-        found = function(-mirrored, 0)
+    left, right = np.asarray(left), np.asarray(right)
+    if right.dtype.kind == "f" and left.dtype.kind != "f":
+        found = function(-_order(right, left), 0)
     else:
-        found = function(_order(np.asarray(left), np.asarray(right)), 0)
-    if _is_float(left) or _is_float(right):
-        odd = np.isnan(np.asarray(left if _is_float(left) else right, np.float64))
-        return np.where(odd, bool(function(np.nan, 0)), found)
+        found = function(_order(left, right), 0)
+    floats = left if left.dtype.kind == "f" else right
+    if floats.dtype.kind == "f":
+        return np.where(np.isnan(floats), bool(function(np.nan, 0)), found)
     return found
-
-
-def _is_float(value: Any) -> bool:
-    return isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
 
 
 def _order(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.int8]:
     """Return -1, 0 or 1 where the left number is less, equal or more; `right` holds integers."""
-    if right.dtype.kind not in "iu":  # an integer of Python beyond 64 bits, with which it compares as it is
+    if right.dtype.kind not in "iu":  # a Python integer beyond 64 bits
         number = int(right)
         signs = [(value > number) - (value < number) for value in left.reshape(-1).tolist()]
         return np.array(signs, np.int8).reshape(left.shape)
@@ -80,12 +76,12 @@ def _order(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.int8]:
     floats = left.astype(np.float64)
     rounded = right.astype(np.float64)
     found = (floats > rounded).astype(np.int8) - (floats < rounded).astype(np.int8)
-    # Rounding keeps the order, but for what it makes equal: there the float is a whole number.
+    # Rounding keeps the order except for numbers that it makes equal, where the float is whole.
     floats, rounded, whole = np.broadcast_arrays(floats, rounded, right)
     near = (floats == rounded) & (np.abs(floats) >= 2.0**53)
     if near.any():
         found = np.broadcast_to(found, near.shape).copy()
-        end = float(np.iinfo(whole.dtype).max)  # rounded to the number behind the largest integer of 64 bits
+        end = float(np.iinfo(whole.dtype).max)  # rounds up to the first number that is too large
         is_over = floats[near] >= end
         integers = np.where(is_over, 0.0, floats[near]).astype(whole.dtype)
         more = is_over | (integers > whole[near])
@@ -94,7 +90,7 @@ def _order(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.int8]:
 
 
 def _below(left: NDArray[Any], right: NDArray[Any]) -> Mask:
-    """Tell where integers are less than others; an unsigned one is never below zero."""
+    """Compare integers of any two types by ``<``."""
     if left.dtype.kind == right.dtype.kind:
         return np.asarray(left < right)
     if left.dtype.kind == "i":
@@ -103,7 +99,7 @@ def _below(left: NDArray[Any], right: NDArray[Any]) -> Mask:
 
 
 def represented(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], Mask]:
-    """Return numbers as those of another type, and which of them that type has: the others are any number.
+    """Convert numbers to another type, and return the mask of those that it can hold; others become any number.
 
     Parameters
     ----------
@@ -138,24 +134,24 @@ def represented(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any
 
 def _whole(floats: NDArray[np.float64], dtype: np.dtype[Any]) -> tuple[NDArray[Any], Mask]:
     bounds = np.iinfo(dtype)
-    # The largest integer of 64 bits is no float64, but the one behind it is.
+    # float64 cannot hold the largest 64-bit integer, but the number after it.
     known = (np.trunc(floats) == floats) & (floats >= float(bounds.min)) & (floats < float(bounds.max + 1))
     return np.where(known, floats, 0.0).astype(dtype), known
 
 
 def joint(arrays: Sequence[NDArray[Any]]) -> np.dtype[Any]:
-    """Return the dtype of one column that holds the numbers of several.
+    """Return the dtype of a column that holds the numbers of several arrays.
 
     Raises
     ------
     QueryError
-        If they are integers that none of 64 bits holds side by side.
+        If no 64-bit type holds all of their integers.
     """
     dtypes = {array.dtype for array in arrays}
     found = np.result_type(*dtypes)
     if found.kind != "f" or not all(dtype.kind in "biu" for dtype in dtypes):
         return found
-    # Of int64 and uint64 NumPy makes floats.
+    # NumPy joins int64 and uint64 to floats.
     if all(array.dtype != np.uint64 or not array.size or int(array.max()) < 1 << 63 for array in arrays):
         return np.dtype(np.int64)
     if all(array.dtype.kind != "i" or not array.size or int(array.min()) >= 0 for array in arrays):
@@ -164,8 +160,8 @@ def joint(arrays: Sequence[NDArray[Any]]) -> np.dtype[Any]:
 
 
 def no_column() -> QueryError:
-    """Return the error for integers that have no type in common."""
+    """Return the error for integers without a common 64-bit type."""
     return QueryError(
-        "negative integers and such beyond 2**63 - 1 make no column of 64-bit integers: CAST(x AS float64), or AS text",
+        "negative integers and integers beyond 2**63 - 1 fit no common 64-bit type: CAST(x AS float64), or AS text",
         kind="type",
     )

@@ -1,15 +1,14 @@
 """Sums, differences, products and remainders of integers of any width: exact, or an error.
 
 operands                                     result
-no uint64 among them                         int64
-uint64 beside a signed type, differences     int64; uint64 where one of a column is beyond 2**63 - 1, none negative
-uint64 beside unsigned ones, no difference   uint64
+without uint64                               int64
+uint64 with a signed type, or a difference   int64; uint64 if a result is beyond 2**63 - 1 and none is negative
+uint64 with unsigned types                   uint64
 
 A single number, as in ``x + 1``, is unsigned unless it is negative.
 
-
-NumPy goes on from zero where a result does not fit, and makes floats of int64 beside uint64. SQL engines raise an
-error, and so does this. The oracle is Python.
+NumPy wraps results that do not fit, and joins int64 and uint64 to floats. SQL engines raise an error, and so does this
+module. Tests compare with Python's integers.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Integers = NDArray[Any]
 _LOWEST, _HIGHEST, _LARGEST = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 
 _FAR = 2.0**62
-"""Results that floats place below this fit an int64, however the floats are rounded."""
+"""Results whose float64 value is below this fit int64, however they were rounded."""
 
 _SIGNS: dict[np.ufunc, str] = {np.add: "+", np.subtract: "-", np.multiply: "*"}
 
@@ -47,12 +46,12 @@ def computed(function: np.ufunc, left: Integers, right: Integers) -> Integers:
     Raises
     ------
     QueryError
-        If a result has more than 64 bits, or results are both negative and beyond ``2**63 - 1``.
+        If a result needs more than 64 bits, or some results are negative and others beyond ``2**63 - 1``.
     """
     low, high = _reach(function, _bounds(left), _bounds(right))
     is_wide = np.uint64 in (left.dtype, right.dtype)
     is_unsigned = is_wide and function is not np.subtract and _is_unsigned(left) and _is_unsigned(right)
-    # What is cast keeps its 64 bits, and they add up to those of the result, if it has no more.
+    # Unsafe casts keep all 64 bits, so a result that fits is right.
     if is_unsigned and high <= _LARGEST:
         return np.asarray(function(left, right, dtype=np.uint64, casting="unsafe"))
     if not is_unsigned and low >= _LOWEST and high <= _HIGHEST:
@@ -61,21 +60,19 @@ def computed(function: np.ufunc, left: Integers, right: Integers) -> Integers:
 
 
 def negated(values: Integers) -> Integers:
-    """Return the negative of integers or booleans, as int64; uint64 of -2**63."""
+    """Return the negatives of integers or booleans as int64, or uint64 for -2**63."""
     return computed(np.subtract, np.zeros((), np.int64), values)
 
 
 def absolute(values: Integers) -> Integers:
-    """Return the distance of signed integers from zero, in their dtype where that holds it."""
-    if not values.size or int(values.min()) > np.iinfo(values.dtype).min:
-        return np.asarray(np.abs(values))
-    return np.abs(values).view(
-        f"u{values.dtype.itemsize}"
-    )  # the lowest number stays as it is: its bits are the answer
+    """Return the absolute values of signed integers, in an unsigned dtype if theirs cannot hold one."""
+    found: Integers = np.abs(values)
+    # NumPy leaves the lowest number as it is, whose bits are right as an unsigned number.
+    return found.view(f"u{values.dtype.itemsize}") if values.size and int(found.min()) < 0 else found
 
 
 def remainder(left: Integers, right: Integers) -> Integers:
-    """Return what division leaves, with the sign of the divisor as in Python; no divisor may be zero."""
+    """Return the remainders of divisions, with the sign of the divisor as in Python; no divisor may be zero."""
     if np.result_type(left.dtype, right.dtype).kind != "f":
         dtype = np.result_type(left.dtype, right.dtype)
         return np.asarray(np.mod(left, right, dtype=np.int64 if dtype == np.bool_ else dtype))
@@ -84,13 +81,13 @@ def remainder(left: Integers, right: Integers) -> Integers:
     apart = np.mod(_distance(left), _distance(right))  # of the same sign as `left`
     flips = (apart != 0) & ((left < 0) != below)
     apart = np.where(flips, _distance(right) - apart, apart)
-    if below.any():  # the divisor is an int64, and what is left is nearer to zero than it
+    if below.any():  # the divisor is an int64, and remainders are nearer to zero
         return np.where(below, -apart.astype(np.int64), apart.astype(np.int64))
     return apart if right.dtype == np.uint64 else apart.astype(np.int64)
 
 
 def _distance(values: Integers) -> Integers:
-    """Return the distance from zero as uint64."""
+    """Return absolute values as uint64."""
     return values if values.dtype == np.uint64 else np.abs(values.astype(np.int64)).view(np.uint64)
 
 
@@ -103,7 +100,7 @@ def total(values: Integers, axis: Any = None) -> Integers:
 
 
 def totals(values: Integers, starts: NDArray[np.int64]) -> Integers:
-    """Sum the runs that begin at these places, none of them empty; see ``np.add.reduceat``."""
+    """Sum consecutive runs that begin at `starts`, none of them empty; see ``np.add.reduceat``."""
     if values.dtype.itemsize < _WIDE:
         values = values.astype(np.sum(np.empty(0, values.dtype)).dtype)
     if _is_small(values, len(values)):
@@ -120,24 +117,23 @@ def product(values: Integers, axis: Any = None) -> Integers:
 
 
 def products(values: Integers, starts: NDArray[np.int64]) -> Integers:
-    """Multiply the runs that begin at these places, none of them empty; see ``np.multiply.reduceat``."""
+    """Multiply consecutive runs that begin at `starts`, none of them empty; see ``np.multiply.reduceat``."""
     dtype = np.sum(np.empty(0, values.dtype)).dtype
     if np.all(np.abs(np.multiply.reduceat(values.astype(np.float64), starts)) < _FAR):
         return np.asarray(np.multiply.reduceat(values.astype(dtype), starts))
-    found = np.multiply.reduceat(values.astype(object), starts)
-    return _fitting(found, dtype, "PROD")
+    return _fitting(np.multiply.reduceat(values.astype(object), starts), dtype, "PROD")
 
 
 _WIDE = 8
 
 
 def _is_unsigned(values: Integers) -> bool:
-    """Whether none can be below zero, by their dtype; a single number counts as what it is."""
+    """Return whether no value can be negative, by the dtype or, for a single number, by its value."""
     return values.dtype.kind in "bu" or (values.ndim == 0 and bool(values >= 0))
 
 
 def _bounds(values: Integers) -> tuple[int, int]:
-    """Return numbers that no value is below or beyond: of narrow ones, those of the dtype."""
+    """Return bounds of the values; those of a narrow dtype are the bounds of the dtype."""
     if values.dtype == np.bool_:
         return 0, 1
     if values.dtype.itemsize < _WIDE and values.ndim:
@@ -146,7 +142,7 @@ def _bounds(values: Integers) -> tuple[int, int]:
 
 
 def _reach(function: np.ufunc, first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
-    """Return between which numbers all results are."""
+    """Return bounds of the results."""
     if function is np.add:
         return first[0] + second[0], first[1] + second[1]
     if function is np.subtract:
@@ -156,9 +152,9 @@ def _reach(function: np.ufunc, first: tuple[int, int], second: tuple[int, int]) 
 
 
 def _careful(function: np.ufunc, left: Integers, right: Integers, *, is_unsigned: bool) -> Integers:
-    """Compute where some results may not fit: those that may not, with numbers of Python."""
+    """Compute results of which some may not fit; those that may not, with Python's integers."""
     left, right = np.broadcast_arrays(left, right)
-    found = np.asarray(function(left.astype(np.uint64), right.astype(np.uint64)))  # right in its 64 bits
+    found = np.asarray(function(left.astype(np.uint64), right.astype(np.uint64)))  # right modulo 2**64
     far = np.abs(function(left.astype(np.float64), right.astype(np.float64))) >= _FAR
     beyond = False
     if far.any():
@@ -180,7 +176,7 @@ def _check(exact: NDArray[np.object_], name: str) -> None:
 
 
 def _fitting(exact: NDArray[np.object_], dtype: np.dtype[Any], name: str) -> Integers:
-    """Return numbers of Python as int64, or uint64 where they need it or `dtype` is unsigned."""
+    """Convert Python's integers to int64, or to uint64 if they need it or `dtype` is unsigned."""
     _check(exact, name)
     values = exact.reshape(-1).tolist()
     if min(values) < 0:
@@ -196,12 +192,12 @@ def _is_small(values: Integers, count: int) -> bool:
 
 
 def _halves(values: Integers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return 64-bit integers in two parts: multiples of 2**32, and the rest, which is never negative."""
+    """Split 64-bit integers into their upper half and the lower one, which is never negative."""
     return (values >> 32).astype(np.int64), (values & 0xFFFFFFFF).astype(np.int64)
 
 
 def _joined(high: Any, low: Any, dtype: np.dtype[Any]) -> Integers:
-    """Return sums whose halves were summed on their own."""
+    """Join the sums of halves."""
     high, low = np.asarray(high + (low >> 32)), np.asarray(low & 0xFFFFFFFF)
     limit = 1 << (32 if dtype.kind == "u" else 31)
     if not high.size or (int(high.max()) < limit and int(high.min()) >= -limit):

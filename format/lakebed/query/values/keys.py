@@ -1,4 +1,4 @@
-"""Values as numbers that are equal where the values are: what groups, joins and DISTINCT compare."""
+"""Codes of values, for groups, joins and DISTINCT: integers that are equal where the values are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -24,47 +25,47 @@ from lakebed.query.values.columns import (
     concatenated,
     either,
     rows,
-    stretches,
+    scalars,
     take,
-    tick,
 )
 from lakebed.query.values.exact import represented
+from lakebed.query.values.limits import stretches, tick
 
 Codes = NDArray[np.int64]
 
 _SEED = secrets.randbits(64)
-"""So that nobody can choose keys that fall into one place of a hash table; results do not depend on it."""
+"""Seed of the hash tables, so that nobody can choose keys that collide; results do not depend on it."""
 
 
-def codes(column: Column, *, scalars: bool) -> Codes:
-    """Return a number for each row: equal where values are, -1 where there is none.
+def codes(column: Column, *, refuse_arrays: bool) -> Codes:
+    """Return a code for each row, -1 for missing values.
 
     Parameters
     ----------
-    scalars
-        Refuse arrays.
+    refuse_arrays
+        Raise an error for rows with several numbers.
 
     Raises
     ------
     QueryError
-        If a row has several numbers, and `scalars` is true.
+        If a row has several numbers, and `refuse_arrays` is true.
     """
     if isinstance(column, Constant):
         return np.zeros(column.count, np.int64)
     if isinstance(column, Texts):
-        encoded = pc.dictionary_encode(column.array)
-        found: Codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        return found
-    if isinstance(column, Numbers) and column.values[:1].size == 1:
-        values = _numbered(column.values.reshape(-1))
-        return values if column.missing is None else np.where(column.missing, -1, values)
-    if isinstance(column, Ragged) and bool((column.sizes <= 1).all()):
-        values = np.full(len(column), -1, np.int64)
-        values[column.sizes == 1] = _numbered(column.flat)
-        return values
-    if scalars and (isinstance(column, Numbers | Ragged) and len(column)):
+        return _integers(pc.dictionary_encode(column.array).indices)
+    found = scalars(column)
+    if found is not None:
+        values, missing = _numbered(found[0]), found[1]
+        return values if missing is None else np.where(missing, -1, values)
+    if refuse_arrays and isinstance(column, Numbers | Ragged):
         raise QueryError("a key is one number, text or JSON value per row, not an array", kind="type")
     return _hashed(column)
+
+
+def _integers(array: pa.Array) -> Codes:
+    """Return an Arrow array of integers, -1 for null."""
+    return array.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
 
 
 def _numbered(values: NDArray[Any]) -> Codes:
@@ -75,12 +76,12 @@ def _numbered(values: NDArray[Any]) -> Codes:
 
 
 def _words(values: NDArray[Any]) -> Codes | None:
-    """Return numbers as integers that are equal where they are, all NaN among themselves; None if there are none."""
+    """Return integers that are equal where the numbers are, including NaN; None if no 64 bits hold these."""
     if values.dtype.kind in "biu":
         return np.ascontiguousarray(values).astype(np.int64, copy=False)  # modulo 2**64
     if values.dtype.kind != "f" or values.dtype.itemsize > 8:
         return None
-    floats = values.astype(np.float64) + 0.0  # -0 becomes 0
+    floats = values.astype(np.float64) + 0.0  # turns -0 into 0
     odd = np.isnan(floats)
     if odd.any():
         floats[odd] = np.nan
@@ -98,7 +99,7 @@ def _hashed(column: Column) -> Codes:
 
 
 def hashable(value: Any) -> Hashable:
-    """Return what is equal for equal values, and can be the key of a dictionary."""
+    """Return a dictionary key that is equal for equal values."""
     if isinstance(value, np.ndarray):
         if value.size == 1:
             return hashable(value.reshape(()).item())
@@ -111,7 +112,7 @@ def hashable(value: Any) -> Hashable:
 
 
 def joined(parts: Sequence[Codes]) -> Codes:
-    """Return one number for several of a row."""
+    """Combine several codes of each row into one."""
     whole = parts[0]
     for part in parts[1:]:
         high, _ = equals.numbered(whole, _SEED, tick)
@@ -121,7 +122,7 @@ def joined(parts: Sequence[Codes]) -> Codes:
 
 
 def groups(keys: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of all groups, in the order in which their keys first appear, and where each group begins."""
+    """Return the rows of all groups, ordered by the first row of each, and the start of each group."""
     numbers, firsts = equals.numbered(keys, _SEED, tick)
     return equals.gathered(numbers, len(firsts), tick)
 
@@ -134,12 +135,12 @@ def firsts(keys: Codes) -> NDArray[np.int64]:
 def pairs(
     left: Sequence[Column], right: Sequence[Column], hold: Callable[[int], None]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the pairs of rows whose keys are equal, by left row, then by right row; what is missing equals nothing.
+    """Return the pairs of rows with equal keys, by left row, then by right row; missing keys equal nothing.
 
     Parameters
     ----------
     hold
-        Takes note of the bytes of the pairs, before there are any.
+        Counts the bytes of the pairs before they are made.
     """
     numbers, others, count = _matched(left[0], right[0])
     for one, other in zip(left[1:], right[1:], strict=True):
@@ -153,23 +154,23 @@ def pairs(
 
 
 def _matched(left: Column, right: Column) -> tuple[Codes, Codes, int]:
-    """Number the keys of the right side, and find those of the left among them; -1 is none, or none that is equal."""
+    """Return codes of both sides, -1 for left keys without an equal and missing ones, and the number of codes."""
     is_text = [isinstance(side, Texts) for side in (left, right)]
     has_objects = isinstance(left, Objects) or isinstance(right, Objects)
     if is_text[0] != is_text[1] and not has_objects and len(left) and len(right):
         raise QueryError("a join pairs text with text, and numbers with numbers", kind="type")
     if not len(left) or not len(right):
-        codes(left if len(left) else right, scalars=True)
+        codes(left if len(left) else right, refuse_arrays=True)
         return np.full(len(left), -1, np.int64), np.full(len(right), -1, np.int64), 0
     if isinstance(left, Texts) and isinstance(right, Texts):
         return _matched_texts(left, right)
-    one, other = _scalars(left), _scalars(right)
+    one, other = scalars(left), scalars(right)
     if one is not None and other is not None:
         sides = _words_alike(one[0], other[0])
         if sides is not None:
             (first, first_odd), (second, second_odd) = sides
             return _found(first, second, either(one[1], first_odd), either(other[1], second_odd))
-    both = codes(concatenated([left, right]), scalars=True)
+    both = codes(concatenated([left, right]), refuse_arrays=True)
     first, second = both[: len(left)], both[len(left) :]
     return _found(first, second, first < 0, second < 0)
 
@@ -180,35 +181,19 @@ def _matched_texts(left: Texts, right: Texts) -> tuple[Codes, Codes, int]:
     tick()
     asked = pc.dictionary_encode(left.array)
     tick()
-    places = pc.index_in(asked.dictionary, value_set=known.dictionary).fill_null(-1)
+    places = _integers(pc.index_in(asked.dictionary, value_set=known.dictionary))
     tick()
-    found = np.append(places.to_numpy(zero_copy_only=False), -1).astype(
-        np.int64
-    )  # the last is that of no text
-    numbers = found[asked.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-    others = known.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return numbers, others, len(known.dictionary)
-
-
-def _scalars(column: Column) -> tuple[NDArray[Any], Mask | None] | None:
-    """Return the one number of each row, and where there is none; None of other columns."""
-    if isinstance(column, Ragged):
-        if bool((column.sizes > 1).any()):
-            return None
-        gone = column.sizes == 0
-        values = np.zeros(len(column), column.flat.dtype)
-        values[~gone] = column.flat
-        return values, gone
-    if not isinstance(column, Numbers) or column.values[:1].size != 1:
-        return None
-    return column.values.reshape(-1), column.missing
+    numbers = np.append(places, -1)[
+        _integers(asked.indices)
+    ]  # null has the index -1, that of the appended -1
+    return numbers, _integers(known.indices), len(known.dictionary)
 
 
 _Words = tuple[Codes, Mask | None]
 
 
 def _words_alike(left: NDArray[Any], right: NDArray[Any]) -> tuple[_Words, _Words] | None:
-    """Return numbers of two types as integers that are equal where they are, and where one equals no other."""
+    """Return integers that are equal where numbers of two types are, with the masks of those that equal no other."""
     if "f" in (left.dtype.kind, right.dtype.kind) and left.dtype.kind != right.dtype.kind:
         if left.dtype.kind == "f":
             found = _words_alike(right, left)
@@ -217,17 +202,16 @@ def _words_alike(left: NDArray[Any], right: NDArray[Any]) -> tuple[_Words, _Word
             return None
         dtype = np.dtype(np.uint8) if left.dtype == np.bool_ else left.dtype
         whole, known = represented(right, dtype)
-        sides = _words(left), _words(whole)
-        return None if sides[0] is None or sides[1] is None else ((sides[0], None), (sides[1], ~known))
+        odd: list[Mask | None] = [None, ~known]
+        right = whole
+    else:
+        odd = [None, None]
+        for number, (own, other) in enumerate(((left, right), (right, left))):
+            if own.dtype == np.uint64 and other.dtype != np.uint64:
+                odd[number] = own > np.uint64(np.iinfo(np.int64).max)
+                odd[1 - number] = None if other.dtype.kind != "i" else other < 0
     first, second = _words(left), _words(right)
-    if first is None or second is None:
-        return None
-    odd: list[Mask | None] = [None, None]
-    for number, (own, other) in enumerate(((left, right), (right, left))):
-        if own.dtype == np.uint64 and other.dtype != np.uint64:
-            odd[number] = own > np.uint64(np.iinfo(np.int64).max)
-            odd[1 - number] = None if other.dtype.kind != "i" else other < 0
-    return (first, odd[0]), (second, odd[1])
+    return None if first is None or second is None else ((first, odd[0]), (second, odd[1]))
 
 
 def _found(

@@ -1,7 +1,7 @@
-"""ORDER BY: what is missing comes last, and NaN before it; equal keys keep the order of their rows.
+"""ORDER BY: missing values come last, NaN before them; equal keys keep the order of their rows.
 
-A descending order is the ascending one the other way round, equal keys included, as the language has it. Of JSON values
-null comes first, then texts, then numbers, unless NULLS LAST is said.
+A descending order is the reversed ascending one, including equal keys, as the language defines it. JSON values are
+ordered null, texts, numbers, unless the query says NULLS LAST.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
 from lakebed.native import equals
-from lakebed.query.values.columns import Column, Constant, Numbers, Objects, Ragged, Texts, stretches, tick
+from lakebed.query.values.columns import Column, Constant, Mask, Numbers, Objects, Texts, scalars
+from lakebed.query.values.limits import stretches, tick
 
 Ranks = NDArray[Any]
 
 _AT_ONCE = 1 << 18
-"""Rows that one sort takes."""
+"""Most rows of one sort, during which the clock is not checked."""
 
 _SAMPLES, _DEALT = 1024, 64
-"""Of more rows: how many are looked at, and about how many values deal them out."""
+"""Larger sorts are partitioned: rows sampled to choose the bounds, and about the number of bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The values of one key, and which way they are ordered."""
+    """One key of ORDER BY; `nulls` is ``first``, ``last`` or empty."""
 
     column: Column
     is_descending: bool
@@ -43,7 +44,7 @@ def ordered(keys: Sequence[Key], count: int | None = None) -> NDArray[np.int64]:
     Parameters
     ----------
     count
-        How many are wanted, from the first on; None is all.
+        Number of rows from the first on; None for all.
 
     Raises
     ------
@@ -58,14 +59,13 @@ def ordered(keys: Sequence[Key], count: int | None = None) -> NDArray[np.int64]:
     ranks: list[Ranks] = []
     for key in keys:
         values, classes = _ranked(key)
-        # lexsort takes the last key as the first.
+        # lexsort sorts by its last key first.
         ranks = [values, classes, *ranks] if classes is not None else [values, *ranks]
     total = len(ranks[0])
-    if len(ranks) == 1 and not keys[0].is_descending:
-        found = _counted(ranks[0])
-    elif len(ranks) == 1:
-        found = _counted(ranks[0][::-1])
-        found = None if found is None else total - 1 - found
+    if len(ranks) == 1:
+        found = _counted(ranks[0][:: -1 if keys[0].is_descending else 1])
+        if found is not None and keys[0].is_descending:
+            found = total - 1 - found
     if found is None:
         if keys[-1].is_descending:
             ranks = [-np.arange(total), *ranks]
@@ -74,9 +74,9 @@ def ordered(keys: Sequence[Key], count: int | None = None) -> NDArray[np.int64]:
 
 
 def _sorted(ranks: Sequence[Ranks], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return rows by the last of several ranks, those that are equal by the one before it; else as they come.
+    """Return rows by the last of several ranks, equal ones by the rank before it, and so on.
 
-    Many are dealt out first, by values that some of them have, so that no sort takes long.
+    Many rows are partitioned first, by sampled values, so that no single sort takes long.
     """
     tick()
     count = len(rows)
@@ -95,7 +95,7 @@ def _sorted(ranks: Sequence[Ranks], rows: NDArray[np.int64]) -> NDArray[np.int64
         some = rows[members[ends[number] : ends[number + 1]]]
         if number % 2:
             found.append(_sorted(ranks[:-1], some))
-        elif len(some) * 8 > count * 7:  # these edges tell nothing of the values
+        elif len(some) * 8 > count * 7:  # nearly all rows in one part: partitioning does not help
             found.append(some[np.lexsort([rank[some] for rank in ranks])])
         elif len(some):
             found.append(_sorted(ranks, some))
@@ -103,7 +103,7 @@ def _sorted(ranks: Sequence[Ranks], rows: NDArray[np.int64]) -> NDArray[np.int64
 
 
 def _counted(values: Ranks) -> NDArray[np.int64] | None:
-    """Return the order of integers that lie close together, equal ones as they come; None where sorting is faster."""
+    """Return the stable order of integers from a small range, by counting; None if sorting is faster."""
     if values.dtype.kind not in "iu" or not len(values):
         return None
     low, high = values.min(), values.max()
@@ -114,7 +114,7 @@ def _counted(values: Ranks) -> NDArray[np.int64] | None:
 
 
 def _best(key: Key, count: int) -> NDArray[np.int64] | None:
-    """Return the first rows of an order by numbers without sorting all of them; None where that is no gain."""
+    """Return the first rows of an order by numbers without sorting all; None if that is no gain."""
     column = key.column
     if not isinstance(column, Numbers) or column.missing is not None or column.values[:1].size != 1:
         return None
@@ -127,19 +127,22 @@ def _best(key: Key, count: int) -> NDArray[np.int64] | None:
     edge = np.partition(values, place)[place]
     near = np.flatnonzero(values >= edge if key.is_descending else values <= edge)
     chosen = values[near]
-    if key.is_descending:
-        return near[np.argsort(chosen, kind="stable")[::-1]][:count].astype(np.int64)
-    return near[np.argsort(chosen, kind="stable")][:count].astype(np.int64)
+    order = np.argsort(chosen, kind="stable")
+    return near[order[::-1] if key.is_descending else order][:count].astype(np.int64)
 
 
 def _ranked(key: Key) -> tuple[Ranks, NDArray[np.int8] | None]:
-    """Return numbers that ascend as the key orders values, and what comes first or last whatever the numbers."""
-    values, gone, odd = _numbers(key.column)
+    """Return numbers that ascend in the order of the key, and classes that decide before the numbers do."""
+    values, gone = _numbers(key.column)
+    odd = np.isnan(values) if values.dtype.kind == "f" else None
+    odd = odd if odd is not None and odd.any() else None
+    if odd is not None:
+        values = np.where(odd, 0, values)
     if key.is_descending:
         values = ~values if values.dtype.kind in "iu" else -values  # ~ has no overflow
     first = key.nulls == "first"
     if not key.nulls and isinstance(key.column, Objects):
-        first = not key.is_descending  # null is the least of the JSON values
+        first = not key.is_descending  # null is the smallest JSON value
     if gone is None and odd is None:
         return values, None
     classes = np.zeros(len(values), np.int8)
@@ -151,52 +154,32 @@ def _ranked(key: Key) -> tuple[Ranks, NDArray[np.int8] | None]:
     return values, classes
 
 
-def _numbers(column: Column) -> tuple[Ranks, NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
-    """Return values as numbers that order them, True where one is missing, and True where one is NaN."""
+def _numbers(column: Column) -> tuple[Ranks, Mask | None]:
+    """Return numbers in the order of the values, and the mask of missing ones."""
     if isinstance(column, Constant):
-        return np.zeros(column.count, np.int64), None, None
+        return np.zeros(column.count, np.int64), None
     if isinstance(column, Texts):
-        return (*_texts(column.array), None)
+        return _texts(column.array)
     if isinstance(column, Objects):
-        return (*_documents(column.items), None)
-    if isinstance(column, Ragged):
-        if bool((column.sizes > 1).any()):
-            raise _is_array()
-        gone = column.sizes == 0
-        values = np.zeros(len(column), column.flat.dtype)
-        values[~gone] = column.flat
-    else:
-        if len(column) and column.values[0].size != 1:
-            raise _is_array()
-        values, gone = column.values.reshape(-1), column.missing
-    if values.dtype == np.bool_:
-        values = values.astype(np.int8)
-    odd = None
-    if values.dtype.kind == "f":
-        odd = np.isnan(values)
-        odd = odd if odd.any() else None
-        if odd is not None:
-            values = np.where(odd, 0, values)
-    return values, gone, odd
+        return _documents(column.items)
+    found = scalars(column)
+    if found is None:
+        raise QueryError("ORDER BY needs one number, text or JSON value per row, not an array", kind="type")
+    values, gone = found
+    return values.astype(np.int8) if values.dtype == np.bool_ else values, gone
 
 
-def _is_array() -> QueryError:
-    return QueryError("ORDER BY needs one number, text or JSON value per row, not an array", kind="type")
-
-
-def _texts(array: pa.Array) -> tuple[Ranks, NDArray[np.bool_] | None]:
+def _texts(array: pa.Array) -> tuple[Ranks, Mask | None]:
     encoded = pc.dictionary_encode(array)
     tick()
     places = pc.sort_indices(encoded.dictionary).to_numpy()
-    rank = np.empty(len(places) + 1, np.int64)
+    rank = np.zeros(len(places) + 1, np.int64)
     rank[places] = np.arange(len(places))
     codes = encoded.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
-    rank[len(places)] = 0
-    gone = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
-    return rank[codes], gone
+    return rank[codes], Texts(array).missing
 
 
-def _documents(values: Sequence[Any]) -> tuple[Ranks, NDArray[np.bool_] | None]:
+def _documents(values: Sequence[Any]) -> tuple[Ranks, Mask | None]:
     keys: list[tuple[int, Any] | None] = []
     for value in (values[i] for stretch in stretches(len(values)) for i in stretch):
         if isinstance(value, np.ndarray) and value.size == 1:

@@ -1,17 +1,23 @@
-"""What becomes of all values of a sample, or of one of its axes: sums, extremes, norms, ANY and ALL."""
+"""Reductions of the values of a sample, all of them or along an axis: sums, extremes, norms, ANY and ALL.
+
+Samples of many lengths are reduced one length at a time. NumPy sums the last axis of a matrix in the same order as one
+sample alone, so results are equal to the last bit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
 from lakebed.query.values import integers
-from lakebed.query.values.by_size import by_size
 from lakebed.query.values.columns import (
     Column,
     Constant,
@@ -25,70 +31,65 @@ from lakebed.query.values.columns import (
     take,
     without_value,
 )
+from lakebed.query.values.limits import tick
 
-Reduce = Callable[..., Any]
+_VALUES = 1 << 20
+"""Most values that are gathered into one matrix; a single sample may have more."""
 
+Matrix = Callable[[NDArray[np.generic]], NDArray[np.generic]]
 
-_OF_SOMETHING = frozenset({"AVG", "STD", "AMIN", "AMAX", "MEDIAN", "ARG_MIN", "ARG_MAX"})
-"""Those that have no value where there are none; a sum of nothing is 0."""
+_NEED_VALUES = frozenset({"AVG", "STD", "AMIN", "AMAX", "MEDIAN", "ARG_MIN", "ARG_MAX"})
+"""Reductions whose result is missing for a sample without values; the sum of nothing is 0."""
 
 
 def reduced(name: str, column: Column, axis: int | None = None) -> Column:
-    """Reduce each sample to one value, or along one of its axes; what has no value is missing.
+    """Reduce each sample to one value, or along an axis; samples without a result are missing.
 
     Parameters
     ----------
     name
-        Of `REDUCTIONS`.
+        Key of `REDUCTIONS`.
     axis
-        Of the sample; None is all of them.
+        Axis of the sample; None for all.
 
     Raises
     ------
     QueryError
-        If the samples have no such axis, or are no numbers.
+        If samples lack the axis, or are no numbers.
     """
-    if axis is not None and isinstance(column, Ragged | Numbers) and column.missing is not None:
-        present = np.flatnonzero(~column.missing)  # of the others nobody knows the axes
+    if not isinstance(column, Ragged | Numbers):
+        return _reduced(name, column, axis)
+    if axis is not None and column.missing is not None:
+        present = np.flatnonzero(~column.missing)  # the axes of a missing sample are unknown
         values: list[Any] = [None] * len(column)
-        for row, value in zip(
-            present.tolist(), rows(_reduced(name, take(column, present), axis)), strict=True
-        ):
+        for row, value in zip(present, rows(_reduced(name, take(column, present), axis)), strict=True):
             values[row] = value
         return collect(values)
     found = _reduced(name, column, axis)
-    if name not in _OF_SOMETHING or axis is not None or not isinstance(column, Ragged | Numbers):
+    if name not in _NEED_VALUES or axis is not None:
         return found
-    nothing = (
-        column.sizes == 0 if isinstance(column, Ragged) else np.full(len(found), column.values[:1].size == 0)
-    )
-    return without_value(found, nothing if column.missing is None else nothing | column.missing)
+    is_empty = column.sizes == 0 if isinstance(column, Ragged) else column.values[:1].size == 0
+    empty = np.zeros(len(found), np.bool_) | is_empty
+    return without_value(found, empty if column.missing is None else empty | column.missing)
 
 
 def _reduced(name: str, column: Column, axis: int | None) -> Column:
-    whole = REDUCTIONS[name]
+    def of_one(value: Any) -> Any:
+        if value is None and axis is not None:
+            return None
+        array = _array(value)
+        return None if _lacks_values(name, array.shape, axis) else _reduce(name, array, axis)
+
     with np.errstate(all="ignore"):
-
-        def of_one(value: Any) -> Any:
-            if value is None and axis is not None:
-                return None
-            array = _array(value)
-            return None if name in _OF_SOMETHING and _has_none(array, axis) else whole(array, axis)
-
         if isinstance(column, Constant):
             return Constant(of_one(column.value), column.count)
-        if isinstance(column, Numbers) and column.missing is None:
-            if (
-                axis is not None
-                and name in _OF_SOMETHING
-                and _has_none(np.empty(column.values.shape[1:]), axis)
-            ):
+        if isinstance(column, Numbers) and (column.missing is None or axis is None):
+            if axis is not None and _lacks_values(name, column.values.shape[1:], axis):
                 return Constant(None, len(column))
-            return Numbers(_of_even(name, whole, column.values, axis))
-        if isinstance(column, Numbers) and axis is None:
-            values = np.asarray(_of_even(name, whole, column.values, None)).copy()
+            values = _of_even(name, column.values, axis)
             if column.missing is not None and column.missing.any():
-                values[column.missing] = whole(np.empty(0, column.values.dtype), None)
+                values = values.copy()
+                values[column.missing] = _reduce(name, column.values.reshape(-1)[:0], None)
             return Numbers(values)
         if isinstance(column, Ragged) and axis is None:
             found = _of_uneven(name, column)
@@ -97,15 +98,17 @@ def _reduced(name: str, column: Column, axis: int | None) -> Column:
         return by_row(len(column), of_one, [column], name)
 
 
-def _has_none(array: NDArray[Any], axis: int | None) -> bool:
-    """Tell whether there are no values, along an axis where one is given."""
-    if axis is None or not -array.ndim <= axis < array.ndim:
-        return array.size == 0 and axis is None
-    return bool(array.shape[axis] == 0)
+def _lacks_values(name: str, shape: tuple[int, ...], axis: int | None) -> bool:
+    """Return whether a reduction needs values and a sample has none, along the axis if one is given."""
+    if name not in _NEED_VALUES:
+        return False
+    if axis is None:
+        return 0 in shape
+    return -len(shape) <= axis < len(shape) and shape[axis] == 0
 
 
 def _array(value: Any) -> NDArray[Any]:
-    """Return a value as numbers; of a list of texts, as an array of texts."""
+    """Return a value as an array of numbers; a list of texts as an array of objects."""
     if value is None:
         return np.empty(0)
     if isinstance(value, list):
@@ -121,230 +124,259 @@ def _array(value: Any) -> NDArray[Any]:
     if array.size == 0 and array.dtype == object:
         return array.astype(np.float64)
     if array.dtype.kind in "UO" and not (array.dtype == object and array.ndim == 1):
-        raise QueryError("numbers are needed here, not text", kind="type")
+        raise _not_numbers()
     return array
+
+
+def _not_numbers() -> QueryError:
+    return QueryError("numbers are needed here, not text", kind="type")
 
 
 # -- one sample, or samples of one shape -----------------------------------------------------------------------------
 
+Axis = int | tuple[int, ...] | None
+Reduce = Callable[[NDArray[Any], Axis], Any]
 
-def _axes(values: NDArray[Any], axis: int | None) -> Any:
-    if axis is None:
-        return None
-    if not -values.ndim <= axis < values.ndim:
+
+def _reduce(name: str, values: NDArray[Any], axis: Axis) -> Any:
+    if isinstance(axis, int) and not -values.ndim <= axis < values.ndim:
         raise QueryError(f"a sample of {values.ndim} axes has no axis {axis}", kind="rank")
-    return axis
+    return REDUCTIONS[name](values, axis)
 
 
-def _filled(function: Reduce, empty: Any) -> Reduce:
-    """Return a reduction that has a value for samples without any."""
+def _filled(function: Callable[..., Any], dtype: type[np.float64] | None = None) -> Reduce:
+    """Return a reduction that is 0 for arrays without values, in the given dtype or that of the array."""
 
-    def whole(values: NDArray[Any], axis: Any = None) -> Any:
-        axis = axis if isinstance(axis, tuple) else _axes(values, axis)
+    def whole(values: NDArray[Any], axis: Axis) -> Any:
         if values.size == 0 and axis is None:
-            return np.asarray(empty, np.float64 if isinstance(empty, float) else values.dtype)
-        if values.dtype == object:
-            return function(values)
-        return function(values, axis=axis)
+            return np.zeros((), dtype or values.dtype)
+        return function(values) if values.dtype == object else function(values, axis=axis)
 
     return whole
 
 
-def _total(values: NDArray[Any], axis: Any = None) -> Any:
-    """Sum in the dtype of the values, as the language does; booleans and integers in 64 bits, exact or an error."""
-    axis = axis if isinstance(axis, tuple) else _axes(values, axis)
-    if _countable(values).dtype.kind in "iu":
-        return integers.total(values, axis)
-    return np.sum(values, axis=axis)
+def _exact(of_integers: Reduce, otherwise: Callable[..., Any]) -> Reduce:
+    """Return a sum or product in the dtype of the values; that of integers has 64 bits and is exact, or an error."""
 
+    def whole(values: NDArray[Any], axis: Axis) -> Any:
+        if _countable(values).dtype.kind in "iu":
+            return of_integers(values, axis)
+        return otherwise(values, axis=axis)
 
-def _product(values: NDArray[Any], axis: Any = None) -> Any:
-    axis = axis if isinstance(axis, tuple) else _axes(values, axis)
-    if _countable(values).dtype.kind in "iu":
-        return integers.product(values, axis)
-    return np.prod(values, axis=axis)
+    return whole
 
 
 def _countable(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind not in "biufc":
-        raise QueryError("numbers are needed here, not text", kind="type")
+        raise _not_numbers()
     return values
 
 
-def _any(values: NDArray[Any], axis: Any = None) -> Any:
-    return np.any(values != 0, axis=axis if isinstance(axis, tuple) else _axes(values, axis))
-
-
-def _all(values: NDArray[Any], axis: Any = None) -> Any:
-    return np.all(values != 0, axis=axis if isinstance(axis, tuple) else _axes(values, axis))
-
-
-def _all_strict(values: NDArray[Any], axis: Any = None) -> Any:
-    axis = axis if isinstance(axis, tuple) else _axes(values, axis)
-    return np.logical_and(np.all(values != 0, axis=axis), _extent(values, axis) > 0)
-
-
-def _extent(values: NDArray[Any], axis: Any) -> int:
-    axes = range(values.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    return int(np.prod([values.shape[a] for a in axes], dtype=np.int64))
-
-
-def _l1(values: NDArray[Any], axis: Any = None) -> Any:
-    axis = axis if isinstance(axis, tuple) else _axes(values, axis)
-    return np.sum(np.abs(_real(values)), axis=axis, dtype=np.float64).astype(np.float32)
-
-
-def _l2(values: NDArray[Any], axis: Any = None) -> Any:
-    axis = axis if isinstance(axis, tuple) else _axes(values, axis)
-    return np.sqrt(np.sum(np.square(_real(values)), axis=axis, dtype=np.float64)).astype(np.float32)
-
-
-def _linf(values: NDArray[Any], axis: Any = None) -> Any:
-    axis = axis if isinstance(axis, tuple) else _axes(values, axis)
-    if values.size == 0:
-        return np.float32(0)
-    return np.max(np.abs(_real(values)), axis=axis).astype(np.float32)
-
-
-def _real(values: NDArray[Any]) -> NDArray[Any]:
+def _float(values: NDArray[Any]) -> NDArray[Any]:
     return values if values.dtype.kind == "f" else _countable(values).astype(np.float64)
 
 
-def _count(values: NDArray[Any], axis: Any = None) -> Any:
-    axis = axis if isinstance(axis, tuple) else _axes(values, axis)
-    if isinstance(axis, int) or (isinstance(axis, tuple) and axis):
-        kept = [n for i, n in enumerate(values.shape) if i not in _normal(axis, values.ndim)]
-        return np.full(kept, _extent(values, axis), np.int64)
-    return np.int64(values.size)
+def _extent(values: NDArray[Any], axis: Axis) -> int:
+    axes = range(values.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    return math.prod(values.shape[a] for a in axes)
 
 
-def _normal(axis: Any, rank: int) -> set[int]:
-    return {a % rank for a in (axis if isinstance(axis, tuple) else (axis,))}
+def _count(values: NDArray[Any], axis: Axis) -> Any:
+    if axis is None:
+        return np.int64(values.size)
+    return np.full(np.delete(values.shape, axis), _extent(values, axis), np.int64)
 
+
+def _norm(reduce: Callable[..., Any], prepare: Callable[[Any], Any], finish: Callable[[Any], Any]) -> Reduce:
+    """Return a norm, which is computed in float64 and is a float32."""
+    return lambda values, axis: np.float32(finish(reduce(prepare(_float(values)), axis=axis)))
+
+
+def _same(values: Any) -> Any:
+    return values
+
+
+_sum_wide = partial(np.sum, dtype=np.float64)
 
 REDUCTIONS: dict[str, Reduce] = {
-    "SUM": _total,
-    "PROD": _product,
-    "AVG": _filled(np.mean, 0.0),
-    "STD": _filled(np.std, 0.0),
-    "AMIN": _filled(np.min, 0),
-    "AMAX": _filled(np.max, 0),
-    "MEDIAN": _filled(np.median, 0.0),
-    "ARG_MIN": _filled(np.argmin, 0),
-    "ARG_MAX": _filled(np.argmax, 0),
-    "ANY": _any,
-    "ALL": _all,
-    "ALL_STRICT": _all_strict,
-    "L1_NORM": _l1,
-    "L2_NORM": _l2,
-    "LINF_NORM": _linf,
+    "SUM": _exact(integers.total, np.sum),
+    "PROD": _exact(integers.product, np.prod),
+    "AVG": _filled(np.mean, np.float64),
+    "STD": _filled(np.std, np.float64),
+    "AMIN": _filled(np.min),
+    "AMAX": _filled(np.max),
+    "MEDIAN": _filled(np.median, np.float64),
+    "ARG_MIN": _filled(np.argmin),
+    "ARG_MAX": _filled(np.argmax),
+    "ANY": lambda values, axis: np.any(values != 0, axis=axis),
+    "ALL": lambda values, axis: np.all(values != 0, axis=axis),
+    "ALL_STRICT": lambda v, axis: np.logical_and(np.all(v != 0, axis=axis), _extent(v, axis) > 0),
+    "L1_NORM": _norm(_sum_wide, np.abs, _same),
+    "L2_NORM": _norm(_sum_wide, np.square, np.sqrt),
+    "LINF_NORM": _norm(partial(np.max, initial=0), np.abs, _same),
     "COUNT": _count,
 }
-"""Name -> function of an array and an axis; None is all axes."""
+"""Name -> function of an array and an axis; None stands for all axes."""
+
+_ONE_AXIS: dict[str, Callable[..., Any]] = {"ARG_MIN": np.argmin, "ARG_MAX": np.argmax, "MEDIAN": np.median}
+"""Reductions that take no tuple of axes, or are slow with one."""
+
+_BY_SIZE: dict[str, Callable[..., Any]] = {**_ONE_AXIS, "STD": np.std}
+"""Reductions of ragged samples that work one length at a time."""
 
 
-def _of_even(name: str, whole: Reduce, values: NDArray[Any], axis: int | None) -> NDArray[Any]:
+def _of_even(name: str, values: NDArray[Any], axis: int | None) -> NDArray[Any]:
     """Reduce many samples of one shape at once."""
     rank = values.ndim - 1
     if axis is not None:
         if not -rank <= axis < rank:
             raise QueryError(f"samples of {rank} axes have no axis {axis}", kind="rank")
-        return np.asarray(whole(values, (axis % rank + 1,)))
+        return np.asarray(_reduce(name, values, (axis % rank + 1,)))
     if values[:1].size == 0:
-        one = np.asarray(whole(np.empty(0, values.dtype), None))
+        one = np.asarray(_reduce(name, np.empty(0, values.dtype), None))
         return np.full(len(values), one, one.dtype)
     flat = values.reshape(len(values), values[0].size)
-    if name in ("ARG_MIN", "ARG_MAX", "MEDIAN"):
-        by_name: dict[str, Reduce] = {"ARG_MIN": np.argmin, "ARG_MAX": np.argmax, "MEDIAN": np.median}
-        return np.asarray(by_name[name](flat, axis=1))
-    return np.asarray(whole(flat, (1,)))
+    if name in _ONE_AXIS:
+        return np.asarray(_ONE_AXIS[name](flat, axis=1))
+    return np.asarray(_reduce(name, flat, (1,)))
 
 
 # -- samples of many shapes ------------------------------------------------------------------------------------------
 
+Runs = Callable[[NDArray[Any], NDArray[np.int64]], NDArray[Any]]
+"""Reduces concatenated samples that begin at the given places, none of them empty."""
+
 
 def _of_uneven(name: str, column: Ragged) -> NDArray[Any] | None:
-    """Reduce samples that lie one behind the other; None where only row by row is known."""
-    offsets = column.offsets
-    sizes = np.diff(offsets)
-    held = sizes > 0
-    if name in ("ANY", "ALL", "ALL_STRICT", "COUNT"):
-        if name == "COUNT":
-            return sizes
-        flags = column.flat if column.flat.dtype == np.bool_ else column.flat != 0
-        found = np.zeros(len(sizes), np.bool_) if name != "ALL" else np.ones(len(sizes), np.bool_)
-        joined: np.ufunc = np.logical_or if name == "ANY" else np.logical_and
+    """Reduce concatenated samples; None if the reduction works row by row only."""
+    flat, sizes = column.flat, column.sizes
+    if name == "COUNT":
+        return sizes
+    if name in _RUNS:
+        reduce, empty = _RUNS[name]
+        held = sizes > 0
         if held.any():
-            found[held] = joined.reduceat(flags, offsets[:-1][held])
-        return found
-    if name in _REDUCEAT:
-        function, empty = _REDUCEAT[name]
-        flat = _countable(column.flat)
-        if name in ("SUM", "PROD"):
-            dtype = np.sum(np.empty(0, flat.dtype)).dtype
-            flat = flat if flat.dtype.kind in "iu" else flat.astype(dtype, copy=False)
+            found = reduce(flat, column.offsets[:-1][held])
         else:
-            dtype = flat.dtype
-        if not held.any():
-            return np.full(len(sizes), empty, dtype)
-        starts = offsets[:-1][held]
-        of_integers = _OF_INTEGERS.get(name) if flat.dtype.kind in "iu" else None
-        found = function.reduceat(flat, starts) if of_integers is None else of_integers(flat, starts)
+            found = np.asarray(_reduce(name, flat[:0], None))[None]
         values = np.full(len(sizes), empty, found.dtype)
-        values[held] = found
+        if held.any():
+            values[held] = found
         return values
-    if name in ("AVG", "L1_NORM", "L2_NORM", "LINF_NORM"):
-        return _derived(name, column.flat, offsets, held, sizes)
-    if name in _BY_SIZE and column.flat.dtype.kind in "iuf":
-        nothing = np.asarray(REDUCTIONS[name](np.empty(0, column.flat.dtype), None))
-        return by_size(column.flat, offsets, partial(_BY_SIZE[name], axis=1), nothing)
-    return None
+    if flat.dtype.kind not in "iuf":
+        return None
+    nothing = np.asarray(_reduce(name, flat[:0], None))
+    return by_size(flat, column.offsets, partial(_BY_SIZE[name], axis=1), nothing)
 
 
-_BY_SIZE: dict[str, Reduce] = {
-    "STD": np.std,
-    "MEDIAN": np.median,
-    "ARG_MIN": np.argmin,
-    "ARG_MAX": np.argmax,
+def _flags(values: NDArray[Any]) -> NDArray[np.bool_]:
+    return values if values.dtype == np.bool_ else values != 0
+
+
+def _exact_runs(of_integers: Runs, otherwise: np.ufunc) -> Runs:
+    def runs(flat: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
+        if _countable(flat).dtype.kind in "iu":
+            return of_integers(flat, starts)
+        found: NDArray[Any] = otherwise.reduceat(flat.astype(np.sum(flat[:0]).dtype, copy=False), starts)
+        return found
+
+    return runs
+
+
+def _average_runs(flat: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
+    totals: NDArray[Any] = np.add.reduceat(_countable(flat).astype(np.float64), starts)
+    return totals / np.diff(starts, append=len(flat))
+
+
+def _norm_runs(reduce: np.ufunc, prepare: Callable[[Any], Any], finish: Callable[[Any], Any]) -> Runs:
+    def runs(flat: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
+        found = finish(reduce.reduceat(prepare(_countable(flat).astype(np.float64)), starts))
+        return np.asarray(found, np.float32)
+
+    return runs
+
+
+_RUNS: dict[str, tuple[Runs, int]] = {
+    "ANY": (lambda flat, starts: np.logical_or.reduceat(_flags(flat), starts), 0),
+    "ALL": (lambda flat, starts: np.logical_and.reduceat(_flags(flat), starts), 1),
+    "ALL_STRICT": (lambda flat, starts: np.logical_and.reduceat(_flags(flat), starts), 0),
+    "SUM": (_exact_runs(integers.totals, np.add), 0),
+    "PROD": (_exact_runs(integers.products, np.multiply), 1),
+    "AMIN": (lambda flat, starts: np.minimum.reduceat(_countable(flat), starts), 0),
+    "AMAX": (lambda flat, starts: np.maximum.reduceat(_countable(flat), starts), 0),
+    "AVG": (_average_runs, 0),
+    "L1_NORM": (_norm_runs(np.add, np.abs, _same), 0),
+    "L2_NORM": (_norm_runs(np.add, np.square, np.sqrt), 0),
+    "LINF_NORM": (_norm_runs(np.maximum, np.abs, _same), 0),
 }
+"""Name -> the reduction, and its value for a sample without values."""
 
 
-_REDUCEAT: dict[str, tuple[np.ufunc, int]] = {
-    "SUM": (np.add, 0),
-    "PROD": (np.multiply, 1),
-    "AMIN": (np.minimum, 0),
-    "AMAX": (np.maximum, 0),
-}
+def by_size(
+    flat: NDArray[np.generic], offsets: NDArray[np.int64], reduce: Matrix, empty: NDArray[np.generic]
+) -> NDArray[np.generic]:
+    """Reduce concatenated samples, those of one length together.
+
+    Parameters
+    ----------
+    reduce
+        Takes samples of one length, shape (samples, length), and returns one value for each.
+    empty
+        Result for a sample without values.
+
+    Returns
+    -------
+    Shape (samples,), in a dtype that holds all results.
+    """
+    sizes = np.diff(offsets)
+    found: NDArray[np.generic] | None = None
+    for places, size in _alike(sizes):
+        tick()
+        if size:
+            starts = offsets[:-1][places]
+            if len(places) == 1:
+                matrix = flat[starts[0] : starts[0] + size][None]
+            else:
+                matrix = flat[starts[:, None] + np.arange(size)]
+            values = np.asarray(reduce(matrix))
+        else:
+            values = np.full(len(places), empty, empty.dtype)
+        if found is None:
+            found = np.zeros(len(sizes), values.dtype)
+        elif found.dtype != values.dtype:
+            found = found.astype(np.result_type(found.dtype, values.dtype))
+        found[places] = values
+    return np.zeros(0, empty.dtype) if found is None else found
 
 
-_OF_INTEGERS: dict[str, Reduce] = {"SUM": integers.totals, "PROD": integers.products}
+def _alike(sizes: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
+    """Yield samples of one length, as many as one matrix may hold, and that length."""
+    order = np.argsort(sizes, kind="stable")
+    ordered = sizes[order]
+    edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
+    for start, stop in pairwise(edges if len(order) else [0]):
+        size = int(ordered[start])
+        step = max(1, _VALUES // max(1, size))
+        for first in range(start, stop, step):
+            yield order[first : min(stop, first + step)], size
 
 
-def _derived(
-    name: str,
-    flat: NDArray[Any],
-    offsets: NDArray[np.int64],
-    held: NDArray[np.bool_],
-    sizes: NDArray[np.int64],
-) -> NDArray[Any]:
-    numbers = _countable(flat).astype(np.float64)
-    if name in ("L1_NORM", "LINF_NORM"):
-        numbers = np.abs(numbers)
-    elif name == "L2_NORM":
-        numbers = np.square(numbers)
-    found = np.zeros(len(sizes), np.float64)
-    if held.any():
-        function = np.maximum if name == "LINF_NORM" else np.add
-        found[held] = function.reduceat(numbers, offsets[:-1][held])
-    if name == "AVG":
-        return np.divide(found, sizes, out=np.zeros_like(found), where=held)
-    return (np.sqrt(found) if name == "L2_NORM" else found).astype(np.float32)
+def count_different(matrix: NDArray[np.generic]) -> NDArray[np.int64]:
+    """Count the different values of each row of a matrix; all NaN count as one."""
+    ordered = np.sort(matrix, axis=1)
+    found: NDArray[np.int64] = 1 + np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=1)
+    if ordered.dtype.kind == "f":
+        found -= np.maximum(np.count_nonzero(np.isnan(ordered), axis=1) - 1, 0)
+    return found
+
+
+# -- items -----------------------------------------------------------------------------------------------------------
 
 
 def items_of(column: Column) -> Column:
-    """Count the items of each sample: of its first axis, of a list or dictionary, or the characters of a text.
+    """Count the items of each sample: along its first axis, of a list or dictionary, or the characters of a text.
 
-    Of what is missing it is missing, too.
+    The count of a missing sample is missing.
     """
     if isinstance(column, Ragged):
         return Numbers(column.shapes[:, 0], column.missing)
@@ -352,8 +384,6 @@ def items_of(column: Column) -> Column:
         extent = column.values.shape[1] if column.values.ndim > 1 else 1
         return Numbers(np.full(len(column), extent, np.int64), column.missing)
     if isinstance(column, Texts):
-        import pyarrow.compute as pc
-
         lengths = pc.utf8_length(column.array).fill_null(0).to_numpy(zero_copy_only=False)
         return Numbers(lengths.astype(np.int64), column.missing)
     if isinstance(column, Objects):

@@ -1,4 +1,4 @@
-"""SAMPLE BY: rows drawn by weight, the same for the same seed."""
+"""SAMPLE BY: rows drawn by weight, reproducible by seed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query.values.columns import Numbers, stretches
+from lakebed.query.values.columns import Numbers
+from lakebed.query.values.limits import stretches
 from lakebed.query.values.ordering import Key, ordered
 
 _DRAWN = 1 << 18
-"""Rows that are drawn between two looks at the clock."""
+"""Rows that are drawn between two checks of the clock."""
 
 
 def drawn(weights: NDArray[np.float64], count: int, *, replace: bool, seed: int | None) -> NDArray[np.int64]:
@@ -19,18 +20,18 @@ def drawn(weights: NDArray[np.float64], count: int, *, replace: bool, seed: int 
     Parameters
     ----------
     weights
-        One per row; those that are not above zero are never drawn with replacement.
+        One per row. Rows whose weight is not positive are never drawn with replacement.
     count
-        How many rows; without replacement at most as many as there are, those without weight last.
+        Number of rows; without replacement at most all rows, those without weight last.
 
     Returns
     -------
-    Positions, in the order in which they were drawn.
+    Positions in the order of drawing.
 
     Raises
     ------
     QueryError
-        If no weight is above zero, or one is not finite.
+        If no weight is positive, or one is not finite.
     """
     if not np.isfinite(weights).all():
         raise QueryError("SAMPLE BY: a weight is no finite number", kind="runtime")
@@ -43,14 +44,14 @@ def drawn(weights: NDArray[np.float64], count: int, *, replace: bool, seed: int 
     generator = np.random.Generator(np.random.PCG64(seed))
     if replace:
         ends = np.cumsum(positive)
-        # Rounding may lead behind the last row that has a weight.
+        # Rounding may lead beyond the last row with a weight.
         last = int(np.flatnonzero(positive)[-1])
         chosen = np.empty(count, np.int64)
         for some in stretches(count, _DRAWN):
             found = np.searchsorted(ends, generator.random(len(some)) * ends[-1], side="right")
             chosen[some.start : some.stop] = np.minimum(found, last)
         return chosen
-    # Efraimidis and Spirakis 2006: the largest u ** (1 / w), here as the least -log(u) / w.
+    # Efraimidis and Spirakis 2006: the largest u ** (1 / w), here as the smallest -log(u) / w.
     keys = -np.log1p(-generator.random(len(weights)))
     with np.errstate(divide="ignore"):
         keys = np.where(positive > 0, keys / positive, np.inf)

@@ -1,11 +1,12 @@
-"""``x[...]``: parts of arrays, items of JSON values.
+"""``x[...]``: parts of arrays and items of JSON values.
 
-A slice is cut to what is there, as in NumPy; a number beyond the end gives a missing value.
+Slices are clipped as in NumPy; an index beyond the end gives a missing value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from types import EllipsisType
 from typing import Any
 
@@ -25,11 +26,12 @@ from lakebed.query.values.columns import (
     spread,
 )
 
-# No sample has so many items: a number beyond is as good as this one, and has 64 bits.
 _FAR = 1 << 62
+"""Larger than any sample: indices beyond it are clipped, so that they fit 64 bits."""
 
 Fixed = int | slice | EllipsisType
-Part = Fixed | str | Column
+Constants = Fixed | str
+Part = Constants | Column
 
 
 def subscript(base: Column, items: Sequence[Part]) -> Column:
@@ -38,40 +40,36 @@ def subscript(base: Column, items: Sequence[Part]) -> Column:
     Parameters
     ----------
     items
-        Numbers, slices and ``...`` that are the same for all rows; keys of JSON values; or columns: numbers, lists of
-        numbers, and masks that differ by row.
+        Numbers, slices and ``...`` for all rows; keys of JSON values; or columns of numbers, lists of numbers and
+        masks, which differ by row.
 
     Raises
     ------
     QueryError
         If a sample has fewer axes than there are items.
     """
-    fixed: list[Fixed] = [item for item in items if isinstance(item, int | slice | EllipsisType)]
+    fixed: list[Fixed] = [item for item in items if isinstance(item, Fixed)]
+    found: Column | None = None
     if len(fixed) == len(items):
         if isinstance(base, Numbers):
             return _of_even(base, fixed)
         if isinstance(base, Ragged):
             found = _of_uneven(base, fixed)
-            if found is not None:
-                return found
     elif len(items) == 1 and isinstance(items[0], Ragged) and isinstance(base, Ragged):
         found = _masked(base, items[0])
-        if found is not None:
-            return found
-    dynamic = [item for item in items if not isinstance(item, int | slice | EllipsisType | str)]
+    if found is not None:
+        return found
+    dynamic = [item for item in items if not isinstance(item, Constants)]
 
     def part(value: Any, *given: Any) -> Any:
         remaining = iter(given)
-        keys = [
-            item if isinstance(item, int | slice | EllipsisType | str) else next(remaining) for item in items
-        ]
-        return _part(value, keys)
+        return _part(value, [item if isinstance(item, Constants) else next(remaining) for item in items])
 
     return by_row(len(base), part, [base, *dynamic], "[]")
 
 
 def _part(value: Any, keys: list[Any]) -> Any:
-    """Return a part of one value; None where there is none."""
+    """Return a part of one value, None if it has no such part."""
     if value is None:
         return None
     if isinstance(value, dict | list | str) or (isinstance(value, np.ndarray) and isinstance(keys[0], str)):
@@ -132,13 +130,7 @@ def _of_even(base: Numbers, items: Sequence[Fixed]) -> Column:
 
 
 def full(items: Sequence[Fixed], rank: int) -> list[int | slice]:
-    """Return an item for each of the first axes, without ``...``.
-
-    Raises
-    ------
-    QueryError
-        If there are more items than axes.
-    """
+    """Replace ``...`` by full slices; raise an error if there are more items than axes."""
     given = [item for item in items if item is not Ellipsis]
     if len(given) > rank:
         raise QueryError(f"{len(given)} indices for samples of {rank} axes", kind="rank")
@@ -155,23 +147,18 @@ def full(items: Sequence[Fixed], rank: int) -> list[int | slice]:
 
 
 def trailing(column: Ragged) -> tuple[int, ...] | None:
-    """Return the extents behind the first axis if all samples with values have the same, else None."""
-    shapes = column.shapes
-    if shapes.shape[1] == 1:
-        return ()
-    if not len(shapes):
-        return (1,) * int(shapes.shape[1] - 1)
-    rest = shapes[:, 1:]
-    if bool((rest == rest[0]).all()):
-        return tuple(int(extent) for extent in rest[0])
-    held = rest[column.sizes > 0]
-    if not len(held):
-        held = rest[:1]
-    return tuple(int(extent) for extent in held[0]) if bool((held == held[0]).all()) else None
+    """Return the extents after the first axis if all samples with values share them, else None."""
+    rest = column.shapes[:, 1:]
+    if not len(rest):
+        return (1,) * rest.shape[1]
+    if not (rest == rest[0]).all():
+        held = rest[column.sizes > 0]
+        rest = held if len(held) else rest[:1]
+    return tuple(map(int, rest[0])) if (rest == rest[0]).all() else None
 
 
 def _of_uneven(base: Ragged, items: Sequence[Fixed]) -> Column | None:
-    """Return parts of samples that differ in their first axis only; None for others."""
+    """Return parts of samples that differ in their first axis only; None for other samples."""
     extents = trailing(base)
     index = full(items, base.shapes.shape[1])
     if extents is None or 0 in extents:
@@ -198,10 +185,7 @@ def _of_uneven(base: Ragged, items: Sequence[Fixed]) -> Column | None:
 
 
 def _lengths(column: Ragged) -> NDArray[np.int64]:
-    """Return how many items of the first axis the values of each sample fill.
-
-    Of samples without values, the first axis may count what the others lack.
-    """
+    """Return the items along the first axis of each sample, 0 for samples without values if others have some."""
     lengths = column.shapes[:, 0]
     inner = len(column.flat) // max(1, int(lengths.sum()))
     if inner and int(lengths.sum()) * inner == len(column.flat):
@@ -210,7 +194,7 @@ def _lengths(column: Ragged) -> NDArray[np.int64]:
 
 
 def _picked(whole: NDArray[Any], lengths: NDArray[np.int64], item: int) -> Column:
-    """Return one item of each sample; missing where there are fewer."""
+    """Return one item of each sample, missing in shorter samples."""
     item = max(-_FAR, min(item, _FAR))
     inside = np.full(len(lengths), item) if item >= 0 else lengths + item
     gone = (inside < 0) | (inside >= lengths)
@@ -223,7 +207,7 @@ def _picked(whole: NDArray[Any], lengths: NDArray[np.int64], item: int) -> Colum
 
 
 def _spans(item: slice, lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return first place and number of items that a slice selects, for each length."""
+    """Return the first place and the number of items that a slice selects, for each length."""
     known, inverse = np.unique(lengths, return_inverse=True)
     found = [range(*item.indices(int(length))) for length in known.tolist()]
     starts = np.array([span.start for span in found], np.int64)
@@ -232,7 +216,7 @@ def _spans(item: slice, lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], 
 
 
 def _masked(base: Ragged, mask: Ragged) -> Column | None:
-    """Return the items that a mask over the first axis selects; None if it is none, or does not fit."""
+    """Return the items that a mask over the first axis selects; None for other subscripts, or if it does not fit."""
     extents = trailing(base)
     if mask.flat.dtype != np.bool_ or mask.shapes.shape[1] != 1 or extents is None or 0 in extents:
         return None
@@ -248,7 +232,7 @@ def _masked(base: Ragged, mask: Ragged) -> Column | None:
 
 
 def shape_of(column: Column) -> Column:
-    """Return the shape of each sample, uint32; (1,) for texts and JSON values, whatever they hold."""
+    """Return the shape of each sample, uint32; (1,) for texts and JSON values."""
     if isinstance(column, Texts):
         return Numbers(np.ones((len(column), 1), np.uint32))
     if isinstance(column, Objects):
@@ -265,14 +249,10 @@ def shape_of(column: Column) -> Column:
 
 
 def _shape(value: Any) -> NDArray[np.uint32]:
+    shape: tuple[int, ...] = np.shape(value) if isinstance(value, np.ndarray) else (1,)
     if isinstance(value, list):
-        value = _array_of(value)
-    return np.array(np.shape(value) if isinstance(value, np.ndarray) else (1,), np.uint32)
-
-
-def _array_of(value: list[Any]) -> Any:
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        return np.zeros(len(value))
-    return array if array.dtype.kind in "biufc" else np.zeros(len(value))
+        shape = (len(value),)
+        with suppress(ValueError):  # lists of unequal length
+            array = np.asarray(value)
+            shape = array.shape if array.dtype.kind in "biufc" else shape
+    return np.array(shape, np.uint32)

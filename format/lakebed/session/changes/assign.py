@@ -121,10 +121,11 @@ def _check_items(state: TensorState, rows: Sequence[int], value: Any) -> None:
         )
 
 
-def _kept_whole(session: Session, state: TensorState, rows: Sequence[int]) -> TensorState:
+def _kept_whole(session: Session, state: TensorState, rows: Sequence[int] | NDArray[np.int64]) -> TensorState:
     """Return the state without tiling, unless a sample is tiled: ordinary samples stay so (FORMAT.md 6.2)."""
-    tensor = session.draft().tensors.seen[state.key]
-    if state.sequence is not None or any(map(tensor.is_tiled, rows)):
+    if state.sequence is not None or session.draft().tensors.seen[state.key].has_tiled(
+        np.asarray(rows, np.int64)
+    ):
         return state
     return replace(state, meta=state.meta.with_(tiling_threshold=-1))
 
@@ -294,20 +295,16 @@ def _plan_flat(
         return _plan_tiles(session, name, row, inside, value)
     old = session.latest(state.key, name, row)
     if htype_named(state.meta.htype).storing is Storing.LIST:
+        if len(inside) != 1 or len(inside[0]) != 1:
+            raise TypeError("a list is subscripted once")
         changed: Any = list(old)
-        _put_item(changed, inside, value)
+        changed[inside[0][0]] = value
     elif isinstance(old, np.ndarray):
         changed = np.array(old)
         put(changed, inside, _numbers(value, state, changed.dtype))
     else:
         raise TypeError(f"a {state.meta.htype} sample can not be changed in part; assign the whole sample")
     return _flat_update(state, [row], encode_sample(changed, _flat(state), session.linking), part=True)
-
-
-def _put_item(values: list[Any], inside: Sequence[tuple[Any, ...]], value: Any) -> None:
-    if len(inside) != 1 or len(inside[0]) != 1:
-        raise TypeError("a list is subscripted once")
-    values[inside[0][0]] = value
 
 
 def _numbers(value: Any, state: TensorState, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -395,8 +392,6 @@ def _check_inside(rows: NDArray[np.int64], state: TensorState) -> None:
 
 
 def _encoded(session: Session, values: Any, state: TensorState, rows: NDArray[np.int64]) -> Column:
-    # Ordinary samples stay so, however large their replacements are (FORMAT.md 6.2).
-    if state.sequence is None and not session.draft().tensors[state.key].has_tiled(rows):
-        state = replace(state, meta=state.meta.with_(tiling_threshold=-1))
+    state = _kept_whole(session, state, rows)
     with _as_update_error(f"samples in tensor {state.meta.name}"):
         return of_one_length(encode_samples(values, state, session.linking), state, is_new=False)

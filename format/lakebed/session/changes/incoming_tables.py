@@ -25,7 +25,7 @@ def columns_of_table(table: Any) -> Mapping[str, Any]:
     SampleExtendingError
         If it is none of these, two columns have one name, or rows differ in their keys.
     """
-    if _is_pandas(table):
+    if type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns"):
         return _named([str(name) for name in table.columns], lambda at: table.iloc[:, at])
     if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__"):
         return _arrow(table)
@@ -34,10 +34,6 @@ def columns_of_table(table: Any) -> Mapping[str, Any]:
     if isinstance(table, Iterable) and not isinstance(table, str | bytes | np.ndarray):
         return _of_rows(list(table))
     raise _refused(table)
-
-
-def _is_pandas(table: Any) -> bool:
-    return type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns")
 
 
 def _named(names: list[str], column: Any) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class _Closer:
         while (close := self._waiting.get()) is not None:
             try:
                 close()
-            except Exception:
+            except Exception:  # the thread has no caller that could catch it
                 import logging
 
                 logging.getLogger(__name__).exception(

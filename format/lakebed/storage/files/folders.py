@@ -23,7 +23,7 @@ from lakebed.storage.base import check_key
 from lakebed.storage.files.disk import flush_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 TEMPORARY = r"\.lb-[0-9a-f]+-[0-9a-f]+\.tmp"
 
@@ -49,10 +49,6 @@ class Folders:
         self._inside: dict[str, str] = {}
         # Folders whose entries are on disk. In others, even an earlier process may have left entries that are not.
         self._forced: set[str] = set()
-        # Folders that this object created, with all that is in them.
-        self._made: set[str] = set()
-        # Folders inside of those: if they exist, this object created them, too.
-        self._within_made: set[str] = set()
         # Folders that could not be forced: the system may count them as written now.
         self._doubtful: set[str] = set()
         self._changes = itertools.count()
@@ -62,8 +58,6 @@ class Folders:
         """Forget all folders, as after a removal."""
         self._inside.clear()
         self._forced.clear()
-        self._made.clear()
-        self._within_made.clear()
 
     # -- paths -----------------------------------------------------------------------------------------------
 
@@ -111,12 +105,7 @@ class Folders:
         """Tell whether a folder is no link, or does not exist yet, inside a folder that is known to be safe."""
         if not folder:
             return False
-        above = path[: path.rindex("/")]
-        if above not in self._made and above not in self._within_made:
-            self.folder(folder.rpartition("/")[0])  # this may note the folder
-        if above in self._made or above in self._within_made:
-            self._within_made.add(path)
-            return True
+        self.folder(folder.rpartition("/")[0])
         try:
             return stat_module.S_ISDIR(os.lstat(path).st_mode)
         except OSError:
@@ -157,17 +146,7 @@ class Folders:
             return []  # another process was faster, or something is in the way and the next step fails
         except OSError as error:
             raise storage_error(error, "create", folder) from error
-        if len(self._made) >= _REMEMBERED:
-            self._made.clear()
-        self._made.add(folder)
         return [folder]
-
-    def note_made(self, folders: Sequence[str]) -> None:
-        """Note folders, given by their paths, that were created below one that `make` has created."""
-        if len(self._made) >= _REMEMBERED:
-            self._made.clear()
-        self._made.update(folders)
-        self.changed([folder[: folder.rindex("/")] for folder in folders])
 
     @property
     def changes(self) -> int:

@@ -206,7 +206,7 @@ class NewFiles:
             return True
         made, problem = native.make_folders(list(missing))
         new = list(missing)[:made]
-        self._folders.note_made(new)
+        self._folders.changed([folder[: folder.rindex("/")] for folder in new])
         self._fresh.update(new)
         return not problem
 

@@ -17,6 +17,7 @@ from lakebed.errors import (
 from lakebed.runtime import clock, process_hooks
 from lakebed.storage.credentials import kept
 from lakebed.storage.deadline import remaining, told, within
+from lakebed.storage.secret import hidden
 from lakebed.storage.stores.clients import BucketClient, bucket_client, client_retry_seconds
 from lakebed.storage.stores.error_mapping import FailedRequest
 from lakebed.storage.stores.obstore_client import client
@@ -111,7 +112,7 @@ class Requests:
         return within(lambda: self._read(doing, key, ask), doing, lambda: self._where(key))
 
     def _where(self, key: str) -> str:
-        endpoint = "" if self._client is None else self._client.endpoint
+        endpoint = "" if self._client is None else hidden(self._client.endpoint)
         server = "" if endpoint in ("", self._shown) else f" at {endpoint}"
         return f"{key!r} in {self._shown}{server}" if key else f"{self._shown}{server}"
 
@@ -133,15 +134,15 @@ class Requests:
             try:
                 return self._ask(doing, key, counted, "reads")
             except StorageUnavailableError as error:
-                server = self._server(self.client())
-                patience = config.RETRY_SECONDS if server in _answering else client_retry_seconds()
+                is_known = self._server(self.client()) in _answering
+                patience = config.RETRY_SECONDS if is_known else client_retry_seconds()
                 if self.client().access.failure() is not None or clock.monotonic() - began >= patience:
                     raise
                 pause = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**number) * clock.chance().uniform(1.0, 2.0)
                 if (left := remaining()) is not None and left <= pause:
                     clock.sleep(left)
                     raise StorageUnavailableError(
-                        f"{error}; {server} was asked again and again within {told()}"
+                        f"{error}; {hidden(self._server(self.client()))} was asked again and again within {told()}"
                     ) from error
             traffic.retried()
             clock.sleep(pause)

@@ -24,10 +24,9 @@ from lakebed.errors import (
     StorageError,
 )
 from lakebed.query.indexes import building, corpus, registry
-from lakebed.query.indexes.bm25 import Words
+from lakebed.query.indexes.bm25 import Words, words_in
 from lakebed.query.indexes.chunks import chunks_of, coverage
 from lakebed.query.indexes.segments import Segment
-from lakebed.query.indexes.words import words_in
 
 RNG = np.random.default_rng(3)
 VOCABULARY = [f"word{i}" for i in range(30)] + ["Über", "naïve", "x_1", "東京", "été"]

@@ -145,6 +145,31 @@ export class Tensor {
     });
   }
 
+  /** Shapes of rows, without their data: null where a row is null; of sequences the largest of their items, and how many. */
+  async shapes(start: number, stop: number, signal?: AbortSignal): Promise<({ shape: number[]; items: number | null } | null)[]> {
+    const missing = await this.missing(start, stop, signal);
+    const { sequence } = this.index;
+    const one = async (row: number): Promise<{ shape: number[]; items: number | null } | null> => {
+      if (missing?.has(row)) return null;
+      if (sequence === null) return { shape: await this.shapeAt(row, signal), items: null };
+      const [first, last] = sequence.span(row);
+      const shapes = await Promise.all(Array.from({ length: last - first }, (_, i) => this.shapeAt(first + i, signal)));
+      return { shape: shapes.reduce((most, shape) => shape.map((extent, axis) => Math.max(extent, most[axis] ?? 0)), []), items: shapes.length };
+    };
+    return Promise.all(Array.from({ length: stop - start }, (_, i) => one(start + i)));
+  }
+
+  private async shapeAt(sample: number, signal?: AbortSignal): Promise<number[]> {
+    const tiling = this.index.tiles.get(sample);
+    if (tiling !== undefined) return tiling.sample;
+    if (isText(this.storing)) return [1];
+    const row = rowOf(this.index.chunks.last, sample);
+    const [begin, count] = this.index.chunks.span(row);
+    const size = this.index.places?.sizes[row] ?? 0;
+    const header = size > LARGE ? await this.header(row, count, size, signal) : (await this.load(row, count, signal)).header;
+    return header.shape(sample - begin) ?? new Array<number>(this.maxShape.length).fill(0);
+  }
+
   /** The rows that are marked as null. */
   private async missing(start: number, stop: number, signal?: AbortSignal): Promise<Set<number> | null> {
     if (this.nulls === null) return null;

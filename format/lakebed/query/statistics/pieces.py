@@ -1,10 +1,12 @@
-"""What a chunk's values are like: smallest, largest, which, how long; computed of its bytes alone."""
+"""Statistics of a chunk, piece by piece, computed from its bytes: extremes, remainders and lengths of values."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakebed.chunks.chunk import Chunk
@@ -16,19 +18,19 @@ _LARGEST = (1 << 32) - 1
 
 
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """Return the 64-bit type that holds the values of another exactly; None if there is none."""
+    """Return the 64-bit dtype that holds the values of another exactly; None if there is none."""
     if dtype.kind == "f" and dtype.itemsize <= 8:
         return np.dtype(np.float64)
     return {"i": np.dtype(np.int64), "u": np.dtype(np.uint64), "b": np.dtype(np.uint64)}.get(dtype.kind)
 
 
 def of_arrays(chunk: Chunk, dtype: np.dtype[Any]) -> Pieces | None:
-    """Return what a chunk of numbers is like; None where its bytes do not tell.
+    """Return the statistics of a chunk of uncompressed numbers; None if its bytes do not tell.
 
     Parameters
     ----------
     dtype
-        Of its samples, which lie there as they are.
+        Dtype of the samples.
     """
     kind = wide(dtype)
     if kind is None or chunk.is_unwritten:
@@ -44,13 +46,13 @@ def of_arrays(chunk: Chunk, dtype: np.dtype[Any]) -> Pieces | None:
         part = values[int(ends[start]) : int(ends[min(chunk.count, start + step)])]
         if not len(part):
             continue
-        low, high = _extremes(part)
+        low, high = part.min(), part.max()
         if low != low or high != high:
             piece["flags"] |= HAS_NAN
             part = part[~np.isnan(part)]
             if not len(part):
                 continue
-            low, high = _extremes(part)
+            low, high = part.min(), part.max()
         piece["flags"] |= HAS_VALUES
         piece["low"], piece["high"] = np.array([low, high]).astype(kind).view(np.uint64)
         piece["bits"] = _bits(part) if dtype.kind in "iub" else _ALL
@@ -58,10 +60,7 @@ def of_arrays(chunk: Chunk, dtype: np.dtype[Any]) -> Pieces | None:
 
 
 def of_texts(chunk: Chunk) -> Pieces | None:
-    """Return what a chunk of texts is like; None where its bytes do not tell."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    """Return the statistics of a chunk of texts; None if its bytes do not tell."""
     offsets = _offsets(chunk)
     if offsets is None or chunk.is_unwritten:
         return None
@@ -80,7 +79,7 @@ def of_texts(chunk: Chunk) -> Pieces | None:
 
 
 def beginning(text: bytes) -> int:
-    """Return the first 8 bytes of a text as a number; of two texts, the smaller has none that is larger."""
+    """Return the first 8 bytes of a text as a number, which keeps the order of texts."""
     return int.from_bytes(text[:8].ljust(8, b"\0"), "big")
 
 
@@ -105,12 +104,8 @@ def _lengths(offsets: NDArray[np.int64]) -> Pieces:
     return found
 
 
-def _extremes(values: NDArray[Any]) -> tuple[Any, Any]:
-    return values.min(), values.max()
-
-
 def _bits(values: NDArray[Any]) -> int:
-    """Return which remainders modulo 64 occur, a bit each."""
+    """Return the remainders modulo 64 that occur, a bit each."""
     seen = np.zeros(64, np.bool_)
     seen[values.astype(np.uint8) & 63] = True
     return int.from_bytes(np.packbits(seen, bitorder="little").tobytes(), "little")

@@ -1,20 +1,20 @@
-"""Expressions over many rows at once: as values, and as the truth of a condition."""
+"""Evaluation of expressions over many rows: to values, or to the truth of a condition."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from functools import reduce
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import LakebedError, QueryError
-from lakebed.query.binding.bound import (
+from lakebed.query.relations.bound import (
     Apply,
     Bound,
     Cases,
     Chance,
     Facts,
-    Given,
     Input,
     Logic,
     Missing,
@@ -33,23 +33,25 @@ from lakebed.query.values.columns import (
     Numbers,
     Rows,
     collect,
-    concatenated,
     flags,
+    in_places,
     row,
     rows,
     take,
     truth,
 )
 from lakebed.query.values.elementwise import mapped, on_numbers
+from lakebed.query.values.info import Given
 
 _NARROW_BELOW = 0.5
-"""Where fewer of the rows are left, what is dear is computed for those alone."""
+"""Share of undecided rows below which an expensive condition is computed for these alone."""
 
 _DEAR = 4.0
+"""Cost from which a condition counts as expensive."""
 
 
 class Source(Protocol):
-    """What columns are read from: a relation."""
+    """A relation, from which columns are read."""
 
     def read(self, name: str, places: Rows) -> Column: ...
 
@@ -61,7 +63,7 @@ class Source(Protocol):
 
 
 class Scope:
-    """Some rows of a relation, and the columns of them that were read.
+    """Some rows of a relation, and those columns of them that were read.
 
     Parameters
     ----------
@@ -69,46 +71,44 @@ class Scope:
         Positions of the rows.
     """
 
-    def __init__(self, source: Source, places: Rows) -> None:
+    def __init__(self, source: Source, places: Rows, read: dict[str, Column] | None = None) -> None:
         self.source = source
         self.places = places
-        self._read: dict[str, Column] = {}
+        self._read = {} if read is None else read
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.places)
 
     def column(self, name: str) -> Column:
-        """Return a column, which is read once."""
+        """Return a column, reading it the first time."""
         found = self._read.get(name)
         if found is None:
             found = self._read[name] = self.source.read(name, self.places)
         return found
 
     def has_read(self, name: str) -> bool:
-        """Whether all rows of a column were read."""
+        """Return whether a column was read."""
         return name in self._read
 
     def only(self, mask: Mask) -> Scope:
-        """Return the scope of the rows where a mask is true."""
+        """Return the scope of the rows that a mask selects."""
         (kept,) = np.nonzero(mask)
-        places = self.places
-        inner = Scope(self.source, np.asarray(places, np.int64)[kept])
-        inner._read = {name: take(column, kept) for name, column in self._read.items()}
-        return inner
+        read = {name: take(column, kept) for name, column in self._read.items()}
+        return Scope(self.source, np.asarray(self.places, np.int64)[kept], read)
 
 
 # -- values ----------------------------------------------------------------------------------------------------------
 
 
 def evaluate(node: Bound, scope: Scope) -> Column:
-    """Return the values of an expression, one for each row.
+    """Return the value of an expression for each row.
 
     Raises
     ------
     QueryError
-        If a row cannot be computed; `row` is its place among the rows of the scope.
+        If a row cannot be computed; `row` is its place in the scope.
     """
     if isinstance(node, Input):
         return scope.column(node.name)
@@ -122,7 +122,9 @@ def evaluate(node: Bound, scope: Scope) -> Column:
     if isinstance(node, Facts):
         return scope.source.facts(node.name, scope.places)
     if isinstance(node, Logic):
-        return _logic(node, scope)
+        function = np.logical_and if node.operator == "and" else np.logical_or
+        sides = (flags(evaluate(operand, scope)) for operand in node.operands)
+        return reduce(lambda a, b: on_numbers(a, b, function, node.operator.upper()), sides)
     if isinstance(node, Not):
         return mapped(flags(evaluate(node.operand, scope)), np.logical_not, "NOT")
     if isinstance(node, Missing):
@@ -137,7 +139,7 @@ def evaluate(node: Bound, scope: Scope) -> Column:
 
 
 def _applied(node: Apply, given: Given) -> Column:
-    """Compute a function; values that it cannot take, such as numbers that its library has no room for, are named."""
+    """Compute a function; errors of the libraries that it uses become query errors with its name."""
     try:
         return node.compute(given)
     except LakebedError:
@@ -147,19 +149,11 @@ def _applied(node: Apply, given: Given) -> Column:
     except MemoryError as error:
         raise QueryError(f"{node.name} needs more memory than there is: {error}", kind="limit") from error
     except RecursionError as error:
-        raise QueryError(f"{node.name}: values lie too deep in each other", kind="limit") from error
-
-
-def _logic(node: Logic, scope: Scope) -> Column:
-    function = np.logical_and if node.operator == "and" else np.logical_or
-    found = flags(evaluate(node.operands[0], scope))
-    for operand in node.operands[1:]:
-        found = on_numbers(found, flags(evaluate(operand, scope)), function, node.operator.upper())
-    return found
+        raise QueryError(f"{node.name}: the values are nested too deeply", kind="limit") from error
 
 
 def missing(node: Missing, scope: Scope) -> Mask:
-    """Tell of each row whether a value is missing; an array without anything is there."""
+    """Return whether the value of each row is missing; an empty array is not."""
     name = on_record(node)
     if name is not None and not scope.has_read(name):
         found = scope.source.missing(name, scope.places)
@@ -179,33 +173,20 @@ def _cases(node: Cases, scope: Scope) -> Column:
             chosen = np.zeros(scope.count, np.bool_)
             chosen[left] = is_true(condition, scope.only(left))
         if chosen.any():
-            inner = scope.only(chosen)
-            column = evaluate(value, inner)
-            found.append(_spelled_out(column))
+            column = evaluate(value, scope.only(chosen))
+            found.append(collect(rows(column)) if isinstance(column, Constant) else column)
             places.append(np.flatnonzero(chosen))
         left &= ~chosen
-    if not found:
-        return Constant(None, scope.count)
-    order = np.concatenate(places)
-    inverse = np.empty(len(order), np.int64)
-    inverse[order] = np.arange(len(order))
-    return take(concatenated(found), inverse)
-
-
-def _spelled_out(column: Column) -> Column:
-    """Return a constant as a column of the kind that its values make."""
-    if not isinstance(column, Constant):
-        return column
-    return collect(rows(column))
+    return in_places(found, places) if found else Constant(None, scope.count)
 
 
 # -- conditions ------------------------------------------------------------------------------------------------------
 
 
 def is_true(node: Bound, scope: Scope) -> Mask:
-    """Tell of each row whether a condition is true: of arrays, for all of their values, of which there is one.
+    """Return whether a condition is true for each row: for arrays, for all values, of which there is at least one.
 
-    AND, OR and NOT join what is told of whole rows; so NOT of a comparison with something missing is true.
+    AND, OR and NOT combine whole rows; so NOT of a comparison with a missing value is true.
     """
     if isinstance(node, Not):
         return ~is_true(node.operand, scope)
@@ -217,7 +198,7 @@ def is_true(node: Bound, scope: Scope) -> Mask:
 
 
 def _is_true(node: Logic, scope: Scope) -> Mask:
-    """Join conditions, cheap ones first; dear ones are asked of the rows that are not decided yet."""
+    """Combine conditions in order; expensive ones are computed for undecided rows only."""
     wants = node.operator == "and"
     found = is_true(node.operands[0], scope)
     for operand in node.operands[1:]:
@@ -226,7 +207,7 @@ def _is_true(node: Logic, scope: Scope) -> Mask:
         if count == 0:
             break
         if count < _NARROW_BELOW * scope.count and cost(operand) >= _DEAR:
-            told = np.zeros(scope.count, np.bool_)  # whatever it says of rows that are decided
+            told = np.zeros(scope.count, np.bool_)  # any value for decided rows
             told[undecided] = is_true(operand, scope.only(undecided))
         else:
             told = is_true(operand, scope)
@@ -238,7 +219,7 @@ def _is_true(node: Logic, scope: Scope) -> Mask:
 
 
 def chance(key: int, places: Rows) -> NDArray[np.int32]:
-    """Return a number for each position, evenly distributed over 0 to 2**31 - 1; the same again for the same key."""
+    """Return a number for each position, evenly distributed over 0 to 2**31 - 1 and reproducible by key."""
     words = np.asarray(places, np.int64).astype(np.uint64) ^ np.uint64(key & ((1 << 64) - 1))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         words = words + np.uint64(0x9E3779B97F4A7C15)
@@ -248,10 +229,10 @@ def chance(key: int, places: Rows) -> NDArray[np.int32]:
 
 
 def located(error: QueryError, node: Bound, source: Source, places: range) -> QueryError:
-    """Return an error with the first row that cannot be computed; `row` counts in the relation."""
+    """Set the row of an error to the first one that cannot be computed, counted in the relation."""
+    if error.row is not None:
+        error.row += places.start
     if error.row is not None or error.kind == "limit":
-        if error.row is not None:
-            error.row += places.start
         return error
     while len(places) > 1:
         middle = places[: len(places) // 2]
@@ -264,20 +245,6 @@ def located(error: QueryError, node: Bound, source: Source, places: range) -> Qu
     return error
 
 
-def folded(node: Bound) -> Any:
-    """Return the value of an expression that reads no column."""
-    column = evaluate(node, Scope(_NOTHING, range(1)))
-    return row(column, 0)
-
-
-class _Nothing:
-    def read(self, name: str, places: Rows) -> Column:
-        raise QueryError(f"{name} is no constant ({len(places)} rows)", kind="type")
-
-    shapes = facts = read
-
-    def missing(self, name: str, places: Rows) -> Mask | None:
-        return self.read(name, places).missing
-
-
-_NOTHING = _Nothing()
+def folded(node: Apply | Not) -> Any:
+    """Return the value of an expression whose operands are constants."""
+    return row(evaluate(node, Scope(cast(Source, None), range(1))), 0)

@@ -1,19 +1,18 @@
-"""Rows of a table, read as columns: straight from the chunks where samples lie there as they are."""
+"""Columns of a table, read directly from chunks if samples are stored uncompressed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakebed.errors import FormatError
 from lakebed.htypes.base import Storing
-from lakebed.query.binding.bound import Info
 from lakebed.query.values.columns import (
     Column,
     Mask,
@@ -27,6 +26,7 @@ from lakebed.query.values.columns import (
     strings,
     take,
 )
+from lakebed.query.values.info import Info
 from lakebed.reading.columns.arrow import arrow_column, taken_column
 from lakebed.reading.columns.scan import ChunkRun, ColumnScan
 
@@ -41,15 +41,49 @@ _EVEN_ROWS = 1 << 18
 _GOOD_ROWS = 1 << 14
 _LEAST_ROWS = 1 << 4
 _FIRST_ROWS = 1 << 12
-# Of a JSON value as objects of Python: 16,384 of them are decoded in some 50 ms, between two looks at the clock.
+# Assumed size of a JSON value in memory: decoding 16,384 of them, between two checks of the clock, takes about 50 ms.
 _DOCUMENT_BYTES = 1 << 12
-# Up to so many times as many rows are marked one by one; sorting costs more.
+# Row numbers whose range is at most this many times their count are deduplicated by a table; others by sorting.
 _SPARSE = 8
 
+_V = TypeVar("_V")
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """What is known of a tensor before it is read."""
+
+class Lazy(Mapping[str, _V]):
+    """A mapping whose values are made on first use: a dataset may have many tensors."""
+
+    def __init__(self, names: Collection[str], make: Callable[[str], _V]) -> None:
+        self._names = names
+        self._make = make
+        self._made: dict[str, _V] = {}
+
+    def __getitem__(self, name: str) -> _V:
+        if name not in self._made:
+            if name not in self._names:
+                raise KeyError(name)
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class _Facts(NamedTuple):
+    """Properties of a tensor that are known before it is read.
+
+    Attributes
+    ----------
+    is_plain
+        Whether samples are stored as uncompressed arrays.
+    has_statistics
+        Whether chunks can have statistics: uncompressed numbers and texts.
+    """
 
     info: Info
     dtype: np.dtype[Any] | None
@@ -63,7 +97,7 @@ _known: WeakKeyDictionary[SampleReader, dict[bool, _Facts]] = WeakKeyDictionary(
 
 
 def _facts(scan: ColumnScan) -> _Facts:
-    """Return what is known of a tensor: its reader is of one state of it, and asked for by each query again."""
+    """Return the properties of a tensor, kept with its reader, which later queries of the same state reuse."""
     reader = scan.reader
     by_nulls = _known.setdefault(reader, {})
     found = by_nulls.get(scan.has_nulls)
@@ -87,14 +121,11 @@ class StoredColumn:
         self.name = name
         self.scan = table.scan(name, keep=True)
         facts = _facts(self.scan)
-        self.info, self.row_bytes, self.dtype = facts.info, facts.row_bytes, facts.dtype
-        self.is_text, self._is_plain = facts.is_text, facts.is_plain
-        self.has_statistics = facts.has_statistics
-        """Whether chunks can tell what their values are like: numbers that lie there as they are, and texts."""
+        self.info, self.dtype, self.is_text, self._is_plain, self.has_statistics, self.row_bytes = facts
 
     @property
     def state(self) -> TensorState:
-        """The tensor as it is read here: the table's own state may lag behind rows that are not published."""
+        """State of the tensor as the scan reads it, which includes rows that are not published yet."""
         return self.scan.reader.state
 
     # -- values ----------------------------------------------------------------------------------------------------
@@ -110,7 +141,7 @@ class StoredColumn:
             return self._range(int(wanted[0]), int(wanted[-1]) + 1)
         if self.is_text:
             found, places = distinct(wanted)
-            texts = Texts(taken_column(self.scan, found, self._arrow_type()))
+            texts = Texts(taken_column(self.scan, found, pa.string()))
             return texts if places is None else take(texts, places)
         return _column(self.scan.gathered(wanted) if self.scan.is_dense else self.scan.picked(wanted))
 
@@ -127,7 +158,7 @@ class StoredColumn:
 
     def _range(self, start: int, stop: int) -> Column:
         if self.is_text:
-            return Texts(arrow_column(self.scan, start, stop, self._arrow_type()))
+            return Texts(arrow_column(self.scan, start, stop, pa.string()))
         if self._is_plain and not self.scan.is_dense:
             return self._ragged(start, stop)
         reader = self.scan.reader
@@ -137,11 +168,6 @@ class StoredColumn:
                 np.zeros(0), np.zeros((stop - start, rank), np.int64), self.scan.null_mask(start, stop)
             )
         return _column(self.scan.column(start, stop))
-
-    def _arrow_type(self) -> Any:
-        import pyarrow as pa
-
-        return pa.string()
 
     def _ragged(self, start: int, stop: int) -> Column:
         parts: list[Column] = []
@@ -157,13 +183,13 @@ class StoredColumn:
     # -- shapes ----------------------------------------------------------------------------------------------------
 
     def shapes(self, rows: Rows) -> NDArray[np.uint32] | None:
-        """Return the shapes of samples, without reading them; None where only the values tell."""
+        """Return the shapes of samples without reading values; None if only the values tell."""
         reader = self.scan.reader
         if reader.state.sequence is not None or reader.storing in (Storing.LIST, Storing.POLYGON):
             return None
         if reader.storing in (Storing.TEXT, Storing.JSON):
             return np.ones((len(rows), 1), np.uint32)
-        if reader.is_fixed and self.scan.reader.state.meta.length:
+        if reader.is_fixed and reader.state.meta.length:
             shape = np.array(reader.state.meta.max_shape, np.uint32)
             return np.broadcast_to(shape, (len(rows), len(shape)))
         companion = self.table.companion(self.name, "shape")
@@ -174,7 +200,7 @@ class StoredColumn:
         return reader.shapes(rows).astype(np.uint32)
 
     def facts(self, rows: Rows) -> Objects:
-        """Return what is on record of the files of samples: dictionaries."""
+        """Return the recorded properties of the files of samples: dictionaries."""
         companion = self.table.companion(self.name, "info")
         if companion is None:
             return Objects([{} for _ in range(len(rows))])
@@ -182,7 +208,7 @@ class StoredColumn:
         return Objects([companion.value(int(r)) if int(r) < known else {} for r in rows])
 
     def missing(self, rows: Rows) -> Mask | None:
-        """Return True for samples that are on record as missing; None where none is. See `Info.are_nulls_apart`."""
+        """Return the mask of samples that are recorded as missing, None if there are none (`Info.are_nulls_apart`)."""
         if not len(rows) or not self.scan.has_nulls:
             return None
         wanted = np.asarray(rows, np.int64)
@@ -193,75 +219,41 @@ class StoredColumn:
     # -- windows ---------------------------------------------------------------------------------------------------
 
     def chunk_ends(self) -> NDArray[np.int64]:
-        """Return the row behind the last of each chunk; nothing where samples are not counted by row."""
-        if self.scan.reader.state.sequence is not None:
+        """Return the end of each chunk in rows; an empty array for sequences, whose chunks do not count rows."""
+        if self.state.sequence is not None:
             return np.empty(0, np.int64)
-        ends: NDArray[np.int64] = self.scan.reader.state.table.ids.last.astype(np.int64) + 1
+        ends: NDArray[np.int64] = self.state.table.ids.last.astype(np.int64) + 1
         return ends
 
 
-class StoredColumns(Mapping[str, StoredColumn]):
-    """The tensors of a table, each looked at when it is asked for: a dataset may have many."""
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self._found: dict[str, StoredColumn] = {}
-
-    def __getitem__(self, name: str) -> StoredColumn:
-        found = self._found.get(name)
-        if found is None:
-            if name not in self._table.names:
-                raise KeyError(name)
-            found = self._found[name] = StoredColumn(self._table, name)
-        return found
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._table.names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._table.names)
-
-    def __len__(self) -> int:
-        return len(self._table.names)
-
-
-def windows(columns: list[StoredColumn], count: int, *, is_soon: bool) -> Iterator[range]:
-    """Yield stretches of rows 0 to `count` that fit into memory, along the chunks of what is largest.
+def windows(
+    row_bytes: int, count: int, *, is_soon: bool, ends: NDArray[np.int64] | None = None
+) -> Iterator[range]:
+    """Yield consecutive ranges of rows 0 to `count` that fit into memory.
 
     Parameters
     ----------
     is_soon
         Begin with few rows, for a reader that may not need all.
+    ends
+        Ends of chunks, at which ranges end as well if they do not become small by it; None if rows are not consecutive.
     """
-    total = sum(column.row_bytes for column in columns) or 8
-    most = max(_LEAST_ROWS, min(_MOST_ROWS, _WINDOW_BYTES // total))
+    most = _EVEN_ROWS if ends is None else _MOST_ROWS
+    most = max(_LEAST_ROWS, min(most, _WINDOW_BYTES // max(1, row_bytes)))
     rows = min(most, _FIRST_ROWS) if is_soon else most
-    ends = max(columns, key=lambda c: c.row_bytes).chunk_ends() if columns else np.empty(0, np.int64)
     start = 0
     while start < count:
         stop = min(count, start + rows)
-        # The first end of a chunk that makes no sliver: samples inside one chunk are read where they lie.
-        at = int(np.searchsorted(ends, start + min(rows, _GOOD_ROWS), side="left"))
-        if at < len(ends) and int(ends[at]) < stop:
-            stop = int(ends[at])
+        if ends is not None:  # samples of one chunk need no copy
+            at = int(np.searchsorted(ends, start + min(rows, _GOOD_ROWS), side="left"))
+            stop = min(stop, int(ends[at])) if at < len(ends) else stop
         yield range(start, stop)
         start = stop
         rows = min(most, rows * 4)
 
 
-def even_windows(row_bytes: int, count: int, *, is_soon: bool) -> Iterator[range]:
-    """Yield stretches of rows 0 to `count` that fit into memory, whatever chunks they are in."""
-    most = max(_LEAST_ROWS, min(_EVEN_ROWS, _WINDOW_BYTES // max(1, row_bytes)))
-    rows = min(most, _FIRST_ROWS) if is_soon else most
-    start = 0
-    while start < count:
-        yield range(start, min(count, start + rows))
-        start += rows
-        rows = min(most, rows * 4)
-
-
 def distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return the different rows among some, ascending; and the place of each among them, None where they are these."""
+    """Return the different rows, ascending, and the place of each row among them; None if they ascend already."""
     if bool((rows[1:] > rows[:-1]).all()):
         return rows, None
     first = int(rows.min())
@@ -276,7 +268,7 @@ def distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
 
 
 def _of_run(run: ChunkRun, dtype: np.dtype[Any], rank: int, mask: NDArray[np.bool_] | None) -> Ragged:
-    """Return the samples of a chunk where they lie."""
+    """Return the samples of a chunk as views of its bytes."""
     chunk = run.chunk
     if chunk.ndim is None:
         return Ragged(np.zeros(0, dtype), np.zeros((run.count, max(1, rank)), np.int64), mask)
@@ -298,16 +290,13 @@ def _of_run(run: ChunkRun, dtype: np.dtype[Any], rank: int, mask: NDArray[np.boo
 
 
 def _column(values: Any) -> Column:
-    """Return what a scan gives as a column."""
+    """Return the result of a scan as a column."""
     if isinstance(values, np.ma.MaskedArray):
         mask = np.asarray(np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1))
         return Numbers(np.asarray(values.data), mask if mask.any() else None)
     if isinstance(values, np.ndarray) and values.dtype.kind in "biufc":
         return Numbers(values)
-    found = list(values)
-    if any(isinstance(value, list) and value and isinstance(value[0], np.ndarray) for value in found):
-        found = [_stacked(value) for value in found]
-    return collect(found)
+    return collect([_stacked(value) for value in values])
 
 
 def _stacked(value: Any) -> Any:
@@ -337,26 +326,25 @@ def _info(scan: ColumnScan) -> Info:
         coords=mode or "LTWH",
         logical=str(info.get("logical_type") or ""),
         cost=_cost(scan),
-        # A single number is missing where its sample is empty, and documents of other programs may be null.
+        # A single number is missing if its sample is empty, and documents of other programs may be null.
         are_nulls_apart=not reader.is_nullable and reader.storing not in (Storing.JSON, Storing.LIST),
     )
 
 
 def _bytes(scan: ColumnScan) -> int:
-    """Return about how many bytes a row has once it is read."""
+    """Return the approximate size of a row in memory."""
     reader = scan.reader
     meta = reader.state.meta
     if reader.storing in (Storing.JSON, Storing.LIST):
         return _DOCUMENT_BYTES
     if reader.storing is not Storing.ARRAY or reader.dtype is None:
         return 64
-    return int(math.prod(meta.max_shape) * reader.dtype.itemsize) * (
-        8 if reader.state.sequence is not None else 1
-    )
+    length = 1 if reader.state.sequence is None else 8
+    return int(math.prod(meta.max_shape) * reader.dtype.itemsize) * length
 
 
 def _cost(scan: ColumnScan) -> float:
-    """Return how dear a row is: numbers, texts, documents, arrays, files, links."""
+    """Return the relative cost of reading a row."""
     reader = scan.reader
     if reader.is_link:
         return 100_000.0

@@ -1,10 +1,10 @@
-"""Relations: named columns over rows, read when they are asked for.
+"""Relations: named columns over rows, read on demand.
 
 Stored         rows of a table
 Projected      expressions over the rows of another relation
 Picked         rows of another relation, in any order
 Combined       rows of several relations side by side, as a join pairs them; -1 is no row
-Chained        the rows of several relations one behind the other
+Chained        the rows of several relations, concatenated
 Grouped        runs of rows of another relation, a run for each row
 Unpacked       items of the groups of another relation
 """
@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.query.binding.bound import COUNT_ALL, NUMBER, Bound, Info, Input, inputs, is_by_place, merged
-from lakebed.query.engine.evaluate import Scope, evaluate
-from lakebed.query.statistics.stored import StoredColumn, StoredColumns, even_windows, windows
+from lakebed.query.relations.bound import COUNT_ALL, Bound, Input, inputs, is_by_place
+from lakebed.query.relations.evaluate import Scope, evaluate
+from lakebed.query.relations.stored import Lazy, StoredColumn, windows
 from lakebed.query.values.columns import (
     Column,
     Mask,
@@ -33,11 +32,14 @@ from lakebed.query.values.columns import (
     computed_rows,
     concatenated,
     either,
+    in_places,
     item_of,
     rows,
     spread,
     take,
 )
+from lakebed.query.values.info import NUMBER, Info, merged
+from lakebed.query.values.limits import tick
 from lakebed.query.values.subscripts import shape_of
 from lakebed.reading.index import Index
 from lakebed.session.table import Table
@@ -46,7 +48,7 @@ Positions = NDArray[np.int64]
 
 _WINDOW_BYTES = 1 << 26
 _LEAST_MEMBERS = 1 << 4
-# A column is gone through for each window of groups, whose rows lie all over it: few and large ones.
+# Each window of groups reads rows from all over a column, so that few large windows are faster.
 _MOST_MEMBERS = 1 << 23
 
 
@@ -60,7 +62,12 @@ class Relation(ABC):
 
     @abstractmethod
     def read(self, name: str, places: Rows) -> Column:
-        """Return some rows of a column, by position."""
+        """Return rows of a column by position."""
+
+    def below(self, name: str, places: Rows) -> tuple[Relation, str, Rows] | None:
+        """Return the relation, column and rows that rows of a column are copied from; None if they are computed."""
+        del name, places
+        return None
 
     @property
     def names(self) -> list[str]:
@@ -72,57 +79,50 @@ class Relation(ABC):
         return ()
 
     def stored_name(self, name: str) -> str:
-        """Return the name of the column that an import made of one of this name; the name itself if it made none."""
+        """Return the name that an import gave the column `name`, or `name` itself."""
         return name
 
     def shapes(self, name: str, places: Rows) -> Column:
-        """Return the shapes of some samples of a column."""
-        return shape_of(self.read(name, places))
+        """Return the shapes of samples."""
+        below = self.below(name, places)
+        return shape_of(self.read(name, places)) if below is None else below[0].shapes(*below[1:])
 
     def facts(self, name: str, places: Rows) -> Column:
-        """Return what is on record of the files of some samples."""
-        del name
-        return Objects([{} for _ in range(len(places))])
+        """Return the recorded properties of the files of samples."""
+        below = self.below(name, places)
+        return Objects([{} for _ in range(len(places))]) if below is None else below[0].facts(*below[1:])
 
     def missing(self, name: str, places: Rows) -> Mask | None:
-        """Return True for samples of a column that are missing; None where none is."""
+        """Return the mask of missing samples; None if there are none."""
         return self.read(name, places).missing
 
     def select(self, places: Positions) -> Relation:
         """Return the relation of some rows, in that order."""
         return Picked(self, places)
 
+    def whole(self, name: str) -> Column:
+        """Return all rows of a column."""
+        found = []
+        for window in self.windows([name]):
+            tick()
+            found.append(self.read(name, window))
+        return concatenated(found) if found else self.read(name, range(0))
+
     def windows(self, names: Sequence[str], *, is_soon: bool = False) -> Iterator[range]:
-        """Yield stretches of all positions whose columns fit into memory together."""
-        return even_windows(self.row_bytes(names), len(self), is_soon=is_soon)
+        """Yield consecutive ranges of all positions, whose columns fit into memory together."""
+        return windows(self.row_bytes(names), len(self), is_soon=is_soon)
 
     def row_bytes(self, names: Sequence[str]) -> int:
-        """Return about how many bytes a row of some columns takes."""
+        """Return the approximate size of a row of some columns."""
         return 64 * len(names) + 8
 
     def origin(self) -> object:
-        """Return what is equal for relations over the rows of one table; None if rows come from several."""
+        """Return a value that relations over one table share; None if rows come from several tables."""
         return None
 
     def base_rows(self) -> Positions | None:
-        """Return the numbers of the rows in the table that they come from; None if they come from several."""
+        """Return the row numbers in the table that the rows come from; None if they come from several tables."""
         return None
-
-
-class _Infos(Mapping[str, Info]):
-    """What is known of stored columns, found out when it is asked for."""
-
-    def __init__(self, columns: Mapping[str, StoredColumn]) -> None:
-        self._columns = columns
-
-    def __getitem__(self, name: str) -> Info:
-        return self._columns[name].info
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
 
 
 class Stored(Relation):
@@ -131,7 +131,7 @@ class Stored(Relation):
     Parameters
     ----------
     places
-        Numbers of the rows in the dataset; None is all that the table selects.
+        Row numbers in the dataset; None for all rows of the table.
     """
 
     def __init__(
@@ -139,53 +139,51 @@ class Stored(Relation):
     ) -> None:
         self.table = table
         self.places = table.rows() if places is None else places
-        self._columns = StoredColumns(table) if columns is None else columns
-        self.infos: Mapping[str, Info] = _Infos(self._columns)
+        self._columns = (
+            Lazy(table.names, lambda name: StoredColumn(table, name)) if columns is None else columns
+        )
+        self.infos = Lazy(self._columns, lambda name: self._columns[name].info)
 
     def __len__(self) -> int:
         return len(self.places)
 
     def hidden(self) -> Sequence[str]:
-        """Return the names of hidden tensors of the dataset, but of those that the table names."""
+        """Return the names of hidden tensors that the table does not name."""
         snapshot = self.table.session.schema()
         shown = {*snapshot.names(), *self.table.names}
         return [name for name in snapshot.names(hidden=True) if name not in shown]
 
     def stored_name(self, name: str) -> str:
-        """Return the name of the tensor that an import made of a column; the name itself if it made none."""
+        """Return the name that an import gave the column `name`, or `name` itself."""
         return self.table.session.schema().stored_name(name)
 
     def column(self, name: str) -> StoredColumn:
-        """Return what reads a tensor."""
+        """Return the reader of a column."""
         return self._columns[name]
 
     def _rows(self, places: Rows) -> Rows:
-        if isinstance(self.places, range):
-            if isinstance(places, range):
-                return (
-                    self.places[places.start : places.stop]
-                    if places.step == 1
-                    else self.places[_slice(places)]
-                )
-            base = self.places
-            return places if base.start == 0 and base.step == 1 else places * base.step + base.start
-        return self.places[_slice(places)] if isinstance(places, range) else self.places[places]
+        own = self.places
+        if not isinstance(own, range):
+            return _at(own, places)
+        if isinstance(places, range):
+            return own[_slice(places)]
+        return places if own.start == 0 and own.step == 1 else places * own.step + own.start
 
     def read(self, name: str, places: Rows) -> Column:
-        """Return some rows of a column, by position."""
+        """Return rows of a column by position."""
         return self._columns[name].read(self._rows(places))
 
     def shapes(self, name: str, places: Rows) -> Column:
-        """Return the shapes of some samples, without reading them."""
+        """Return the shapes of samples, from the index if it has them."""
         found = self._columns[name].shapes(self._rows(places))
         return shape_of(self.read(name, places)) if found is None else Numbers(found)
 
     def facts(self, name: str, places: Rows) -> Column:
-        """Return what is on record of the files of some samples."""
+        """Return the recorded properties of the files of samples."""
         return self._columns[name].facts(self._rows(places))
 
     def missing(self, name: str, places: Rows) -> Mask | None:
-        """Return True for samples of a column that are missing, which are not read if it is on record."""
+        """Return the mask of missing samples, without reading values if it is recorded."""
         if not self._columns[name].info.are_nulls_apart:
             return super().missing(name, places)
         return self._columns[name].missing(self._rows(places))
@@ -195,42 +193,44 @@ class Stored(Relation):
         return Stored(self.table, self._rows(places), self._columns)
 
     def windows(self, names: Sequence[str], *, is_soon: bool = False) -> Iterator[range]:
-        """Yield stretches of all positions whose columns fit into memory together."""
-        columns = [self._columns[name] for name in names]
+        """Yield consecutive ranges of all positions, along the chunks of the largest column."""
         if not isinstance(self.places, range) or self.places.start or self.places.step != 1:
-            return even_windows(self.row_bytes(names), len(self), is_soon=is_soon)
-        return windows(columns, len(self), is_soon=is_soon)
+            return super().windows(names, is_soon=is_soon)
+        columns = [self._columns[name] for name in names]
+        largest = max(columns, key=lambda column: column.row_bytes, default=None)
+        ends = np.empty(0, np.int64) if largest is None else largest.chunk_ends()
+        return windows(self.row_bytes(names), len(self), is_soon=is_soon, ends=ends)
 
     def row_bytes(self, names: Sequence[str]) -> int:
-        """Return about how many bytes a row of some columns takes."""
+        """Return the approximate size of a row of some columns."""
         return sum(self._columns[name].row_bytes for name in names) or 8
 
     def origin(self) -> object:
-        """Return what is equal for relations over the rows of one table."""
+        """Return a value that relations over the table share."""
         session = self.table.session
         return session.storage.url, session.snapshot.version_id
 
     def base_rows(self) -> Positions:
-        """Return the numbers of the rows in the dataset."""
+        """Return the row numbers in the dataset."""
         return np.asarray(self.places, np.int64)
 
     def as_table(self) -> Table:
         """Return the rows as a table."""
         places = self.places
-        if isinstance(places, range):
-            index = Index((_slice(places),))
-            if places == range(self.table.whole.length):
-                index = Index()
-        else:
+        if not isinstance(places, range):
             index = Index((places,))
+        else:
+            index = Index() if places == range(self.table.whole.length) else Index((_slice(places),))
         return Table(self.table.session, self.table.names, index)
 
 
 def _slice(places: range) -> slice:
-    stop: int | None = places.stop
-    if places.step < 0 and places.stop < 0:
-        stop = None
+    stop = None if places.step < 0 and places.stop < 0 else places.stop
     return slice(places.start, stop, places.step)
+
+
+def _at(numbers: NDArray[np.int64], places: Rows) -> NDArray[np.int64]:
+    return numbers[_slice(places) if isinstance(places, range) else places]
 
 
 class Projected(Relation):
@@ -245,20 +245,13 @@ class Projected(Relation):
         return len(self.base)
 
     def read(self, name: str, places: Rows) -> Column:
-        """Compute some rows of a column."""
+        """Compute rows of a column."""
         return evaluate(self.outputs[name], Scope(self.base, places))
 
-    def shapes(self, name: str, places: Rows) -> Column:
-        """Return the shapes of some samples."""
+    def below(self, name: str, places: Rows) -> tuple[Relation, str, Rows] | None:
+        """Return the source of a column that is only renamed."""
         node = self.outputs[name]
-        if isinstance(node, Input):
-            return self.base.shapes(node.name, places)
-        return super().shapes(name, places)
-
-    def facts(self, name: str, places: Rows) -> Column:
-        """Return what is on record of the files of some samples."""
-        node = self.outputs[name]
-        return self.base.facts(node.name, places) if isinstance(node, Input) else super().facts(name, places)
+        return (self.base, node.name, places) if isinstance(node, Input) else None
 
     def select(self, places: Positions) -> Relation:
         """Return the relation of some rows, in that order."""
@@ -267,25 +260,22 @@ class Projected(Relation):
         return Projected(self.base.select(places), self.outputs)
 
     def windows(self, names: Sequence[str], *, is_soon: bool = False) -> Iterator[range]:
-        """Yield stretches of all positions whose columns fit into memory together."""
+        """Yield consecutive ranges of all positions, whose columns fit into memory together."""
         return self.base.windows(self._read(names), is_soon=is_soon)
 
     def row_bytes(self, names: Sequence[str]) -> int:
-        """Return about how many bytes a row of some columns takes."""
+        """Return the approximate size of a row of some columns."""
         return self.base.row_bytes(self._read(names))
 
     def _read(self, names: Sequence[str]) -> list[str]:
-        read: dict[str, None] = {}
-        for name in names:
-            read.update(n for n in inputs(self.outputs[name]).items() if n[0])
-        return list(read)
+        return list(dict.fromkeys(n for name in names for n in inputs(self.outputs[name]) if n))
 
     def origin(self) -> object:
-        """Return what is equal for relations over the rows of one table."""
+        """Return a value that relations over one table share."""
         return self.base.origin()
 
     def base_rows(self) -> Positions | None:
-        """Return the numbers of the rows in the table that they come from."""
+        """Return the row numbers in the table that the rows come from."""
         return self.base.base_rows()
 
 
@@ -300,35 +290,28 @@ class Picked(Relation):
     def __len__(self) -> int:
         return len(self.places)
 
-    def _under(self, places: Rows) -> Positions:
-        return self.places[_slice(places)] if isinstance(places, range) else self.places[places]
-
     def read(self, name: str, places: Rows) -> Column:
-        """Return some rows of a column, by position."""
-        return self.base.read(name, self._under(places))
+        """Return rows of a column by position."""
+        return self.base.read(name, _at(self.places, places))
 
-    def shapes(self, name: str, places: Rows) -> Column:
-        """Return the shapes of some samples."""
-        return self.base.shapes(name, self._under(places))
-
-    def facts(self, name: str, places: Rows) -> Column:
-        """Return what is on record of the files of some samples."""
-        return self.base.facts(name, self._under(places))
+    def below(self, name: str, places: Rows) -> tuple[Relation, str, Rows]:
+        """Return the source of a column."""
+        return self.base, name, _at(self.places, places)
 
     def select(self, places: Positions) -> Relation:
         """Return the relation of some rows, in that order."""
         return Picked(self.base, self.places[places])
 
     def row_bytes(self, names: Sequence[str]) -> int:
-        """Return about how many bytes a row of some columns takes."""
+        """Return the approximate size of a row of some columns."""
         return self.base.row_bytes(names)
 
     def origin(self) -> object:
-        """Return what is equal for relations over the rows of one table."""
+        """Return a value that relations over one table share."""
         return self.base.origin()
 
     def base_rows(self) -> Positions | None:
-        """Return the numbers of the rows in the table that they come from."""
+        """Return the row numbers in the table that the rows come from."""
         found = self.base.base_rows()
         return None if found is None else found[self.places]
 
@@ -339,7 +322,7 @@ class Combined(Relation):
     Parameters
     ----------
     sides
-        A relation and the positions of its rows, -1 where there is none.
+        Relations and the positions of their rows, -1 for no row.
     columns
         Name -> number of the side, and the column's name there.
     """
@@ -355,21 +338,24 @@ class Combined(Relation):
         return len(self.sides[0][1]) if self.sides else 0
 
     def read(self, name: str, places: Rows) -> Column:
-        """Return some rows of a column, by position."""
+        """Return rows of a column by position."""
         side, inner = self.columns[name]
         relation, own = self.sides[side]
-        wanted = own[_slice(places)] if isinstance(places, range) else own[places]
+        wanted = _at(own, places)
         gone = wanted < 0
         if not gone.any():
             return relation.read(inner, wanted)
         if gone.all():
             return Objects([None] * len(wanted))
-        # Rows without a partner read as the one before them, until they are taken out.
+        # Rows without a partner repeat the row before them until they are marked as missing.
         found = take(relation.read(inner, wanted[~gone]), np.maximum(np.cumsum(~gone) - 1, 0))
-        return _without(found, gone)
+        if isinstance(found, Numbers):
+            return Numbers(found.values, either(found.missing, gone))
+        values = [None if is_gone else value for value, is_gone in zip(rows(found), gone, strict=True)]
+        return collect(values) if isinstance(found, Ragged | Texts) else Objects(values)
 
     def row_bytes(self, names: Sequence[str]) -> int:
-        """Return about how many bytes a row of some columns takes."""
+        """Return the approximate size of a row of some columns."""
         of = [self.columns[name] for name in names]
         return 8 + sum(
             relation.row_bytes([inner for number, inner in of if number == side])
@@ -377,16 +363,8 @@ class Combined(Relation):
         )
 
 
-def _without(column: Column, gone: NDArray[np.bool_]) -> Column:
-    """Return a column without the values of some rows."""
-    if isinstance(column, Numbers):
-        return Numbers(column.values, either(column.missing, gone))
-    values = [None if is_gone else value for value, is_gone in zip(rows(column), gone.tolist(), strict=True)]
-    return collect(values) if isinstance(column, Ragged | Texts) else Objects(values)
-
-
 class Chained(Relation):
-    """The rows of several relations one behind the other."""
+    """The rows of several relations, concatenated."""
 
     def __init__(self, parts: Sequence[Relation]) -> None:
         self.parts = list(parts)
@@ -397,7 +375,7 @@ class Chained(Relation):
         return int(self._ends[-1])
 
     def read(self, name: str, places: Rows) -> Column:
-        """Return some rows of a column, by position."""
+        """Return rows of a column by position."""
         wanted = np.asarray(places, np.int64)
         which = np.searchsorted(self._ends, wanted, side="right")
         found: list[Column] = []
@@ -405,18 +383,12 @@ class Chained(Relation):
         for number, part in enumerate(self.parts):
             (mine,) = np.nonzero(which == number)
             if len(mine):
-                first = int(self._ends[number]) - len(part)
-                found.append(part.read(name, wanted[mine] - first))
+                found.append(part.read(name, wanted[mine] - (int(self._ends[number]) - len(part))))
                 order.append(mine)
-        if not found:
-            return self.parts[0].read(name, wanted)
-        joined = np.concatenate(order)
-        inverse = np.empty(len(joined), np.int64)
-        inverse[joined] = np.arange(len(joined))
-        return take(concatenated(found), inverse)
+        return in_places(found, order) if found else self.parts[0].read(name, wanted)
 
     def row_bytes(self, names: Sequence[str]) -> int:
-        """Return about how many bytes a row of some columns takes."""
+        """Return the approximate size of a row of some columns."""
         return max(part.row_bytes(names) for part in self.parts)
 
 
@@ -426,9 +398,9 @@ class Grouped(Relation):
     Parameters
     ----------
     members
-        Positions of the rows of all groups, one group behind the other.
+        Positions of the rows of all groups, concatenated.
     ends
-        Where each group begins in `members`, and the end of the last: shape (groups + 1,).
+        Start of each group in `members`, and the end of the last: shape (groups + 1,).
     """
 
     def __init__(self, base: Relation, members: Positions, ends: Positions) -> None:
@@ -441,35 +413,26 @@ class Grouped(Relation):
         return len(self.ends) - 1
 
     def row_bytes(self, names: Sequence[str]) -> int:
-        """Return about how many bytes a row of some columns takes: a group, that is."""
-        read = [name for name in names if name != COUNT_ALL]
-        return 8 + self.base.row_bytes(read) * max(1, len(self.members) // max(1, len(self)))
+        """Return the approximate size of a group of some columns."""
+        return 8 + self._member_bytes(names) * max(1, len(self.members) // max(1, len(self)))
 
-    def _runs(self, places: Rows) -> tuple[Positions, NDArray[np.int64]]:
-        wanted = np.asarray(places, np.int64)
-        starts, sizes = self.ends[:-1][wanted], np.diff(self.ends)[wanted]
-        return self.members[spread(starts, sizes)], sizes
-
-    def sizes(self) -> NDArray[np.int64]:
-        """Return how many rows each group has."""
-        return np.diff(self.ends)
+    def _member_bytes(self, names: Sequence[str]) -> int:
+        return self.base.row_bytes([name for name in names if name != COUNT_ALL])
 
     def read(self, name: str, places: Rows) -> Column:
-        """Return the samples of some groups: stacked where they have one shape, else lists."""
+        """Return the samples of groups: stacked if they have one shape, else lists."""
+        sizes = _at(np.diff(self.ends), places)
         if name == COUNT_ALL:
-            return Numbers(self.sizes()[_slice(places) if isinstance(places, range) else places])
+            return Numbers(sizes)
         if isinstance(places, range) and places == range(len(self)) and len(self.members) == len(self.base):
-            # All rows, each in one group: in their own order they are read fastest.
-            column = self.base.read(name, range(len(self.base)))
-            return stacked(take(column, self.members), self.sizes())
-        inner, sizes = self._runs(places)
-        return stacked(self.base.read(name, inner), sizes)
+            # Every row is in one group, and reading rows in their own order is fastest.
+            return stacked(take(self.base.read(name, range(len(self.base))), self.members), sizes)
+        return stacked(self.base.read(name, self.members[spread(_at(self.ends[:-1], places), sizes)]), sizes)
 
     def windows(self, names: Sequence[str], *, is_soon: bool = False) -> Iterator[range]:
-        """Yield stretches of all positions whose columns fit into memory together; a group is as large as it is."""
+        """Yield consecutive ranges of groups that fit into memory, at least one group each."""
         del is_soon
-        each = self.base.row_bytes([name for name in names if name != COUNT_ALL])
-        most = max(_LEAST_MEMBERS, min(_MOST_MEMBERS, _WINDOW_BYTES // each))
+        most = max(_LEAST_MEMBERS, min(_MOST_MEMBERS, _WINDOW_BYTES // self._member_bytes(names)))
         start = 0
         while start < len(self):
             stop = int(np.searchsorted(self.ends, self.ends[start] + most, side="right")) - 1
@@ -479,7 +442,7 @@ class Grouped(Relation):
 
 
 def stacked(column: Column, sizes: NDArray[np.int64]) -> Column:
-    """Return runs of samples as one value each: an array with one axis more, or a list."""
+    """Return runs of samples as one value each: an array with one more axis, or a list."""
     if isinstance(column, Numbers) and column.missing is None:
         shape = column.values.shape[1:]
         shapes = np.empty((len(sizes), 1 + len(shape)), np.int64)
@@ -503,7 +466,7 @@ class Unpacked(Relation):
     split
         Columns that are taken apart; the others repeat.
     numbered
-        Name of the column that counts the items; None for none.
+        Name of the column with the number of the item; None for none.
     """
 
     def __init__(
@@ -519,17 +482,11 @@ class Unpacked(Relation):
         self.items = items
         self.split = set(split)
         self.numbered = numbered
-        self.infos = {
-            name: Info(
-                info.kind if info.kind == "array" else "any",
-                info.dtype,
-                class_names=info.class_names,
-                logical=info.logical,
-            )
-            if name in self.split
-            else info
-            for name, info in base.infos.items()
-        }
+        self.infos = dict(base.infos)
+        for name in split:
+            info = base.infos[name]
+            kind = info.kind if info.kind == "array" else "any"
+            self.infos[name] = Info(kind, info.dtype, class_names=info.class_names, logical=info.logical)
         if numbered is not None:
             self.infos[numbered] = NUMBER
 
@@ -537,20 +494,15 @@ class Unpacked(Relation):
         return len(self.owners)
 
     def read(self, name: str, places: Rows) -> Column:
-        """Return some rows of a column, by position."""
+        """Return rows of a column by position."""
         wanted = np.asarray(places, np.int64)
         items = self.items[wanted]
         if name == self.numbered:
             return Numbers(items)
         found, inverse = np.unique(self.owners[wanted], return_inverse=True)
-        column = self.base.read(name, found)
+        column, owners = self.base.read(name, found), inverse.reshape(-1)
         if name not in self.split:
-            return take(column, inverse.reshape(-1))
+            return take(column, owners)
         values = rows(column)
-        return collect(
-            [_item(values[v], i) for v, i in zip(inverse.reshape(-1).tolist(), items.tolist(), strict=True)]
-        )
-
-
-def _item(value: Any, number: int) -> Any:
-    return None if value is None else item_of(value, number)
+        pairs = zip(owners.tolist(), items.tolist(), strict=True)
+        return collect([None if values[v] is None else item_of(values[v], i) for v, i in pairs])

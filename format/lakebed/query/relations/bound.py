@@ -1,0 +1,213 @@
+"""Bound expressions: names are columns of a relation, constants are folded, class names are numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lakebed.query.values.columns import Column
+from lakebed.query.values.info import ANY, FLAG, JSON, NUMBER, Given, Info
+
+COUNT_ALL = ""
+"""Column of a grouped relation that counts the rows of each group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A constant: a number, text, array, JSON value or None.
+
+    Attributes
+    ----------
+    exact
+        Numbers of an array literal before `value` rounded them to float32.
+    is_read
+        Whether the value was read from a dataset: a text then need not name a class or a date.
+    """
+
+    value: Any
+    info: Info
+    exact: Any = None
+    is_read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A constant whose value is not known while a query is only checked."""
+
+    info: Info = ANY
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A column of the relation."""
+
+    name: str
+    info: Info
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A function of other expressions.
+
+    Attributes
+    ----------
+    cost
+        Relative cost of computing a row.
+    key
+        Computes the column that ORDER BY sorts by, for values that are not single numbers.
+    """
+
+    name: str
+    compute: Callable[[Given], Column]
+    operands: tuple[Bound, ...]
+    info: Info
+    at: int
+    cost: float = 0.1
+    key: Callable[[Column], Column] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    """``and`` or ``or`` of conditions."""
+
+    operator: str
+    operands: tuple[Bound, ...]
+    info: Info = FLAG
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The negation of a condition."""
+
+    operand: Bound
+    info: Info = FLAG
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The condition that a value is missing."""
+
+    operand: Bound
+    info: Info = FLAG
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The shapes of a column's samples, which are known without reading values."""
+
+    name: str
+    info: Info
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The recorded properties of the files of a column's samples."""
+
+    name: str
+    info: Info = JSON
+
+
+@dataclass(frozen=True, slots=True)
+class RowNumber:
+    """The position of the row in the relation, from 0."""
+
+    info: Info = NUMBER
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """A random number for each row, reproducible by its key."""
+
+    key: int
+    info: Info = NUMBER
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """The value of the first true condition; the condition of the last branch is None."""
+
+    branches: tuple[tuple[Bound | None, Bound], ...]
+    info: Info
+
+
+Bound = Value | Unknown | Input | Apply | Logic | Not | Missing | Shape | Facts | RowNumber | Chance | Cases
+
+
+def parts(node: Bound) -> Iterator[Bound]:
+    """Yield the direct parts of an expression."""
+    if isinstance(node, Apply | Logic):
+        yield from node.operands
+    elif isinstance(node, Not | Missing):
+        yield node.operand
+    elif isinstance(node, Cases):
+        for condition, value in node.branches:
+            if condition is not None:
+                yield condition
+            yield value
+
+
+def inputs(node: Bound) -> dict[str, None]:
+    """Return the names of the columns that an expression reads, including those read for shapes only, in order."""
+    if isinstance(node, Input | Shape | Facts):
+        return {node.name: None}
+    return {name: None for part in parts(node) for name in inputs(part)}
+
+
+def values_read(node: Bound) -> dict[str, Info]:
+    """Return the columns whose values an expression reads."""
+    if isinstance(node, Input):
+        return {node.name: node.info}
+    if isinstance(node, Missing) and on_record(node) is not None:
+        return {}
+    return {name: info for part in parts(node) for name, info in values_read(part).items()}
+
+
+def on_record(node: Missing) -> str | None:
+    """Return the column whose missing values are recorded separately; None if only the values tell."""
+    operand = node.operand
+    return operand.name if isinstance(operand, Input) and operand.info.are_nulls_apart else None
+
+
+def column_and_vector(node: Apply) -> tuple[Input | None, Value | None]:
+    """Return the operands of a function of a column and a constant array, whichever comes first; else None."""
+    operands = node.operands if len(node.operands) == 2 else (node, node)
+    first, second = operands if isinstance(operands[0], Input) else operands[::-1]
+    if (
+        not isinstance(first, Input)
+        or not isinstance(second, Value)
+        or not isinstance(second.value, np.ndarray)
+    ):
+        return None, None
+    return first, second
+
+
+def is_by_place(node: Bound) -> bool:
+    """Return whether an expression depends on the position of a row."""
+    return isinstance(node, RowNumber | Chance) or any(map(is_by_place, parts(node)))
+
+
+def is_dear(node: Bound) -> bool:
+    """Return whether computing a row takes longer than arithmetic, not counting the time to read it.
+
+    Lookups in a table that is made for many rows do not count: splitting the rows makes them slower.
+    """
+    if isinstance(node, Apply) and node.cost >= 1.0 and node.name not in _LOOKUPS:
+        return True
+    return any(map(is_dear, parts(node)))
+
+
+_LOOKUPS = ("IN", "IN SELECT", "EXISTS", "SELECT")
+
+
+def cost(node: Bound) -> float:
+    """Return the relative cost of an expression for one row, to read and to compute."""
+    found = sum(info.cost for info in values_read(node).values())
+    return found + 0.5 * len(inputs(node)) + _computing(node)
+
+
+def _computing(node: Bound) -> float:
+    own = node.cost if isinstance(node, Apply) else 0.01
+    return own + sum(map(_computing, parts(node)))
