@@ -19,7 +19,8 @@ from lakebed.writing.draft.rows import DraftRows
 from lakebed.writing.draft.schema import DraftSchema
 from lakebed.writing.draft.tensors import Tensors
 from lakebed.writing.encode.column import encode_column
-from lakebed.writing.encode.encoded import Encoded
+from lakebed.writing.encode.encoded import Column, Encoded
+from lakebed.writing.encode.files import in_turns
 from lakebed.writing.replace_samples import Allocate, fresh
 from lakebed.writing.tensor_chunks import Read
 
@@ -93,6 +94,16 @@ class Draft:
     def dirty(self) -> bool:
         """Return whether there may be anything to publish."""
         return self.tensors.is_changed
+
+    # -- many rows -------------------------------------------------------------------------------------------------
+
+    def extend(self, columns: Mapping[str, Any], encode: Callable[[Any, TensorState], Column]) -> None:
+        """Append columns of one length, by tensor key; files that are not read yet are read a few at a time.
+
+        After an error some tensors may have new samples and others not: the draft must be given up.
+        """
+        for part in in_turns(columns):
+            self.rows.extend({key: encode(rows, self.tensors.seen[key].state) for key, rows in part.items()})
 
     # -- rows one by one ---------------------------------------------------------------------------------------
 
