@@ -34,7 +34,7 @@ Parse = Callable[[memoryview], "Chunk"]
 _LIKELY = 8 << 20
 # Larger ranges are read in parts, at the same time.
 _PARTS_ABOVE = 32 << 20
-# Tensors that are read ahead because their rows are read one after the other: the one that began first gives way.
+# Most tensors that are read ahead because their rows are read in sequence; the oldest one gives way.
 _MOST_PREFETCHES = 16
 # Blocks of larger ranges are kept as copies, or the last one would keep all of them in memory.
 _COPIED_ABOVE = 4 * BLOCK
@@ -103,7 +103,7 @@ class PendingRead:
 
     @property
     def is_done(self) -> bool:
-        """Return whether it can be had without waiting."""
+        """Return whether the data is available without waiting."""
         return all(task.is_done for task in self.tasks)
 
     def data(self) -> memoryview:

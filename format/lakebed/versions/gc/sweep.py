@@ -44,7 +44,7 @@ _SKEW = 3600.0
 # Versions whose manifests are read at the same time, and files that are removed by one request.
 _AT_ONCE = 64
 _BULK = 1000
-# An object that is made to see what time a store takes it to be.
+# An object that is written to read the clock of a store.
 _CLOCK = ".lakebed/clock"
 
 
@@ -162,7 +162,7 @@ class Sweep:
     # -- looking -----------------------------------------------------------------------------------------------
 
     def _compare_clocks(self) -> None:
-        """Find out what time it is where the files are, if that is another clock than ours."""
+        """Read the clock of the store, if it has another one."""
         if traits_of(self._storage).reader_leases or self._dry_run:
             return
         self._storage.put(_CLOCK, b"now")
@@ -304,7 +304,7 @@ class Sweep:
     # -- marking -----------------------------------------------------------------------------------------------
 
     def _marked_heads(self) -> VersionTree:
-        """Return the tree once all its heads are marked: what comes later inherits from these, or is new.
+        """Return the tree once all its heads are marked; later heads inherit from these, or are new.
 
         At once, as a fast writer may replace, and collect, a head while the rest takes its time; then once more.
 

@@ -114,7 +114,7 @@ class Draft:
             for key, waiting in self.buffer.columns().items():
                 state = self.tensors.seen[key].state
                 column = encode_column(waiting.values, state.meta, state.info, state.meta.name or key)
-                # The buffer has copied what its callers may change.
+                # The buffer has copied everything that its callers may change.
                 parts = [replace(part, owned=True) for part in column.parts]
                 columns[key] = replace(column, parts=_with_early(parts, waiting))
             self.buffer.clear()
@@ -129,7 +129,7 @@ class Draft:
         return self.buffer.try_append(key, sample, self.tensors.seen)
 
     def expect_rows(self, group: str, keys: Mapping[str, str]) -> None:
-        """Get ready for more rows like the one that was just added: name in the row -> tensor key."""
+        """Prepare for more rows like the one that was just added: name in the row -> tensor key."""
         for key in keys.values():
             self.expect_samples(key)
         self.buffer.prepare_rows(group, keys)
@@ -152,7 +152,7 @@ class Draft:
         return self._snapshot(self._origin)
 
     def structure(self, *, is_final: bool) -> Snapshot:
-        """Return the state so far; tables lack what is pending.
+        """Return the state so far; tables lack pending samples.
 
         Parameters
         ----------
