@@ -31,7 +31,6 @@ from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.column import is_arrow, ranked
 from lakebed.writing.encode.encoded import Column
-from lakebed.writing.encode.files import in_turns
 from lakebed.writing.encode.links import Linking, looked_at
 from lakebed.writing.encode.missing_values import plain_column
 from lakebed.writing.names import normalize
@@ -101,10 +100,7 @@ def extend_draft(draft: Draft, columns: Mapping[str, Any], linking: Linking) -> 
 
     After an error some tensors may have new samples and others not: the draft must be given up.
     """
-    for part in in_turns(columns):
-        draft.rows.extend(
-            {key: _encoded(rows, draft.tensors.seen[key].state, linking) for key, rows in part.items()}
-        )
+    draft.extend(columns, lambda values, state: _encoded(values, state, linking))
 
 
 def _row_by_row(
