@@ -36,7 +36,7 @@ from airbyte_cdk.models import (
 )
 from airbyte_cdk.utils.traced_exception import AirbyteTracedException
 
-from destination_deeplake import run, sync
+from destination_deeplake import run, write
 from destination_deeplake.catalog import plans, read_catalog
 from destination_deeplake.config import DestinationConfig, read_json_object
 from destination_deeplake.failures import ConfigError, Failure, describe
@@ -72,7 +72,7 @@ class DestinationDeeplake(Destination):
         out = _Collected()
         catalog = ConfiguredAirbyteCatalogSerializer.dump(configured_catalog)
         typed = DestinationConfig.from_mapping(config)
-        running = sync.begin(typed, plans(catalog, typed.choices, read_mapping(os.environ)), out)
+        running = write.begin(typed, plans(catalog, typed.choices, read_mapping(os.environ)), out)
         try:
             for message in input_messages:
                 line = json.dumps(AirbyteMessageSerializer.dump(message)).encode() + b"\n"
@@ -114,7 +114,7 @@ class DestinationDeeplake(Destination):
         out = Output(sys.stdout.fileno())
         typed = DestinationConfig.from_mapping(config)
         plan = read_catalog(configured_catalog_path, typed.choices)
-        status = sync.write(typed, plan, input_stream.fileno(), out)
+        status = write.write(typed, plan, input_stream.fileno(), out)
         if status:
             sys.exit(status)
         yield from ()

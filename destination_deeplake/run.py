@@ -149,13 +149,13 @@ def write(config_path: str, catalog_path: str, descriptor: int, out: Output) -> 
     Exception
         Whatever ended the sync early.
     """
-    from destination_deeplake import sync
     from destination_deeplake.catalog import read_catalog
     from destination_deeplake.config import read_config
+    from destination_deeplake.write import write as run_sync
 
     _loaded()
     config = read_config(config_path)
-    return sync.write(config, read_catalog(catalog_path, config.choices), descriptor, out)
+    return run_sync(config, read_catalog(catalog_path, config.choices), descriptor, out)
 
 
 def _loaded() -> None:

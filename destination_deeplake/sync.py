@@ -9,8 +9,6 @@ says whether it was complete. Streams end one by one: one that is not complete h
 """
 
 import contextlib
-import os
-import signal
 import threading
 import time
 from collections import Counter, defaultdict
@@ -18,21 +16,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import lakebed
-from destination_deeplake.catalog import StreamKey, StreamPlan
-from destination_deeplake.channel import STDIO, Channel, Format, read_channel
-from destination_deeplake.columns import Lanes, PartitionIds
+from destination_deeplake.catalog import StreamKey
+from destination_deeplake.channel import STDIO, Channel, Format
 from destination_deeplake.completeness import Completeness
-from destination_deeplake.config import Deletes, DestinationConfig, Rejected, WithoutStatus
+from destination_deeplake.config import WithoutStatus
 from destination_deeplake.failures import ConfigError, IncompleteSourceError, SourceProtocolError
-from destination_deeplake.intake import blocks
-from destination_deeplake.lake import Lake
 from destination_deeplake.ledger import Ledger
-from destination_deeplake.memory import keep_little
 from destination_deeplake.messages import Output
 from destination_deeplake.parallel import for_each
 from destination_deeplake.partitions import PartitionLedger
-from destination_deeplake.progress import Progress, opening
+from destination_deeplake.progress import Progress
 from destination_deeplake.report import (
     StateNumbers,
     commit_message,
@@ -43,9 +36,7 @@ from destination_deeplake.report import (
     summary,
     warnings,
 )
-from destination_deeplake.stopping import Stop
-from destination_deeplake.stream.writer import StreamWriter, open_stream
-from destination_deeplake.upserts.putting_off import MergePutOffError
+from destination_deeplake.stream.writer import StreamWriter
 from destination_deeplake.wire import Rejected as Refused
 from destination_deeplake.wire import StateEvent, StatusEvent, Wire, WireError, Wires
 
@@ -84,6 +75,9 @@ class Pace:
         return (
             self.publish_bytes * min(max(columns, self.few_columns), 2 * self.few_columns) // self.few_columns
         )
+
+
+PACE = Pace()
 
 
 class Counts(Mapping[StreamKey, int]):
@@ -139,7 +133,7 @@ class Sync:
         self,
         writers: Sequence[StreamWriter],
         out: Output,
-        pace: Pace = Pace(),
+        pace: Pace = PACE,
         clock: Callable[[], float] = time.monotonic,
         *,
         letters: "DeadLetters | None" = None,
@@ -451,159 +445,6 @@ class Sync:
         self._out.log("INFO", summary(self._writers, self._bytes, self._clock() - self._started))
 
 
-def begin(
-    config: DestinationConfig,
-    plans: Sequence[StreamPlan],
-    out: Output,
-    pace: Pace = Pace(),
-    time_left: Callable[[], float | None] = lambda: None,
-    channel: Channel = STDIO,
-    locks: Sequence[threading.Lock] = (),
-) -> Sync:
-    """Open the dataset of every stream and return the sync; `locks` are those of the lanes.
-
-    Raises
-    ------
-    ConfigError, lakebed.errors.LakebedError, OSError
-        If a dataset cannot be opened; none is left open then.
-    MergePutOffError
-        If `time_left` says that the process is to end, and an interrupted sync left rows that must be merged first.
-    """
-    lakebed.config.TELL_NEW_CLASSES = False  # standard output is the platform's
-    lakebed.config.REMEMBER_LINKS = False  # the source has chosen them
-    lake = Lake(config.place, config.branch)
-    keeps = config.rejected is Rejected.KEEP
-    ids = None
-    if channel.is_parallel:
-        ids = PartitionIds.PROTOBUF if channel.format is Format.PROTOBUF else PartitionIds.JSON
-    lanes = Lanes(tuple(locks), ids)
-    opened: list[StreamWriter] = []
-
-    def checkpoint() -> None:
-        if time_left() is not None:
-            raise MergePutOffError
-
-    def open_one(plan: StreamPlan) -> StreamWriter:
-        writer = open_stream(
-            lake,
-            plan,
-            hard_deletes=config.deletes is Deletes.HARD,
-            keep_refused=keeps,
-            checkpoint=checkpoint,
-            deletion_days=config.deletion_days,
-            lanes=lanes,
-        )
-        opened.append(writer)
-        return writer
-
-    try:
-        writers = for_each(plans, open_one)
-    except Exception:
-        for writer in opened:
-            writer.release()
-        raise
-    for rule in config.unmatched(plan.dataset_key for plan in plans):
-        out.log("WARN", f"{rule.where} ({rule.name!r}) is for no stream of this sync; check the name.")
-    for writer in writers:
-        for note in writer.notes:
-            out.log("WARN", f"Stream {str(writer.plan)!r}: {note}.")
-    for line in opening(str(config.place), config.branch, writers):
-        out.log("INFO", line)
-    sync_id = next((plan.sync_id for plan in plans if plan.sync_id is not None), None)
-    letters = None
-    if keeps:
-        # Imported here: most syncs have none.
-        from destination_deeplake.letters import DeadLetters
-
-        names = {plan.key: plan.dataset_key for plan in plans}
-        letters = DeadLetters(config.place.url, config.place.creds, sync_id, names)
-    return Sync(
-        writers,
-        out,
-        pace,
-        letters=letters,
-        connection=config.connection,
-        without_status=config.without_status,
-        time_left=time_left,
-        channel=channel,
-    )
-
-
-def write(
-    config: DestinationConfig,
-    plans: Sequence[StreamPlan],
-    descriptor: int,
-    out: Output,
-    pace: Pace = Pace(),
-) -> int:
-    """Run one sync from a file descriptor and return the exit status.
-
-    Raises
-    ------
-    Exception
-        Whatever ended the sync early; what came whole before is written and acknowledged.
-    """
-    keep_little()
-    channel = read_channel(os.environ)
-    with Stop() as stop:
-        locks = [threading.Lock() for _ in range(channel.lanes)]
-        try:
-            sync = begin(config, plans, out, pace, stop.time_left, channel, locks)
-        except MergePutOffError:
-            out.log("WARN", f"Stopped by {_signal(stop)} before the first record.")
-            return _stopped(stop)
-        try:
-            if channel.is_parallel:
-                _read_sockets(sync, stop, out, channel.paths, locks)
-            else:
-                _read_input(sync, stop, descriptor)
-            if stop.by is None:
-                sync.complete()
-            else:
-                out.log("WARN", f"Stopped by {_signal(stop)}; writing what came so far.")
-        finally:
-            sync.stop()
-        return _stopped(stop)
-
-
-def _read_input(sync: Sync, stop: Stop, descriptor: int) -> None:
-    """Feed a sync from a file descriptor, to its end or a signal."""
-    for block in blocks(descriptor, stop, sync.seconds_asleep):
-        if block is None:
-            sync.idle()
-        else:
-            sync.feed(block)
-
-
-def _read_sockets(
-    sync: Sync, stop: Stop, out: Output, paths: Sequence[str], locks: Sequence[threading.Lock]
-) -> None:
-    """Feed a sync from sockets, to the end of all of them or a signal."""
-    # Imported here: nearly all syncs read standard input.
-    from destination_deeplake.channel import connect
-    from destination_deeplake.lanes import SocketLanes
-
-    sockets = connect(paths, out.log, is_stopped=lambda: stop.by is not None)
-    torn = []
-    with SocketLanes(sockets, sync.wires, locks, stop, lambda: sync.room) as lanes:
-        for turn in lanes.turns(sync.seconds_asleep):
-            if turn is None:
-                sync.idle()
-                continue
-            sync.take_in(turn.lane, turn.events, turn.nbytes)
-            if turn.is_torn:
-                torn.append(paths[turn.lane])
-            elif isinstance(turn.error, WireError):
-                raise unreadable(turn.error, paths[turn.lane])
-            elif turn.error is not None:
-                raise turn.error
-    if torn:
-        raise IncompleteSourceError(
-            f"The source ended in the middle of a message on {', '.join(torn)}. What came whole is kept, streams to be "
-            "overwritten still show their old rows unless they were complete. Run the sync again."
-        )
-
-
 def unreadable(error: WireError, path: str | None = None) -> SourceProtocolError:
     """Return the failure of a line, or of a message of a socket, that is none."""
     if path is not None:
@@ -615,13 +456,3 @@ def unreadable(error: WireError, path: str | None = None) -> SourceProtocolError
         f"Line {error.line_number} of the input is no Airbyte message ({error.reason}). Everything before it is "
         "written; the source, or what carries its output here, must be repaired."
     )
-
-
-def _signal(stop: Stop) -> str:
-    """Return the name of the signal that ended the input."""
-    return "a signal" if stop.by is None else signal.Signals(stop.by).name
-
-
-def _stopped(stop: Stop) -> int:
-    """Return the exit status: 0, or what shells say of a program that a signal ended."""
-    return 0 if stop.by is None else 128 + stop.by

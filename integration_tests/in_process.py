@@ -14,7 +14,8 @@ from destination_deeplake.catalog import plans
 from destination_deeplake.config import DestinationConfig
 from destination_deeplake.failures import ConnectorError, describe
 from destination_deeplake.messages import Output
-from destination_deeplake.sync import Pace, begin
+from destination_deeplake.sync import Pace
+from destination_deeplake.write import begin
 from integration_tests.connector import Connection, Outcome, write_json
 from integration_tests.messages import Json, Message, lines
 from integration_tests.sockets.carrier import STDIN, Carrier, environment

@@ -9,19 +9,20 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from destination_deeplake import sync
 from destination_deeplake.catalog import read_catalog
 from destination_deeplake.config import read_config
 from destination_deeplake.messages import Output
+from destination_deeplake.sync import Pace
 from destination_deeplake.upserts import store
+from destination_deeplake.write import write
 
 
 def main() -> None:
     """Run one sync."""
     publish_bytes, at_once, config, catalog = sys.argv[1:]
     store.BUDGET = replace(store.BUDGET, at_once=int(at_once))
-    pace = sync.Pace(publish_bytes=int(publish_bytes))
-    sys.exit(sync.write(read_config(config), read_catalog(catalog), 0, Output(1), pace))
+    pace = Pace(publish_bytes=int(publish_bytes))
+    sys.exit(write(read_config(config), read_catalog(catalog), 0, Output(1), pace))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ UNUSED = (
 WITH_SYMBOLS = ("numcodecs",)
 """Packages whose wheels come with symbols for debuggers, most of what they take."""
 
-IMPORTED = ("lakebed", "boto3", "obstore", "destination_deeplake.run", "destination_deeplake.sync")
+IMPORTED = ("lakebed", "boto3", "obstore", "destination_deeplake.run", "destination_deeplake.write")
 IMPORTED_ON_DEMAND = ("yaml", "h5py", "zarr", "numcodecs.blosc", "numcodecs.zstd")
 
 

@@ -44,7 +44,7 @@ def lines_of_code(source: str, tree: ast.Module) -> list[int]:
             and isinstance(node.value, ast.Constant)
             and isinstance(node.value.value, str)
         )
-        if is_text or isinstance(node, ast.Import | ast.ImportFrom):
+        if isinstance(node, ast.stmt) and (is_text or isinstance(node, ast.Import | ast.ImportFrom)):
             left_out |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     held: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from numpy import __version__ as _numpy_version
 
 if _numpy_version.startswith("1."):
-    from lakebed.runtime.old_numpy import check_pyarrow as _check_pyarrow
+    from lakebed.runtime.installed import check_pyarrow as _check_pyarrow
 
     _check_pyarrow(_numpy_version)
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         verify_backups,
     )
     from lakebed.api_queries import explain
-    from lakebed.dataset.drawing import show
+    from lakebed.dataset.display.drawing import show
     from lakebed.exporters.core.exporting import export_to
     from lakebed.exporters.detection.export_yolo import export_yolo
     from lakebed.htypes.constants import htype
@@ -70,8 +70,7 @@ if TYPE_CHECKING:
     from lakebed.importers.core.importing import import_from
     from lakebed.importers.ingest.ingest import ingest_coco
     from lakebed.importers.ingest.ingest_classification import ingest_classification, ingest_kaggle
-    from lakebed.importers.ingest.ingest_dataframe import ingest_dataframe
-    from lakebed.importers.ingest.ingest_huggingface import ingest_huggingface
+    from lakebed.importers.ingest.ingest_tables import ingest_dataframe, ingest_huggingface
     from lakebed.importers.ingest.ingest_yolo import ingest_yolo
     from lakebed.importers.tables.from_files import load_dataset, read_csv, read_json, read_parquet
     from lakebed.importers.tables.from_tables import (
@@ -199,8 +198,8 @@ _LATER = {
     "import_from": "lakebed.importers.core.importing",
     "ingest_classification": "lakebed.importers.ingest.ingest_classification",
     "ingest_coco": "lakebed.importers.ingest.ingest",
-    "ingest_dataframe": "lakebed.importers.ingest.ingest_dataframe",
-    "ingest_huggingface": "lakebed.importers.ingest.ingest_huggingface",
+    "ingest_dataframe": "lakebed.importers.ingest.ingest_tables",
+    "ingest_huggingface": "lakebed.importers.ingest.ingest_tables",
     "ingest_kaggle": "lakebed.importers.ingest.ingest_classification",
     "ingest_yolo": "lakebed.importers.ingest.ingest_yolo",
     "like": "lakebed.api_copies",
@@ -214,7 +213,7 @@ _LATER = {
     "read_json": "lakebed.importers.tables.from_files",
     "read_parquet": "lakebed.importers.tables.from_files",
     "restore": "lakebed.api_copies",
-    "show": "lakebed.dataset.drawing",
+    "show": "lakebed.dataset.display.drawing",
     "tiled": "lakebed.htypes.partial",
     "transform": "lakebed.transforms.function",
     "unpack": "lakebed.api_copies",

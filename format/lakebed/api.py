@@ -1,4 +1,4 @@
-"""Module-level functions of the 3.x API: make, open, find, copy and remove datasets."""
+"""Module-level functions of the 3.x API: create, open, list, check and remove datasets."""
 
 from __future__ import annotations
 
@@ -37,17 +37,16 @@ def empty(
     path
         Local path, ``file://``, ``mem://name``, ``s3://``, ``gs://`` or ``az://``.
     overwrite
-        Remove a dataset that is already there.
+        Remove an existing dataset first.
     memory_cache_size
         Bound of the chunk cache in MB.
     local_cache_size
-        Bound in MB of the cache of an object store's chunks on this machine's disk, shared by all processes; 0 for
-        none.
+        Bound in MB of the disk cache for chunks of an object store, which all processes share; 0 for none.
     creds
-        Credentials of an object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
-        None asks the environment for them.
+        Credentials of the object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
+        None uses those of the environment.
     options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+        Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
     Returns
     -------
@@ -56,7 +55,7 @@ def empty(
     Raises
     ------
     DatasetHandlerError
-        If there is a dataset and ``overwrite`` is false, or its deletion is switched off.
+        If a dataset exists and ``overwrite`` is false, or its deletion is switched off.
     PathNotEmptyException
         If the folder holds other files.
     """
@@ -85,45 +84,44 @@ def load(
     path
         Address of the dataset.
     read_only
-        True refuses changes. False makes sure now that changes are possible. None allows them, too: the writer's lock
-        is taken at the first change. If another process writes the branch just now, a LockedWarning names it, and
-        a change raises LockedException until it is done; the dataset never turns read-only by itself.
+        True refuses changes. False checks at once that changes are possible. None allows them, too, and takes the
+        writer's lock at the first change. If another process is writing the branch, a LockedWarning names it, and
+        changes raise LockedException until it is done; the dataset never becomes read-only by itself.
     memory_cache_size
-        Bound of the chunk cache in MB; None is ``lakebed.config``'s.
+        Bound of the chunk cache in MB; None takes that of ``lakebed.config``.
     lock_timeout
-        Seconds to wait for another writer to end, here and at every change.
+        Seconds to wait for another writer, here and at every change.
     as_of
-        Open what was the newest commit of the branch at this time: a ``datetime`` with a time zone, POSIX seconds, or
-        ISO text such as ``"2026-11-21 09:30"``. Text without a zone is UTC, as the log prints it, and means the end of
-        the day, minute or second that it names; a ``datetime`` without a zone is refused, because it may
-        come from ``now()`` or ``utcnow()``. A writer there goes on in a new branch, as on any old commit.
+        Open the commit that was the newest of the branch at this time: a ``datetime`` with a time zone, POSIX seconds,
+        or ISO text such as ``"2026-11-21 09:30"``. Text without a zone is UTC, as in the log, and means the end of the
+        day, minute or second that it names; a ``datetime`` without a zone is refused, because it may come from
+        ``now()`` or ``utcnow()``. A writer goes on in a new branch, as on any old commit.
     reset
         If the version does not open, or contradicts itself, repair the dataset first, as ``lakebed repair --apply``
-        does: everything that decodes stays. Deep Lake 3.x goes back to the last commit then.
+        does: everything that decodes stays. Deep Lake 3.x would go back to the last commit.
     check_integrity
-        True compares all metadata of the version first, as ``lakebed verify`` does. None and False leave it at what
-        is needed to open it; changes are refused anyway where lengths contradict each other.
+        True compares all metadata of the version first, as ``lakebed verify`` does. None and False check only the
+        metadata that opening needs; changes are refused anyway if lengths contradict each other.
     local_cache_size
-        Bound in MB of the cache of an object store's chunks on this machine's disk, shared by all processes; 0 for
-        none.
+        Bound in MB of the disk cache for chunks of an object store, which all processes share; 0 for none.
     creds
-        Credentials of an object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
-        None asks the environment for them.
+        Credentials of the object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
+        None uses those of the environment.
     options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+        Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
     Returns
     -------
-    The dataset, at the head of its main branch if the address names no version; the view, if one was saved there.
+    The dataset, at the head of its main branch if the address names no version; or the view that was saved there.
 
     Raises
     ------
     DatasetHandlerError
-        If there is no dataset.
+        If no dataset exists.
     LockedException
-        If ``read_only`` is False and another process writes the branch; the message names it.
+        If ``read_only`` is False and another process is writing the branch; the message names it.
     CheckoutError
-        If there is no such version, or no commit yet at the time.
+        If the version does not exist, or the branch had no commit at that time.
     InvalidInputError
         If ``as_of`` is no time.
     DatasetCorruptError
@@ -147,7 +145,7 @@ def load(
         check_integrity=bool(check_integrity),
     )
     if handle.session.structure().meta.tensors == ("VDS_INDEX",):
-        from lakebed.dataset.view_entry import followed
+        from lakebed.dataset.chapters.views import followed
 
         return followed(Dataset(handle), place)
     return Dataset(handle)
@@ -164,7 +162,7 @@ def dataset(
     creds: Creds | None = None,
     **options: Any,
 ) -> Dataset:
-    """Open the dataset at an address, or create one if there is none; see :func:`load` and :func:`empty`.
+    """Open the dataset at an address, or create it if none exists; see :func:`load` and :func:`empty`.
 
     Parameters
     ----------
@@ -173,19 +171,19 @@ def dataset(
     read_only
         As for :func:`load`.
     overwrite
-        Remove a dataset that is there, and create one.
+        Remove an existing dataset, and create one.
     memory_cache_size
-        Bound of the chunk cache in MB; None is ``lakebed.config``'s.
+        Bound of the chunk cache in MB; None takes that of ``lakebed.config``.
     reset
         As for :func:`load`.
     check_integrity
         As for :func:`load`.
     local_cache_size
-        Bound in MB of the cache on this machine's disk; 0 for none.
+        Bound in MB of the disk cache for chunks of an object store; 0 for none.
     creds
-        Credentials of an object store; None asks the environment for them.
+        Credentials of the object store; None uses those of the environment.
     options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+        Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
     Returns
     -------
@@ -206,16 +204,16 @@ def dataset(
 
 
 def exists(path: Path, creds: Creds | None = None, **options: Any) -> bool:
-    """Tell whether there is a dataset at an address.
+    """Return whether a dataset exists at an address.
 
     Parameters
     ----------
     path
         Address without a version.
     creds
-        Credentials of an object store; None asks the environment for them.
+        Credentials of the object store; None uses those of the environment.
     options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+        Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
     Raises
     ------
@@ -241,18 +239,18 @@ def delete(
     path
         Address of the dataset.
     force
-        Remove also what does not open as a dataset.
+        Also remove files that do not open as a dataset.
     large_ok
         Allow datasets above 1 GB.
     creds
-        Credentials of an object store; None asks the environment for them.
+        Credentials of the object store; None uses those of the environment.
     options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+        Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
     Raises
     ------
     DatasetHandlerError
-        If there is none, or deletion is switched off in it.
+        If none exists, or its deletion is switched off.
     DatasetTooLargeToDelete
         If it is above 1 GB and ``large_ok`` is false.
     """
@@ -264,32 +262,32 @@ def delete(
 def gc(
     path: Path, *, grace: float | None = None, dry_run: bool = False, creds: Creds | None = None
 ) -> Report:
-    """Remove what no branch, tag, commit, saved view or reader of a dataset needs; writers and readers may go on.
+    """Remove files that no branch, tag, commit, saved view or reader of a dataset needs; writers and readers may go on.
 
-    Writers do most of it by themselves; this also finds what crashes have left.
+    Writers remove most of them by themselves; this also finds the remains of crashes.
 
     Parameters
     ----------
     path
         Address of the dataset.
     grace
-        Seconds that everything stays after it was last in use, for readers that leave no trace; None is what writers
-        go by: ``lakebed.config.GRACE_SECONDS``, or ``KEEP_HEADS`` newer versions where readers are known.
+        Seconds for which files stay after their last use, for readers that leave no trace; None is the rule of writers:
+        ``lakebed.config.GRACE_SECONDS``, or ``KEEP_HEADS`` newer versions if readers are known.
     dry_run
-        Only tell what would be removed.
+        Remove nothing, only report.
     creds
-        Credentials of an object store; None asks the environment for them.
+        Credentials of the object store; None uses those of the environment.
 
     Returns
     -------
-    What was removed, or would be, and what stays.
+    Report on the files that were removed, or would be, and those that stay.
 
     Raises
     ------
     DatasetNotFoundError
-        If there is no dataset.
+        If no dataset exists.
     DatasetCorruptError
-        If its history is damaged: then nothing is removed.
+        If its history is damaged; nothing is removed then.
 
     Examples
     --------
@@ -303,14 +301,14 @@ def gc(
 
 
 def verify(path: Path, *, deep: bool = False, creds: Creds | None = None) -> Findings:
-    """Read a dataset, or one version of it, and tell what is damaged.
+    """Read a dataset, or one version of it, and report damage.
 
-    Without checksums, as in datasets that Deep Lake 3.x wrote last, damage inside of raw arrays cannot be seen.
+    Without checksums, as in datasets that Deep Lake 3.x wrote last, damage inside raw arrays cannot be detected.
 
     Parameters
     ----------
     path
-        Address of the dataset; with a branch or version at its end, as in ``path@main``, only that is read.
+        Address of the dataset; a branch or version at its end, as in ``path@main``, limits the check to that.
     deep
         Also decode every sample. Links are not followed.
     creds
@@ -318,15 +316,15 @@ def verify(path: Path, *, deep: bool = False, creds: Creds | None = None) -> Fin
 
     Returns
     -------
-    What was found: ``is_sound``, the lists ``damage`` and ``notes``, and how much was looked at; ``to_json()`` gives it
-    as plain data.
+    Findings: ``is_sound``, the lists ``damage`` and ``notes``, and counts of what was read; ``to_json()`` returns plain
+    data.
 
     Raises
     ------
     DatasetNotFoundError
-        If there is no dataset.
+        If no dataset exists.
     CheckoutError
-        If there is no such version.
+        If the version does not exist.
     StorageError
         If the storage fails.
 
@@ -344,7 +342,7 @@ def verify(path: Path, *, deep: bool = False, creds: Creds | None = None) -> Fin
 
 
 def repair(path: Path, *, apply: bool = False, creds: Creds | None = None) -> RepairReport:
-    """Save what can be saved of a dataset after a crash of Deep Lake 3.x or damage, or only tell what would be done.
+    """Repair a dataset after a crash of Deep Lake 3.x or damage, or only report the steps.
 
     Damaged heads get sound ones beside them; everything that decodes stays.
 
@@ -353,23 +351,23 @@ def repair(path: Path, *, apply: bool = False, creds: Creds | None = None) -> Re
     path
         Address of the whole dataset.
     apply
-        Do it; otherwise nothing is written.
+        Make the repairs; otherwise nothing is written.
     creds
         Credentials of an object store, as for :func:`load`.
 
     Returns
     -------
-    What was done, or would be: ``is_needed``, the list ``steps``, ``lost_rows``, and ``remaining``, the damage that a
-    repair leaves; ``to_json()`` gives it as plain data.
+    Report: ``is_needed``, the list ``steps``, ``lost_rows``, and ``remaining``, the damage that a repair leaves;
+    ``to_json()`` returns plain data.
 
     Raises
     ------
     InvalidInputError
         If the address names a version.
     DatasetNotFoundError
-        If there is no dataset, nor the rest of one.
+        If no dataset exists, nor the rest of one.
     LockedException
-        If another process writes it.
+        If another process is writing it.
 
     Examples
     --------
@@ -392,24 +390,25 @@ def ls(path: Path = ".", creds: Creds | None = None) -> list[dict[str, Any]]:
     Parameters
     ----------
     path
-        Local path, or address of an object store; of ``mem://`` and web addresses only what is right there is known.
+        Local path, or address of an object store; at ``mem://`` and web addresses only the dataset right there is
+        known.
     creds
         Credentials of an object store, as for :func:`load`.
 
     Returns
     -------
-    For each dataset, and for each of its branches that a sync fills, a dictionary: ``path`` below the given one,
+    A dictionary for each dataset, and for each of its branches that a sync fills: ``path`` below the given one,
     ``branch``, ``stream`` (``namespace``, ``stream`` and ``mode`` at the source of a sync, or None), ``rows``,
     ``tensors``, the number of ``branches`` and ``branch_names``, the last ``commit`` with ``time`` and ``message``, and
-    ``error``: why it cannot be opened, or None. Of a dataset whose main branch is empty, it tells the branch that was
-    committed to last.
+    ``error``: the reason why it cannot be opened, or None. If the main branch is empty, the entry describes the branch
+    that was committed to last.
 
     Raises
     ------
     InvalidInputError
         If a local path is no folder.
     DatasetHandlerError
-        If there is no dataset at a ``mem://`` or web address.
+        If no dataset exists at a ``mem://`` or web address.
 
     Examples
     --------
@@ -432,7 +431,7 @@ def connect(
     ds_name: str | None = None,
     token: str | None = None,
 ) -> Dataset:
-    """Open a dataset with credentials that go by a name; see ``Dataset.connect``.
+    """Open a dataset with named credentials; see ``Dataset.connect``.
 
     Parameters
     ----------
@@ -450,9 +449,9 @@ def connect(
     Raises
     ------
     ValueError
-        If an address in a service is given, or the dataset lies where no credentials are needed.
+        If ``dest_path`` is given, or the dataset needs no credentials.
     DatasetHandlerError
-        If there is no dataset.
+        If no dataset exists.
     ManagedCredentialsNotFoundError
         If no provider knows the name.
     """
@@ -469,9 +468,9 @@ def rename(path: Path, new_name: Path, **options: Any) -> NoReturn:
     path
         Address of the dataset.
     new_name
-        The name that it would get.
+        The new name.
     options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+        Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
     Raises
     ------
@@ -490,7 +489,7 @@ def opened(src: Dataset | Path, creds: Creds | None) -> Dataset:
 def place_of(
     path: Path, creds: Creds | None, local_cache_size: int = 0, *, existing: bool = False
 ) -> Location:
-    """Return a parsed address with what it takes to get there."""
+    """Parse an address, and attach credentials and cache size to it."""
     return parse(path, existing=existing, creds=creds, local_cache_bytes=local_cache_size * 1_000_000)
 
 
@@ -505,7 +504,7 @@ _IGNORED = frozenset(
 
 
 def check_options(options: dict[str, Any]) -> None:
-    """Refuse arguments of 3.x calls that ask for what is not done here."""
+    """Refuse unknown arguments of 3.x calls, and access methods that do not exist."""
     method = options.get("access_method", "stream")
     if not isinstance(method, str) or method.partition(":")[0] not in ("stream", "download", "local"):
         raise InvalidInputError(f"access_method is 'stream', 'download' or 'local', not {method!r}")

@@ -1,4 +1,4 @@
-"""Module-level functions of the 3.x API that make datasets from others; datasets in one file; backups."""
+"""Module-level functions that make datasets from others, pack them into one file, and back them up."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from lakebed.api import check_options, load, opened, place_of
 from lakebed.dataset.dataset import Dataset
 from lakebed.history.timestamps import posix_seconds
-from lakebed.session.open_sessions import flush_open
 from lakebed.session.places import Path, whole
+from lakebed.session.process.open_sessions import flush_open
 from lakebed.storage.base import Storage
 from lakebed.storage.credentials import Creds, kept
 from lakebed.storage.url import open_storage
@@ -34,18 +34,18 @@ def like(
     Parameters
     ----------
     dest
-        Where the new dataset goes; note that it comes first. With ``overwrite`` it may be ``src`` itself, which is
-        emptied then: tensors, info and history stay.
+        Place of the new dataset; note that it comes first. With ``overwrite`` it may be ``src`` itself, which is then
+        emptied: tensors, info and history stay.
     src
         A dataset or its address.
     tensors
         Names of the tensors or groups to create; None is all.
     overwrite
-        Replace a dataset that is there.
+        Replace an existing dataset.
     creds
         Credentials of an object store, for both; None asks the environment for them.
     options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+        Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
     Returns
     -------
@@ -54,7 +54,7 @@ def like(
     Raises
     ------
     DatasetHandlerError
-        If there is a dataset at ``dest`` and ``overwrite`` is false.
+        If a dataset exists at ``dest`` and ``overwrite`` is false.
     TensorDoesNotExistError
         If a name stands for nothing.
     """
@@ -77,7 +77,7 @@ def copy(
     unlink: bool = False,
     **options: Any,
 ) -> Dataset:
-    """Copy what a dataset, group or view holds now, without its history.
+    """Copy the present content of a dataset, group or view, without its history.
 
     Parameters
     ----------
@@ -90,17 +90,15 @@ def copy(
     tensors
         Names of the tensors or groups to copy; None is all.
     overwrite
-        Replace a dataset that is there.
+        Replace an existing dataset.
     progressbar
-        Show how far it is.
-    src_creds
-        Credentials of the object store that is read; None asks the environment for them.
-    dest_creds
-        Credentials of the object store that is written.
+        Show a progress bar.
+    src_creds, dest_creds
+        Credentials of the object stores of source and destination; None uses those of the environment.
     unlink
-        Fetch what links lead to; otherwise links stay links. See :func:`materialize`.
+        Copy the data of links; otherwise links stay links. See :func:`materialize`.
     options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+        Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
     Returns
     -------
@@ -109,7 +107,7 @@ def copy(
     Raises
     ------
     DatasetHandlerError
-        If there is no dataset at ``src``, or there is one at ``dest`` and ``overwrite`` is false.
+        If no dataset exists at ``src``, or one exists at ``dest`` and ``overwrite`` is false.
     TensorDoesNotExistError
         If a name stands for nothing.
     """
@@ -135,43 +133,41 @@ def materialize(
     src_creds: Creds | None = None,
     dest_creds: Creds | None = None,
 ) -> list[BrokenLink]:
-    """Fetch what the links of a dataset lead to, and store it in place of the links.
+    """Replace the links of a dataset by the data that they lead to.
 
-    Files of the compression of their tensor are stored byte for byte. What is done is published along the way: after a
-    kill, or an error, the same call goes on where the last one stopped.
+    Files with the compression of their tensor are stored byte for byte. Progress is published along the way: after a
+    kill, or an error, the same call continues.
 
     Parameters
     ----------
     src
         A dataset, a part of one, or an address.
     dest
-        Where a copy of the selected rows without links goes; None changes the dataset itself, whose older versions keep
+        Place for a copy of the selected rows without links; None changes the dataset itself, whose older versions keep
         the links.
     tensors
         Names of the tensors or groups; None is all.
     overwrite
         Replace a dataset at ``dest``, or begin anew.
     ignore_errors
-        Leave empty samples where links lead nowhere.
+        Leave empty samples for broken links.
     progressbar
-        Show how far it is.
-    src_creds
-        Credentials of the object store that is read; None asks the environment for them.
-    dest_creds
-        Credentials of the object store that is written.
+        Show a progress bar.
+    src_creds, dest_creds
+        Credentials of the object stores of source and destination; None uses those of the environment.
 
     Returns
     -------
-    The links that lead nowhere.
+    The broken links.
 
     Raises
     ------
     GetDataFromLinkError
-        If a link leads nowhere and ``ignore_errors`` is false; it names tensor and row.
+        If a link is broken and ``ignore_errors`` is false; the message names tensor and row.
     SampleAppendError
         If a file cannot be stored in its tensor.
     DatasetHandlerError
-        If there is no dataset at ``src``, or there is another one at ``dest`` and ``overwrite`` is false.
+        If no dataset exists at ``src``, or another one exists at ``dest`` and ``overwrite`` is false.
     """
     src_creds, dest_creds = kept(src_creds), kept(dest_creds)
     opened = src if isinstance(src, Dataset) else load(src, read_only=dest is not None, creds=src_creds)
@@ -208,15 +204,13 @@ def deepcopy(
     tensors
         Names of the tensors or groups to keep; None is all.
     overwrite
-        Replace a dataset that is there.
+        Replace an existing dataset.
     progressbar
-        Show how far it is.
-    src_creds
-        Credentials of the object store that is read; None asks the environment for them.
-    dest_creds
-        Credentials of the object store that is written.
+        Show a progress bar.
+    src_creds, dest_creds
+        Credentials of the object stores of source and destination; None uses those of the environment.
     options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+        Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
     Returns
     -------
@@ -225,7 +219,7 @@ def deepcopy(
     Raises
     ------
     DatasetHandlerError
-        If there is no dataset at ``src``, or there is one at ``dest`` and ``overwrite`` is false.
+        If no dataset exists at ``src``, or one exists at ``dest`` and ``overwrite`` is false.
     TypeError
         If ``src`` is a view: only a whole dataset has a history.
     """
@@ -247,24 +241,23 @@ def pack(
 ) -> Dataset:
     """Write a dataset with its whole history to one file, which ``load`` opens in place, for reading.
 
-    The file is a ZIP archive without compression. Everything is compared with its checksums on the way.
+    The file is a ZIP archive without compression. All data is compared with its checksums.
 
     Parameters
     ----------
     src
         A whole dataset or its address.
     dest
-        Address of the file: a local path, or an object of a store; its name ends in ``.lake``. It appears as a whole.
+        Address of the file: a local path, or an object of a store; its name ends in ``.lake``. It appears when it is
+        complete.
     tensors
         Names of the tensors or groups to keep; None is all.
     overwrite
-        Replace a file that is there.
+        Replace an existing file.
     progressbar
-        Show how far it is.
-    src_creds
-        Credentials of the object store that is read; None asks the environment for them.
-    dest_creds
-        Credentials of the object store that is written.
+        Show a progress bar.
+    src_creds, dest_creds
+        Credentials of the object stores of source and destination; None uses those of the environment.
 
     Returns
     -------
@@ -273,11 +266,11 @@ def pack(
     Raises
     ------
     DatasetHandlerError
-        If there is no dataset at ``src``, or there is a file at ``dest`` and ``overwrite`` is false.
+        If no dataset exists at ``src``, or a file exists at ``dest`` and ``overwrite`` is false.
     InvalidInputError
         If the name of the file does not end in ``.lake``.
     ChecksumError
-        If the dataset is damaged; there is no file then.
+        If the dataset is damaged; no file is made then.
     TypeError
         If ``src`` is a view: only a whole dataset has a history.
     """
@@ -295,7 +288,7 @@ def unpack(
     src_creds: Creds | None = None,
     dest_creds: Creds | None = None,
 ) -> Dataset:
-    """Make a folder again of a dataset in one file, to write it; after a kill, the same call goes on.
+    """Unpack a dataset in one file into a folder, where it can be changed; after a kill, the same call continues.
 
     Parameters
     ----------
@@ -304,13 +297,11 @@ def unpack(
     dest
         Address of the new dataset.
     overwrite
-        Replace a dataset that is there.
+        Replace an existing dataset.
     progressbar
-        Show how far it is.
-    src_creds
-        Credentials of the object store that is read; None asks the environment for them.
-    dest_creds
-        Credentials of the object store that is written.
+        Show a progress bar.
+    src_creds, dest_creds
+        Credentials of the object stores of source and destination; None uses those of the environment.
 
     Returns
     -------
@@ -321,9 +312,9 @@ def unpack(
     InvalidInputError
         If ``src`` is no packed dataset.
     DatasetHandlerError
-        If there is none, or there is a dataset at ``dest`` and ``overwrite`` is false.
+        If the file does not exist, or a dataset exists at ``dest`` and ``overwrite`` is false.
     ChecksumError
-        If the file is damaged. Everything else is unpacked then.
+        If the file is damaged; everything else is unpacked.
     """
     from lakebed.copying.pack import check_packed
 
@@ -349,32 +340,30 @@ def backup(
     src_creds: Creds | None = None,
     dest_creds: Creds | None = None,
 ) -> BackupPoint:
-    """Back up a dataset with all its versions: only what the backups before do not have is copied.
+    """Back up a dataset with all its versions; only data that is new since earlier backups is copied.
 
-    The backup is there as a whole or not at all; after a kill, the same call goes on. The dataset may be written
-    meanwhile. What is copied is compared with its checksums. Links stay links.
+    The backup is made as a whole or not at all; after a kill, the same call continues. The dataset may be written
+    meanwhile. Copied data is compared with its checksums. Links stay links.
 
     Parameters
     ----------
     src
         A whole dataset or its address.
     dest
-        Where the backups of this dataset lie: a new place, or that of the backups before.
+        Place for the backups of this dataset: a new one, or that of earlier backups.
     keep_last, keep_daily, keep_weekly, keep_monthly
-        Which backups stay: so many of the newest, and the newest of each of so many days, weeks and months that have
-        one; without any of these, all.
+        Numbers of backups to keep: the newest ones, and the newest one of each of the last days, weeks and months that
+        have one; without any of these, all stay.
     moved
-        The place holds backups of the same dataset at another address, and no version of it is in them.
+        The place holds backups of the same dataset at another address, which share no version with it.
     keep_damaged
-        Back up also a dataset that is damaged, as far as it is there.
+        Back up a damaged dataset as far as possible.
     verify
-        Read what earlier backups have brought and this one needs, and copy again what is damaged there.
+        Read the data of earlier backups that this one needs, and copy damaged data again.
     progressbar
-        Show how far it is.
-    src_creds
-        Credentials of the object store that is read; None asks the environment for them.
-    dest_creds
-        Credentials of the object store that is written.
+        Show a progress bar.
+    src_creds, dest_creds
+        Credentials of the object stores of source and destination; None uses those of the environment.
 
     Returns
     -------
@@ -383,15 +372,15 @@ def backup(
     Raises
     ------
     DatasetHandlerError
-        If there is no dataset at ``src``, or ``dest`` lies within it.
+        If no dataset exists at ``src``, or ``dest`` lies within it.
     ChecksumError
-        If the dataset is damaged, and ``keep_damaged`` is false; there is no new backup then.
+        If the dataset is damaged, and ``keep_damaged`` is false; no backup is made then.
     LockedException
-        If another backup to this place is being made.
+        If another backup to this place is running.
     InvalidInputError
         If the place holds backups of another dataset.
     PathNotEmptyException
-        If it holds something else.
+        If the place holds other files.
     """
     from lakebed.copying.backup import backup as make
     from lakebed.copying.retention import Retention
@@ -422,18 +411,18 @@ def backups(dest: Path, creds: Creds | None = None) -> list[BackupPoint]:
     Parameters
     ----------
     dest
-        Where they lie.
+        Place of the backups.
     creds
-        Credentials of an object store; None asks the environment for them.
+        Credentials of the object store; None uses those of the environment.
 
     Returns
     -------
-    What the catalog says of each: id, time, size.
+    Id, time and sizes of each.
 
     Raises
     ------
     DatasetNotFoundError
-        If there are none.
+        If the place has no backups.
     ChecksumError
         If the list is damaged.
     """
@@ -444,27 +433,27 @@ def backups(dest: Path, creds: Creds | None = None) -> list[BackupPoint]:
 
 
 def verify_backups(dest: Path, creds: Creds | None = None, *, progressbar: bool = True) -> BackupFindings:
-    """Read everything that the backups at a place consist of, and tell what is damaged.
+    """Read all data of the backups at a place, and report damage.
 
     Parameters
     ----------
     dest
-        Where they lie.
+        Place of the backups.
     creds
-        Credentials of an object store; None asks the environment for them.
+        Credentials of the object store; None uses those of the environment.
     progressbar
-        Show how far it is.
+        Show a progress bar.
 
     Returns
     -------
-    What was read, and what is damaged in which backup; ``is_sound`` if nothing is.
+    Findings: amounts of data, damage of each backup, and ``is_sound``.
 
     Raises
     ------
     DatasetNotFoundError
-        If there are none.
+        If the place has no backups.
     ChecksumError
-        If the list of them is damaged.
+        If their list is damaged.
     """
     from lakebed.copying.check_backups import verify_backups as check
 
@@ -480,25 +469,23 @@ def restore(
     src_creds: Creds | None = None,
     dest_creds: Creds | None = None,
 ) -> Dataset:
-    """Make the dataset of a backup again, with all its versions; after a kill, the same call goes on.
+    """Restore a dataset from a backup, with all its versions; after a kill, the same call continues.
 
     Parameters
     ----------
     backup
-        Where the backups lie.
+        Place of the backups.
     dest
         Address of the dataset: an empty or new place.
     at
-        Id of the backup, or its first characters; or a time, of which the last backup before is meant, as in
-        ``load(as_of=...)``; None is the newest.
+        Id of the backup, or its first characters; or a time, as for ``load(as_of=...)``, for the last backup before it;
+        None is the newest backup.
     overwrite
-        Replace a dataset that is there.
+        Replace an existing dataset.
     progressbar
-        Show how far it is.
-    src_creds
-        Credentials of the object store that is read; None asks the environment for them.
-    dest_creds
-        Credentials of the object store that is written.
+        Show a progress bar.
+    src_creds, dest_creds
+        Credentials of the object stores of source and destination; None uses those of the environment.
 
     Returns
     -------
@@ -507,11 +494,11 @@ def restore(
     Raises
     ------
     DatasetHandlerError
-        If there are no backups, or there is a dataset at ``dest`` and ``overwrite`` is false.
+        If the place has no backups, or a dataset exists at ``dest`` and ``overwrite`` is false.
     InvalidInputError
-        If there is no such backup.
+        If the backup does not exist.
     ChecksumError
-        If it is damaged; no dataset is at ``dest`` then.
+        If it is damaged; no dataset is made then.
     """
     from lakebed.copying.restore import is_id
     from lakebed.copying.restore import restore as make

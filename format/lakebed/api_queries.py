@@ -1,4 +1,4 @@
-"""Module-level queries: those that name their datasets in FROM."""
+"""Module-level queries, which name their datasets in FROM."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 from lakebed.api import check_options
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.prepared import Prepared
-from lakebed.dataset.queries import Queried, answered
-from lakebed.query.functions.spaces import Ways, space_of
+from lakebed.dataset.queries import Queried, answered, settings
 from lakebed.query.run import explained
-from lakebed.query.values.limits import Limits
 
 if TYPE_CHECKING:
     from lakebed.query.result import Result
@@ -32,37 +30,26 @@ def query(
     creds: Creds | None = None,
     **options: Any,
 ) -> Dataset | Result:
-    """Answer a query in the tensor query language that names its datasets.
+    """Answer a query in the tensor query language, whose FROM names datasets.
 
     Parameters
     ----------
     query_string
         ``'SELECT * FROM "s3://lake/birds"@v1 WHERE wingspan > 1'``.
     token
-        Of 3.x; without a meaning here.
-    parameters
-        Values for the ``?`` in the query, in order; a dictionary for those that it names, ``$name``.
-    timeout
-        Seconds after which it gives up; None for never.
-    max_memory
-        Bytes of sort keys, groups and pairs that it may hold.
-    max_rows
-        Rows that the result may have.
-    exact
-        Use no index: look at all rows.
-    namespace, device
-        Where vectors are computed: in ``numpy``, ``torch`` or ``jax``, on ``cpu``, ``cuda`` or ``cuda:1``; None is
-        NumPy, or PyTorch where a device is named.
+        Accepted for compatibility.
+    parameters, timeout, max_memory, max_rows, exact, namespace, device
+        As for :meth:`lakebed.Dataset.query`.
     creds
-        Credentials of the buckets that FROM names, as of ``lakebed.load``; None finds them as that does. Datasets on
-        disks and in buckets go together.
+        Credentials of the buckets that FROM names, as for ``lakebed.load``. Datasets on disks and in buckets may be
+        mixed.
     options
-        Further arguments of the 3.x call that have no meaning here.
+        Other arguments of the 3.x call, which have no effect.
 
     Returns
     -------
-    A view of the dataset where rows and tensors are chosen; a ``Result``, which reads alike, where columns are
-    computed, or come from several datasets.
+    A view of the dataset if the query selects rows and tensors; a ``Result``, which is read in the same way, if it
+    computes columns or takes them from several datasets.
 
     Raises
     ------
@@ -73,9 +60,8 @@ def query(
     """
     del token
     check_options(options)
-    limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
-    ways = Ways(exact, space_of(namespace, device))
-    found: Dataset | Result = answered(query_string, Queried(None, Dataset, creds), parameters, limits, ways)
+    how = settings(timeout, max_memory, max_rows, exact, namespace, device)
+    found: Dataset | Result = answered(query_string, Queried(None, Dataset, creds), parameters, *how)
     return found
 
 
@@ -89,19 +75,19 @@ def prepare(
     namespace: str | None = None,
     device: str | None = None,
     creds: Creds | None = None,
-) -> Prepared:
-    """Read and check a query that names its datasets, whose values are given later: ``lakebed.query.prepare``.
+) -> Prepared[Dataset]:
+    """Parse and check a query that names its datasets, to run it later with values: ``lakebed.query.prepare``.
 
     Parameters
     ----------
     query_string
-        ``'SELECT * FROM "birds" WHERE wingspan > ?'``; each ``?`` is a value.
+        ``'SELECT * FROM "birds" WHERE wingspan > ?'``; each ``?`` stands for a value.
     timeout, max_memory, max_rows, exact, namespace, device, creds
-        Of each run, as of :func:`query`.
+        Settings of each run, as for :func:`query`.
 
     Returns
     -------
-    What is run: ``prepared.run(0.5)``, ``prepared.run_many([[0.5], [0.7]])``.
+    The prepared query: ``prepared.run(0.5)``, ``prepared.run_many([[0.5], [0.7]])``.
 
     Raises
     ------
@@ -120,10 +106,8 @@ def prepare(
     >>> [len(found) for found in above.run_many([[0], [2]])]
     [3, 1]
     """
-    limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
-    return Prepared(
-        query_string, lambda: Queried(None, Dataset, creds), limits, Ways(exact, space_of(namespace, device))
-    )
+    how = settings(timeout, max_memory, max_rows, exact, namespace, device)
+    return Prepared(query_string, lambda: Queried(None, Dataset, creds), *how)
 
 
 def explain(
@@ -133,7 +117,7 @@ def explain(
     analyze: bool = False,
     creds: Creds | None = None,
 ) -> str:
-    """Tell how a query would be answered; nothing but metadata is read.
+    """Describe how a query would be answered; only metadata is read.
 
     Parameters
     ----------
@@ -142,14 +126,14 @@ def explain(
     parameters
         Values for the ``?``, or each ``$name``, in it.
     analyze
-        Answer it, and tell what that took; also where it begins with ``EXPLAIN ANALYZE``.
+        Also answer it, and report times and amounts; ``EXPLAIN ANALYZE`` at its beginning does so, too.
     creds
-        As of :func:`query`.
+        As for :func:`query`.
 
     Returns
     -------
-    A line for each step, with the conditions in the order in which they are asked, what they read, and how many chunks
-    of each column statistics leave.
+    A line for each step: the conditions in the order of their evaluation, the columns that they read, and the number of
+    chunks that statistics leave of each column.
 
     Raises
     ------

@@ -7,84 +7,83 @@ import os
 # Bound of the cache of whole chunks per open dataset, in bytes.
 CACHE_BYTES = 256 * 1024 * 1024
 
-# What was appended, and neither flushed nor committed, is published by a thread after so many seconds; the end of a
-# ``with`` block publishes what was appended inside.
+# Seconds after which a thread publishes appended rows that were neither flushed nor committed. The end of a ``with``
+# block publishes the rows of the block.
 MAX_UNPUBLISHED_SECONDS = 30.0
 
-# How long a writer that stands still keeps others out, in seconds; a thread renews the lease in good time. Deep Lake
-# 3.9.52 takes its own locks to be valid for as long. A shorter one lets others in sooner after a writer was killed that
-# the system can not tell of: one on a store, or of another machine.
+# Seconds for which a writer that makes no progress keeps others out; a thread renews the lease in time. The locks of
+# Deep Lake 3.9.52 last as long. A shorter time admits other writers sooner after the kill of one whose end cannot be
+# detected: one on a store, or on another machine.
 LEASE_SECONDS = float(os.environ.get("LAKEBED_LEASE_SECONDS") or 300)
 
-# Garbage stays for so long, in seconds: readers of another host or of Deep Lake 3.9.52 may still want it. Where readers
-# are known it goes earlier once so many newer heads have been replaced.
+# Seconds for which garbage stays: readers on another host or of Deep Lake 3.9.52 may still need it. If readers are
+# known, it is removed earlier, after this number of newer heads.
 GRACE_SECONDS = 3600.0
 KEEP_HEADS = 64
 
-# Chunks of one tensor that an uncommitted version names itself at most: every publish writes the names of all of them.
-# Beyond that what is published goes on below it, as if it was committed, which nobody gets to see.
+# Most chunks of one tensor that an uncommitted version lists itself, since every publish writes the whole list. Beyond
+# that, publishes go on in a version below it, as after a commit, which no user sees.
 CHECKPOINT_CHUNKS = 1024
 
-# Whether a publish waits until the disk has everything. LAKEBED_FSYNC=0 switches it off, for data that may be lost when
-# the power fails: measurements beside programs that do not wait either, tests, scratch folders.
+# A publish waits until the disk has everything. LAKEBED_FSYNC=0 switches that off, for data that may be lost when the
+# power fails: comparisons with programs that do not wait, tests, scratch folders.
 FSYNC = os.environ.get("LAKEBED_FSYNC", "1") != "0"
 
-# Whether a name that becomes a class of a tensor of labels is told on standard output, as 3.9.52 does. Not for programs
-# whose standard output is read by others, as that of a sync.
+# New class names of label tensors are printed on standard output, as in 3.9.52. Switch it off in programs whose
+# standard output is read by others, such as a sync.
 TELL_NEW_CLASSES = os.environ.get("LAKEBED_TELL_NEW_CLASSES", "1") != "0"
 
-# Whether large files of local datasets go through the cache of the operating system, as what is used again should. A
-# process that moves much data once, as a sync does, leaves the cache to others: its own bytes then cost less processor
-# time (`storage/direct.py`), and the first one to read them waits for the disk.
+# Large files of local datasets go through the cache of the operating system, as is best for files that are read again.
+# A process that moves much data once, such as a sync, leaves the cache to others: its bytes then cost less processor
+# time (`storage/files/direct.py`), and their first reader waits for the disk.
 OS_CACHE = True
 
-# Object stores. Requests that are under way at the same time: of those that read fewer where a store refuses, and up to
-# four times as many where that brings more bytes per second, unless this is below 8; seconds in which a stream must
-# bring something or is asked for again; seconds for one request that writes; seconds after which a request that fails
-# again and again fails.
+# Object stores. Concurrent requests: fewer reads if a store refuses them, and up to four times as many if that brings
+# more bytes per second, unless this is below 8; seconds after which a stream without data is requested again; seconds
+# for one request that writes; seconds for which a failing request is repeated.
 REQUESTS = 64
 STALL_SECONDS = 15.0
 REQUEST_SECONDS = 300.0
 RETRY_SECONDS = 60.0
 
-# What is read ahead of an open dataset on a store and not used yet, in bytes.
+# Most bytes that are read ahead for an open dataset on a store and not used yet.
 AHEAD_BYTES = 128 * 1024 * 1024
 
 # Objects above this size are written in parts.
 PART_BYTES = 8 * 1024 * 1024
 
-# Bytes of several objects that are on their way to an object store at the same time.
+# Most bytes of several objects that are uploaded at the same time.
 UPLOAD_BYTES = 64 * 1024 * 1024
 
 # Seconds for one file over HTTP, from connecting to the last byte.
 HTTP_TIMEOUT = 60.0
 
-# Where the links of a dataset may lead: whoever wrote it chose them, not who reads it. Files of its own folder and of
-# these folders; the internet, and these hosts of private networks ("nas", "*.example.org", "10.1.0.0/16",
-# "localhost:8000"); links that this process appended itself. lakebed.allow_links adds to both.
+# Places to which the links of a dataset may lead, because its writer chose them, not its reader. Allowed are files of
+# its own folder and of these folders; the internet, and these hosts of private networks ("nas", "*.example.org",
+# "10.1.0.0/16", "localhost:8000"); links that this process appended itself. lakebed.allow_links adds folders and hosts.
 LINK_SCHEMES: frozenset[str] = frozenset({"file", "http", "https", "s3", "gs", "gcs", "az", "azure"})
 LINK_ROOTS: tuple[str, ...] = tuple(filter(None, os.environ.get("LAKEBED_LINK_ROOTS", "").split(os.pathsep)))
 LINK_HOSTS: tuple[str, ...] = tuple(os.environ.get("LAKEBED_LINK_HOSTS", "").replace(",", " ").split())
 
-# Whether files that the user's own calls link in a dataset of this machine are remembered in ~/.config/lakebed, and
-# what stands there, `lakebed allow` included, is followed. Not for services that read datasets of others.
+# Files that the user's own calls link in a dataset of this machine are remembered in ~/.config/lakebed, and links that
+# are listed there, also by `lakebed allow`, are followed. Switch it off in services that read datasets of others.
 REMEMBER_LINKS = os.environ.get("LAKEBED_REMEMBER_LINKS", "1") != "0"
 
-# Links to servers that are followed at the same time; fewer are if they lead to files of this machine.
+# Links to servers that are followed at the same time; fewer for files of this machine.
 LINK_THREADS = 48
 
 # Seconds after which a provider of named credentials is asked again, unless the entry has a ttl.
 CREDS_SECONDS = 300.0
 
-# Threads that decode the images of one call. 1 decodes in the thread that calls.
+# Threads that decode the images of one call; 1 decodes in the calling thread.
 THREADS = int(os.environ.get("LAKEBED_THREADS") or len(os.sched_getaffinity(0)))
 
-# Name that commits and tags carry; None is LAKEBED_AUTHOR in the environment, or else the operating system's user.
+# Author of commits and tags; None takes LAKEBED_AUTHOR of the environment, or the user of the operating system.
 AUTHOR: str | None = None
 
 
 def author() -> str:
-    """Return the name that commits and tags carry."""
+    """Return the author of commits and tags."""
     name = AUTHOR or os.environ.get("LAKEBED_AUTHOR")
     if name:
         return name

@@ -1,16 +1,18 @@
-"""Collections of Dask: their partitions come from the rows of a dataset, and go into one.
+"""Collections of Dask whose partitions are read from a dataset, or written into one.
 
-Workers read chunks and write parts themselves; what this process does is to adopt the parts, in order, and to publish
-once. ``pip install '.[dask]'``.
+Workers read chunks and write parts; this process adopts the parts, in order, and publishes once.
+``pip install '.[dask]'``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import InvalidInputError, ModuleNotInstalledException
@@ -40,7 +42,7 @@ def read_bag(ds: Dataset, tensors: Sequence[str] | None = None, *, partitions: i
     tensors
         Names of the tensors to read; None reads all.
     partitions
-        How many; None cuts by the size of the values.
+        Number of partitions; None cuts by the size of the values.
 
     Returns
     -------
@@ -54,7 +56,7 @@ def read_bag(ds: Dataset, tensors: Sequence[str] | None = None, *, partitions: i
     import dask.bag
 
     table = even(ds._table(tensors))  # noqa: SLF001
-    return dask.bag.from_delayed(_delayed(_Dictionaries, table, _windows(table, partitions)))
+    return dask.bag.from_delayed(_delayed(_dictionaries, table, _windows(table, partitions)))
 
 
 def read_dataframe(
@@ -75,9 +77,9 @@ def read_dataframe(
     import dask.dataframe
 
     table = even(ds._table(tensors))  # noqa: SLF001
-    meta = _Frames(table, 0, 0)()
+    meta = _frame(table[0:0])
     return dask.dataframe.from_delayed(
-        _delayed(_Frames, table, _windows(table, partitions)), meta=meta, verify_meta=False
+        _delayed(_frame, table, _windows(table, partitions)), meta=meta, verify_meta=False
     )
 
 
@@ -94,7 +96,7 @@ def read_array(ds: Dataset, tensor: str, *, partitions: int | None = None) -> An
     Raises
     ------
     InvalidInputError
-        If samples differ in shape, some are null, or they are no arrays.
+        If samples differ in shape, are null, or are no arrays.
     """
     import dask.array
 
@@ -111,7 +113,7 @@ def read_array(ds: Dataset, tensor: str, *, partitions: int | None = None) -> An
         return dask.array.empty((0, *shape), dtype=dtype)
     pieces = [
         dask.array.from_delayed(piece, (stop - start, *shape), dtype)
-        for piece, (start, stop) in zip(_delayed(_Arrays, table, cuts), cuts, strict=True)
+        for piece, (start, stop) in zip(_delayed(_array, table, cuts), cuts, strict=True)
     ]
     return dask.array.concatenate(pieces)
 
@@ -126,7 +128,7 @@ def write(collection: Any, ds: Dataset, tensor: str | None = None, *, skip_ok: b
     ds
         The dataset. On a disk, all workers must have it under the same path.
     tensor
-        Which one an array goes into; None takes the only one.
+        The tensor for an array; None takes the only one.
     skip_ok
         Tensors without a column stay as they are.
 
@@ -139,12 +141,12 @@ def write(collection: Any, ds: Dataset, tensor: str | None = None, *, skip_ok: b
     SampleExtendError
         If a value does not fit.
     InvalidInputError
-        If it is no such collection.
+        If it is no collection of Dask.
     """
     table = ds._table(None if tensor is None else [tensor])  # noqa: SLF001
     pieces = _pieces(collection)
     with writing_parts(table) as target:
-        work = dask.delayed(_Written(target, skip_ok=skip_ok), traverse=False, pure=False)
+        work = dask.delayed(partial(_part, target, skip_ok=skip_ok), traverse=False, pure=False)
         parts: Iterable[Part | None] = dask.compute(*(work(piece) for piece in pieces))
         adopt(table.session, [part for part in parts if part is not None])
     table.session.epoch += 1
@@ -163,68 +165,45 @@ def _pieces(collection: Any) -> list[Any]:
     return list(found.ravel() if isinstance(found, np.ndarray) else found)
 
 
-# Classes that are no dataclasses: Dask looks into those, and would make them anew.
+def _batches(rows: Table) -> Iterable[dict[str, Any]]:
+    return Batches(rows, WINDOW_ROWS)
 
 
-class _Window:
-    """Reads a run of rows of a table."""
-
-    def __init__(self, table: Table, start: int, stop: int) -> None:
-        self._table = table
-        self._start = start
-        self._stop = stop
-
-    def _rows(self) -> Table:
-        return self._table[self._start : self._stop]
-
-    def _batches(self) -> Iterable[dict[str, Any]]:
-        return Batches(self._rows(), WINDOW_ROWS)
+def _dictionaries(rows: Table) -> list[dict[str, Any]]:
+    found = []
+    for batch in _batches(rows):
+        numbers = {name for name in batch if rows.reader(name).is_scalar}
+        count = len(next(iter(batch.values()), ()))
+        found += [
+            {name: _value(column[i], is_number=name in numbers) for name, column in batch.items()}
+            for i in range(count)
+        ]
+    return found
 
 
-class _Dictionaries(_Window):
-    def __call__(self) -> list[dict[str, Any]]:
-        found = []
-        for batch in self._batches():
-            numbers = {name for name in batch if self._table.reader(name).is_scalar}
-            count = len(next(iter(batch.values()), ()))
-            found += [
-                {name: _value(column[i], is_number=name in numbers) for name, column in batch.items()}
-                for i in range(count)
-            ]
-        return found
+def _frame(rows: Table) -> Any:
+    import pandas as pd
+
+    return arrow_stream(rows).read_all().to_pandas(types_mapper=pd.ArrowDtype)
 
 
-class _Frames(_Window):
-    def __call__(self) -> Any:
-        import pandas as pd
-
-        return arrow_stream(self._rows()).read_all().to_pandas(types_mapper=pd.ArrowDtype)
+def _array(rows: Table) -> NDArray[Any]:
+    return np.concatenate([np.array(column) for batch in _batches(rows) for column in batch.values()])
 
 
-class _Arrays(_Window):
-    def __call__(self) -> Any:
-        return np.concatenate([np.array(column) for batch in self._batches() for column in batch.values()])
+def _part(target: PartTarget, piece: Any, *, skip_ok: bool) -> Part | None:
+    """Write a partition as a part."""
+    return written(target, _columns(target, piece), skip_ok=skip_ok)
 
 
-class _Written:
-    """Writes a partition as a part."""
-
-    def __init__(self, target: PartTarget, *, skip_ok: bool) -> None:
-        self._target = target
-        self._skip_ok = skip_ok
-
-    def __call__(self, piece: Any) -> Part | None:
-        return written(self._target, self._columns(piece), skip_ok=self._skip_ok)
-
-    def _columns(self, piece: Any) -> Iterable[dict[str, Any]]:
-        if isinstance(piece, np.ndarray):
-            if len(self._target.names) != 1:
-                raise InvalidInputError(f"name the tensor of an array: one of {sorted(self._target.names)}")
-            yield {next(iter(self._target.names)): piece} if len(piece) else {}
-            return
-        if hasattr(piece, "columns"):
-            yield {name: piece[name] for name in piece.columns} if len(piece) else {}
-            return
+def _columns(target: PartTarget, piece: Any) -> Iterable[dict[str, Any]]:
+    if isinstance(piece, np.ndarray):
+        if len(target.names) != 1:
+            raise InvalidInputError(f"name the tensor of an array: one of {sorted(target.names)}")
+        yield {next(iter(target.names)): piece} if len(piece) else {}
+    elif hasattr(piece, "columns"):
+        yield {name: piece[name] for name in piece.columns} if len(piece) else {}
+    else:
         rows = iter(piece)
         while some := list(islice(rows, WINDOW_ROWS)):
             names = dict.fromkeys(name for row in some for name in row)
@@ -244,6 +223,7 @@ def _windows(table: Table, partitions: int | None) -> list[tuple[int, int]]:
     return windows(table, count)
 
 
-def _delayed(kind: type[_Window], table: Table, cuts: Sequence[tuple[int, int]]) -> list[Any]:
-    read = [kind(table, start, stop) for start, stop in cuts or [(0, 0)]]
-    return [dask.delayed(one, traverse=False, pure=False)() for one in read]
+def _delayed(read: Callable[[Table], Any], table: Table, cuts: Sequence[tuple[int, int]]) -> list[Any]:
+    """Return delayed calls of a function with runs of rows; in ``partial``, Dask does not look into the table."""
+    runs = [partial(read, table[start:stop]) for start, stop in cuts or [(0, 0)]]
+    return [dask.delayed(one, traverse=False, pure=False)() for one in runs]

@@ -1,11 +1,10 @@
-"""What a file of another format says of a tensor, so that it comes back as it was: htype, dtype, compressions, info.
+"""Descriptions of tensors in files of other formats: htype, dtype, compressions, info.
 
-Exporters put it beside the values, as JSON; importers make the tensor by it::
+Exporters put them beside the values, as JSON, and importers make the same tensors by them::
 
     {"htype": "bbox", "dtype": "float32", "chunk_compression": "lz4", "info": {"coords": {...}}, "ndim": 2, ...}
 
-Importers trust none of it: an htype or a compression that there is not means that the values are read as those of any
-other file.
+Importers do not trust them: with an unknown htype or compression, the values are read like those of any other file.
 """
 
 from __future__ import annotations
@@ -22,30 +21,30 @@ from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import FILE_KINDS, htype_named, parse_htype
 
 if TYPE_CHECKING:
-    import lakebed
+    from lakebed.dataset.tensor import Tensor
 
 _BYTES = names_of("bytes")
 
-# Under this name in attributes and metadata.
 KEY = "lakebed"
+"""Key of descriptions in attributes and metadata."""
 
 
 @dataclass(frozen=True)
 class Described:
-    """A tensor as another format describes it.
+    """A description of a tensor.
 
     Parameters
     ----------
     htype
         Its htype, without links: ``sequence[bbox]``.
     dtype
-        Its dtype; None where nothing was ever stored.
+        Its dtype; None for tensors that never had samples.
     sample_compression, chunk_compression
         Its compressions.
     info
         Its info.
     more
-        What the format itself has to know, such as how the values lie.
+        Facts that the format needs, such as the layout of the values.
     """
 
     htype: str
@@ -56,8 +55,8 @@ class Described:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tensor: lakebed.Tensor, **more: Any) -> Described:
-        """Return the description of a tensor; of links, that of the files they lead to."""
+    def of(cls, tensor: Tensor, **more: Any) -> Described:
+        """Return the description of a tensor; for links, of the linked files."""
         meta = tensor.meta
         base = str(tensor.base_htype or "generic")
         return cls(
@@ -70,21 +69,20 @@ class Described:
         )
 
     def decoded(self) -> Described:
-        """Return what values become that are taken out of their files: to encode them again would change them."""
+        """Return the description of values taken out of their files: encoding them again would change them."""
         return replace(self, sample_compression=None, chunk_compression="lz4")
 
     @classmethod
     def from_json(cls, value: Any) -> Described | None:
-        """Return the description that a text or an object is; None if it is none."""
+        """Parse a text or an object; return None if it is no description."""
         try:
             found = load_object(value.encode(), "a description") if isinstance(value, str) else value
             if not isinstance(found, Mapping) or not isinstance(found.get("htype"), str):
                 return None
-            dtype, sample, chunk = (found.get(key) for key in _OWN[1:4])
-            texts = (dtype, sample, chunk)
+            texts = [found.get(key) for key in _OWN[1:4]]
             info = decode_custom(found.get("info") or {})
             more = {key: one for key, one in found.items() if key not in _OWN}
-            made = cls(found["htype"], dtype, sample, chunk, info, more)
+            made = cls(found["htype"], *texts, info, more)
             made.arguments()
         except (LakebedError, UnicodeEncodeError):
             return None
@@ -92,7 +90,7 @@ class Described:
         return made if is_right else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
+        """Return it as an object for JSON."""
         known = {key: getattr(self, key) for key in _OWN[:-1]}
         found = {key: value for key, value in known.items() if value is not None}
         return {**found, "info": encode_custom(dict(self.info)), **self.more}
@@ -108,12 +106,12 @@ class Described:
 
     @property
     def is_sequence(self) -> bool:
-        """Whether a row holds several samples."""
+        """Whether a row holds several items."""
         return parse_htype(self.htype).is_sequence
 
     @property
     def storing(self) -> Storing:
-        """How samples are laid down."""
+        """How samples are stored."""
         return htype_named(self.base).storing
 
     @property
@@ -123,16 +121,16 @@ class Described:
 
     @property
     def is_chunked_file(self) -> bool:
-        """Whether samples are stored together as files, and handed out as values."""
+        """Whether a chunk is one file, whose samples are values."""
         return self.storing is Storing.ARRAY and self.chunk_compression not in (None, *_BYTES)
 
     def arguments(self, sample_compression: str | None = None) -> dict[str, Any]:
-        """Return what ``create_tensor`` takes.
+        """Return arguments of ``create_tensor``.
 
         Parameters
         ----------
         sample_compression
-            Kind of the files, where it is another than the tensor had.
+            Kind of the files, if it differs from that of the tensor.
         """
         kind = sample_compression or self.sample_compression
         found: dict[str, Any] = {}
@@ -144,7 +142,7 @@ class Described:
             found["chunk_compression"] = self.chunk_compression
             found.pop("sample_compression", None)
         is_array = self.storing in (Storing.ARRAY, Storing.POLYGON)
-        # Of files it is theirs, unless the htype has one of its own.
+        # The dtype of files is theirs, unless the htype has one.
         is_told = kind in (None, *_BYTES) or (self.base not in FILE_KINDS and self.base != "generic")
         if self.dtype is not None and is_array and is_told:
             found["dtype"] = self.dtype

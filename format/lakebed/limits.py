@@ -1,8 +1,8 @@
 """Bounds that protect a process from hostile or damaged input.
 
-Bytes of a dataset promise counts, shapes and lengths; every decoder compares them with these limits, and with the bytes
-that are there, before it allocates. They are far above what honest data needs. A program that trusts its data sets them
-for its whole process::
+A dataset declares counts, shapes and lengths; every decoder compares them with these limits, and with the number of
+bytes, before it allocates memory. The limits are far above the needs of honest data. A program that trusts its data can
+raise them for its whole process::
 
     lakebed.limits.MAX_IMAGE_PIXELS = 2_000_000_000
 
@@ -30,12 +30,12 @@ MAX_HEADER_BYTES = 1 << 28
 """Bytes before the data of one chunk or media file: version, shape and position tables; header of an image or scan."""
 
 MAX_CHUNK_SAMPLES = 1 << 26
-"""Samples in one chunk. A run of samples takes one table row however long it is, so few bytes can promise billions."""
+"""Samples in one chunk. A run of any length takes one table row, so that few bytes can declare billions of samples."""
 
 MAX_EMPTY_SAMPLES = 1 << 21
-"""Samples of one chunk beyond one per byte of its data: those that have no bytes and cost the writer nothing.
+"""Empty samples of one chunk, beyond one per byte of its data: they cost the writer nothing.
 
-It bounds the tables that are made of a chunk whose samples differ; a run of equal ones needs none.
+This bounds the tables in memory for a chunk whose samples differ; a run of equal samples needs none.
 """
 
 MAX_AXES = 64
@@ -53,7 +53,7 @@ MAX_RATIO = 4096
 """Decoded bytes per stored byte of a compressed sample, above FREE_BYTES. Deflate reaches 1,032, LZ4 255."""
 
 FREE_BYTES = 1 << 24
-"""Decoded bytes that a compressed sample may have whatever its ratio: blank images compress without bound."""
+"""Decoded bytes that a compressed sample may have at any ratio, since blank images compress without bound."""
 
 MAX_IMAGE_PIXELS = 1 << 28
 """Width times height of an image; also of one frame of a video or scan."""
@@ -97,7 +97,7 @@ MAX_ENCODER_BYTES = 1 << 31
 """Length of one index file of a tensor: chunk ids, tiles, sequences, credentials, padding, chunk_set, commit_diff."""
 
 MAX_TABLE_ROWS = 1 << 26
-"""Entries that a run-length table of a few bytes is written out to in memory, such as the lengths of all sequences."""
+"""Entries in memory of a run-length table of a few bytes, such as the lengths of all sequences."""
 
 MAX_MANIFEST_BYTES = 1 << 32
 """Length of a manifest."""
@@ -114,9 +114,9 @@ def check(name: str, value: float, what: str) -> None:
     name
         Name of the limit in this module.
     value
-        What the data promises, or has.
+        The declared or actual value of the data.
     what
-        What has that many, for the message: "a PNG image of 70000 x 70000 pixels".
+        Description of the data for the message: "a PNG image of 70000 x 70000 pixels".
 
     Raises
     ------
@@ -133,10 +133,9 @@ def check(name: str, value: float, what: str) -> None:
 
 
 def json_depth(text: bytes | memoryview) -> int:
-    """Return how deep the lists and objects of a valid JSON text are nested, without going down into it.
+    """Return the depth of nested lists and objects in a valid JSON text, without recursion.
 
-    Where it cannot be deeper than `MAX_JSON_DEPTH`, any number up to that may be returned. Memory does not grow with
-    the text.
+    If it cannot exceed `MAX_JSON_DEPTH`, the result may be any number up to that. Memory does not grow with the text.
     """
     if len(text) <= _PIECE:
         text = bytes(text)
@@ -146,10 +145,10 @@ def json_depth(text: bytes | memoryview) -> int:
     depth, deepest, quoted, rest = 0, 0, 0, b""
     for start in range(0, len(text), _PIECE):
         piece = rest + bytes(text[start : start + _PIECE])
-        # What a backslash at the end escapes comes with the next piece.
+        # A backslash at the end escapes the first byte of the next piece.
         cut = (len(piece) - len(piece.rstrip(b"\\"))) % 2
         rest, piece = piece[len(piece) - cut :], piece[: len(piece) - cut]
-        # Brackets inside of strings do not nest: without escapes, every second piece between quotes is a string.
+        # Brackets in strings do not nest: without escapes, every second piece between quotes is a string.
         parts = piece.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')
         outside = b"".join(parts[quoted::2]).translate(_STEP, _NO_BRACKET)
         quoted ^= (len(parts) - 1) % 2
@@ -165,7 +164,7 @@ def check_sample(shape: tuple[int, ...], itemsize: int, what: str, stored: int |
     Parameters
     ----------
     stored
-        Length of the compressed data it comes from, where decompression can expand: bounds the ratio, too.
+        Length of the compressed data, if decompression can expand it; this also limits the ratio.
 
     Raises
     ------

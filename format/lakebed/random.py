@@ -1,4 +1,4 @@
-"""The seed of everything that is left to chance: shuffles, splits, samples."""
+"""The seed of all random choices: shuffles, splits, samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def __getattr__(name: str) -> object:
 
 
 def seed(value: int | None = None) -> None:
-    """Set the seed; None leaves the order to chance.
+    """Set the seed; None makes the choices differ in each run.
 
     Raises
     ------

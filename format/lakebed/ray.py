@@ -1,7 +1,7 @@
-"""Datasets of Ray Data: their blocks come from the rows of a dataset, and go into one.
+"""Datasets of Ray Data whose blocks are read from a dataset, or written into one.
 
-Neither way passes a driver: tasks on the nodes read chunks and write parts; what the driver does is to adopt the parts,
-in order, and to publish once. ``pip install '.[ray]'``.
+No data passes the driver: tasks on the nodes read chunks and write parts; the driver adopts the parts, in order, and
+publishes once. ``pip install '.[ray]'``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read(
 ) -> Any:
     """Return the rows of a dataset, or of a view of one, as a ``ray.data.Dataset``.
 
-    Tasks on the nodes read the version that is open now, cut where its chunks end.
+    Tasks on the nodes read the version that is open now, in runs that end with chunks.
 
     Parameters
     ----------
@@ -54,19 +54,19 @@ def read(
     tensors
         Names of the tensors to read; None reads all.
     blocks
-        How many tasks read it; None leaves that to Ray.
+        Number of tasks; None leaves it to Ray.
     concurrency, ray_remote_args
         As for ``ray.data.read_datasource``.
 
     Returns
     -------
-    A ``ray.data.Dataset``: numbers, text, and json as text; arrays and images as tensors of Ray, or as nested lists
-    where some are null.
+    A ``ray.data.Dataset``: numbers, text, and json as text; arrays and images as tensors of Ray, or, with nulls, as
+    nested lists.
 
     Raises
     ------
     TensorDoesNotExistError
-        If there is no such tensor.
+        If the dataset lacks a tensor.
     InvalidInputError
         If a tensor has fewer rows than another.
     """
@@ -101,7 +101,7 @@ def write(
     Raises
     ------
     ray.exceptions.RayTaskError
-        If a task fails: a column has no tensor, a tensor no column, a value does not fit; nothing is added then.
+        If a task fails because a column has no tensor, a tensor no column, or a value does not fit; nothing is added.
     InvalidOperationError
         If blocks contradict one another, in their dtypes for example.
     """
@@ -179,7 +179,7 @@ def _tensors(values: Any) -> pa.Array:
 
 
 class _Parts(Datasink):  # type: ignore[misc]
-    """Writes blocks as parts, and keeps these for the one who adopts them."""
+    """Writes blocks as parts, and keeps the parts for the driver."""
 
     def __init__(self, target: PartTarget, *, skip_ok: bool) -> None:
         self._target = target
@@ -198,7 +198,7 @@ class _Parts(Datasink):  # type: ignore[misc]
 
 
 def _columns(block: Any) -> dict[str, Any]:
-    """Return the columns of a block as what a dataset takes."""
+    """Return the columns of a block as values of a dataset."""
     table = BlockAccessor.for_block(block).to_arrow()
     return {name: _values(table[name]) for name in table.column_names} if table.num_rows else {}
 

@@ -301,16 +301,16 @@ def test_what_all_versions_cannot_bring_is_told(
     theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that cannot be read are an error which names the version; branches are told."""
-    from lakebed.importers.deeplake import deeplake_datasets
+    from lakebed.importers.deeplake.deeplake_columns import Column
 
-    real = deeplake_datasets._raw
+    real = Column.raw
 
-    def raw(column: Any, how: str, start: int, stop: int) -> Any:
+    def raw(column: Column, ds: Any, start: int, stop: int) -> Any:
         if column.name == "txt" and stop > 150:
             raise RuntimeError("no such chunk")
-        return real(column, how, start, stop)
+        return real(column, ds, start, stop)
 
-    monkeypatch.setattr(deeplake_datasets, "_raw", raw)
+    monkeypatch.setattr(Column, "raw", raw)
     with pytest.raises(IngestionError, match=r"column 'txt': rows .* cannot be read: no such chunk"):
         lakebed.import_from("deeplake", theirs, tmp_path / "d", history=True, progressbar=False)
     report = lakebed.import_from(

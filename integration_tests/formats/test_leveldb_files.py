@@ -9,7 +9,7 @@ import pytest
 
 import lakebed
 from lakebed.importers.core.source import Source
-from lakebed.importers.key_values.leveldb_files import opened
+from lakebed.importers.key_values.leveldb_tables import Folder
 
 plyvel = pytest.importorskip("plyvel")
 
@@ -47,10 +47,12 @@ def written(path: Path, seed: int) -> list[tuple[bytes, bytes]]:
 def test_databases_are_those_of_the_library(tmp_path: Path, seed: int) -> None:
     expected = written(tmp_path / "db", seed)
     before = {path.name: path.read_bytes() for path in (tmp_path / "db").iterdir()}
-    with opened(Source.of(tmp_path / "db"), "") as store:
+    with Folder(Source.of(tmp_path / "db"), "") as store:
         database = store.database("")
-        found = [entry for entry in store.entries(database, None, None) if not isinstance(entry, str)]
-        assert [(key, store.read(store.held(value))) for key, value in found] == expected
+        for with_values in (False, True):
+            entries = store.entries(database, None, None, with_values=with_values)
+            found = [entry for entry in entries if not isinstance(entry, str)]
+            assert [(key, store.read(value)) for key, value in found] == expected
         keys = [key for key, _ in expected]
         start, stop = keys[len(keys) // 3], keys[len(keys) // 2]
         some = [entry[0] for entry in store.entries(database, start, stop) if not isinstance(entry, str)]

@@ -13,7 +13,7 @@ import lakebed
 from integration_tests.frameworks.lake import ROWS, broken
 
 torch = pytest.importorskip("torch")
-from lakebed.loaders.device import DeviceLoader, moved  # noqa: E402 - after the line that may skip all this
+from lakebed.loaders.frameworks.device import DeviceLoader, moved  # noqa: E402 - after the line that may skip all this
 
 pytestmark = pytest.mark.frameworks
 

@@ -20,19 +20,19 @@ STACKED = ["images", "labels", "texts", "facts"]
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    from lakebed.loaders import fetched
+def untold() -> None:
+    """Messages that are logged once in a process are logged again."""
+    from lakebed.loaders.frameworks import samples
 
-    found: set[str] = set()
-    monkeypatch.setattr(fetched, "_told", found)
-    return found
+    samples._tell_once.cache_clear()
 
 
 def loader(ds: Any, **settings: Any) -> Any:
     return torch.utils.data.DataLoader(ds, **settings)
 
 
-def test_batches_are_stacked(ds: lakebed.Dataset, told: set[str], caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.usefixtures("untold")
+def test_batches_are_stacked(ds: lakebed.Dataset, caplog: pytest.LogCaptureFixture) -> None:
     """Numbers have no axis of their own, types that PyTorch lacks are wider, and the faster way is told once."""
     lake = ds[STACKED]
     with caplog.at_level(logging.WARNING):
@@ -72,9 +72,8 @@ def test_views_and_samplers(ds: lakebed.Dataset) -> None:
     assert [row.texts.text() for row in alone] == [f"row {row}" for row in range(10, 20)]
 
 
-def test_what_pytorch_cannot_stack_is_told(
-    ds: lakebed.Dataset, told: set[str], caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.usefixtures("untold")
+def test_what_pytorch_cannot_stack_is_told(ds: lakebed.Dataset, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(RuntimeError, match="equal size"):
         next(iter(loader(ds[["boxes"]], batch_size=4)))
     assert "samples of 'boxes' are missing or differ in shape" in caplog.text

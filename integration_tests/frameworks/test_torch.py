@@ -23,7 +23,7 @@ from lakebed.loaders.collate import uneven
 torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, RandomSampler  # noqa: E402 - after the line that may skip all this
 
-from lakebed.loaders.torch_tensors import nested  # noqa: E402
+from lakebed.loaders.frameworks.torch import nested  # noqa: E402
 
 pytestmark = [
     pytest.mark.frameworks,

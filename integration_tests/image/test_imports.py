@@ -68,7 +68,7 @@ def test_a_dry_run_and_a_report_for_programs(connector: Connector, pets: Path) -
 
 
 def test_formats_that_need_other_packages_come_in(connector: Connector, tmp_path: Path) -> None:
-    """The image has the packages of YOLO, HDF5 and Zarr."""
+    """The image has the packages of YOLO, HDF5, Zarr, TFRecord, LMDB and LevelDB."""
     source = tmp_path / "yolo"
     (source / "images").mkdir(parents=True)
     (source / "labels").mkdir()
@@ -77,7 +77,7 @@ def test_formats_that_need_other_packages_come_in(connector: Connector, tmp_path
     (source / "data.yaml").write_text("train: images\nnames: [cat]\n")
     imported(connector, source, "yolo", f"{SOURCE}/data.yaml", f"{LAKE}/yolo").succeeded()
     assert len(lakebed.load(connector.lake / "yolo")) == 1
-    look = "import h5py, zarr"
+    look = "import google.protobuf, google_crc32c, h5py, lmdb, zarr"
     connector.run(["-c", look], entrypoint="/opt/connector/bin/python").succeeded()
 
 

@@ -19,7 +19,7 @@ import pytest
 import lakebed
 from integration_tests.power.verdict import goes_on, seen
 from lakebed.errors import StorageError, StorageFullError, StorageReadOnlyError
-from lakebed.storage import new_files
+from lakebed.storage.files import new_files
 from lakebed.storage.local import LocalStorage
 from lakebed.writing.draft import tensors
 

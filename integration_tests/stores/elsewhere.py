@@ -54,7 +54,7 @@ LOCAL_ONLY: dict[str, str] = {
     r"test_ordinary\.py::test_a_dataset_that_somebody_deletes": "removes the folder",
     r"test_ordinary\.py::test_a_dataset_is_made_anew_where_its_folder": "removes the folder",
     r"test_finalizer\.py::test_a_deleted_dataset_is_logged": "removes the folder",
-    r"test_sixty_mistakes.*(holds other files|Other files are there|It is a file)": "finds local files of its folder",
+    r"dataset/test_mistakes.*(holds other files|Other files are there|It is a file)": "finds local files of its folder",
     r"test_table\.py::test_memory_stays_here": "is about memory",
     r"test_threads\.py::test_a_name_in_memory": "is about memory",
     r"test_threads\.py::test_a_caller_that_holds": "asks the publishing thread for the address of a memory",

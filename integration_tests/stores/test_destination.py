@@ -19,7 +19,7 @@ from destination_deeplake.probe import problem_with
 from integration_tests.connector import EXECUTABLE, Outcome, run, write_json
 from integration_tests.messages import configure, record, states, stream
 from integration_tests.stores.servers import Server, counting
-from lakebed.storage import conditional_put
+from lakebed.storage.stores import conditional_put
 from lakebed.storage.url import Location, open_storage
 
 USERS = stream("users", id={"type": "integer"}, name={"type": ["null", "string"]})

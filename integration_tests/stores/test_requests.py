@@ -30,8 +30,8 @@ from lakebed.errors import (
     StorageUnavailableError,
     TruncatedReadError,
 )
-from lakebed.storage import buckets
 from lakebed.storage.objects import ObjectStorage
+from lakebed.storage.stores import clients as buckets
 from lakebed.storage.url import open_storage, parse
 from unit_tests.effort import PATIENCE
 

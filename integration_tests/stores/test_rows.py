@@ -16,7 +16,7 @@ from integration_tests.stores import servers
 from integration_tests.stores.servers import Server
 from lakebed.cli import main
 from lakebed.errors import CommitFailed, DatasetNotFoundError, PathNotEmptyException
-from lakebed.session import finalizer
+from lakebed.session.process import finalizer
 from lakebed.storage.base import Storage
 from lakebed.storage.url import open_storage, parse
 

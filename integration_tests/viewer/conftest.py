@@ -126,7 +126,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         page: Page = context.new_page()
 
         def said(message: Any) -> None:
-            is_refusal = refused and message.text.startswith("Failed to load resource")
+            is_refusal = refused and message.text.startswith(("Failed to load resource", "Access to fetch"))
             if message.type == "error" and not is_refusal:
                 complaints.append(message.text)
 

@@ -10,7 +10,7 @@ import lakebed
 from destination_deeplake.catalog import WriteMode
 from destination_deeplake.config import DestinationConfig, Place, Rejected, WithoutStatus
 from destination_deeplake.failures import ConfigError, IncompleteSourceError
-from destination_deeplake.sync import begin
+from destination_deeplake.write import begin
 from unit_tests.destination_deeplake.syncs import Lines, feed, filled, ids, plan, record, start, state, status
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from destination_deeplake.failures import UNEXPECTED, ConfigError, FailureType, SourceProtocolError, describe
 from lakebed import errors
-from lakebed.storage.disk import storage_error
+from lakebed.errors.stores import storage_error
 
 
 @pytest.mark.parametrize(

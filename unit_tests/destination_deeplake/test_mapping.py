@@ -17,7 +17,7 @@ from destination_deeplake.config import DestinationConfig
 from destination_deeplake.failures import ConfigError
 from destination_deeplake.mapping import NamespaceMapping, read_mapping
 from destination_deeplake.messages import Output
-from destination_deeplake.sync import begin
+from destination_deeplake.write import begin
 
 VARIABLE = "NAMESPACE_MAPPING_CONFIG_PATH"
 

@@ -322,6 +322,17 @@ def test_a_record_that_is_none_is_left_out_and_its_neighbours_stay(what: str) ->
         read(table([Column("n", Kind.INT64), Column("j", Kind.JSON)], ["n", "j"]), data)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['{\n "a": [1,\n 2],\n "b": {\n}\n}\n', "\n[1]", "[\n]", '{"a\\n":1}\n\n', "\nnull\n", '["\\\\"\n,2]'],
+)
+def test_json_over_several_lines_is_one_value(text: str) -> None:
+    target = table([Column("n", Kind.INT64), Column("j", Kind.JSON)], ["n", "j"])
+    read(target, message([of(integer=1), of(json=text.encode())]) * 2)
+    taken = batch(target).columns["j"].to_pylist()
+    assert [value if value is None else json.loads(value) for value in taken] == [json.loads(text)] * 2
+
+
 @pytest.mark.parametrize("value", CUT, ids=bytes.hex)
 def test_values_that_are_cut_off_are_none_at_the_end_of_a_block_too(value: bytes) -> None:
     data = delimited(b"\x0a" + delimited(b"\x12\x01s\x2a" + delimited(value)))

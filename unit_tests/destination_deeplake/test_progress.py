@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from destination_deeplake import sync as sync_module
+from destination_deeplake import write
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.choices import ColumnChoice, Decoding, StreamChoices
 from destination_deeplake.config import DestinationConfig, Place
@@ -41,7 +41,7 @@ def test_the_log_begins_with_the_place_and_what_each_stream_will_be(tmp_path: Pa
     replaced = plan("replaced", WriteMode.OVERWRITE, primary_key=(("id",),))
     out = Lines()
     config = DestinationConfig(Place(str(tmp_path)), branch="staging")
-    sync_module.begin(config, [users, orders, refreshed, replaced], out).stop()
+    write.begin(config, [users, orders, refreshed, replaced], out).stop()
     assert told(out)[:5] == [
         f"Writing 4 streams to {tmp_path}, branch staging.",
         "Stream 'public.users': append; 2 columns; without email; chosen: text in photo as image base64, id as int32.",

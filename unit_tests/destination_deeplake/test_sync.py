@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import lakebed
-from destination_deeplake import sync as sync_module
+from destination_deeplake import write
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.config import DestinationConfig, Place, Rejected
 from destination_deeplake.failures import ConfigError, IncompleteSourceError, SourceProtocolError
@@ -305,12 +305,12 @@ def test_the_platform_accepts_the_acknowledgements_of_interleaved_streams(tmp_pa
 
 def test_begin_tells_what_it_found(tmp_path: Path) -> None:
     config = DestinationConfig(Place(str(tmp_path)))
-    first = sync_module.begin(config, [plan("a")], Lines())
+    first = write.begin(config, [plan("a")], Lines())
     feed(first, record("a", 1))
     first.complete()
     out = Lines()
     changed = StreamPlan(None, "a", WriteMode.APPEND, {"properties": {"id": {"type": "string"}}})
-    sync_module.begin(config, [changed], out).complete()
+    write.begin(config, [changed], out).complete()
     assert "Stream 'a': column 'id' was INT64 and is TEXT from now on" in out.logged
 
 
@@ -328,7 +328,7 @@ def test_who_is_to_stop_leaves_merges_to_the_next_sync(
     first.complete()
     out = Lines()
     left: list[float | None] = [None]
-    sync = sync_module.begin(config, [dedup("a"), plan("b")], out, time_left=lambda: left[0])
+    sync = write.begin(config, [dedup("a"), plan("b")], out, time_left=lambda: left[0])
     feed(sync, record("a", 1, text="new"), record("a", 2), record("b", 1), state(1, "a"))
     feed(sync, status("a", "COMPLETE"))
     left[0] = 8.0
@@ -344,7 +344,7 @@ def test_who_is_to_stop_leaves_merges_to_the_next_sync(
     ]
     assert messages(tmp_path / "b") == ["Airbyte sync, incomplete: b 1 records\nalso a 2"]
     with pytest.raises(MergePutOffError):
-        sync_module.begin(config, [dedup("a")], Lines(), time_left=lambda: 8.0)
+        write.begin(config, [dedup("a")], Lines(), time_left=lambda: 8.0)
     start(tmp_path, [dedup("a")], Lines()).complete()
     dataset = lakebed.load(str(tmp_path / "a"), read_only=True)
     assert list(dataset["text"].values()) == ["new", None]
@@ -380,7 +380,7 @@ def test_a_version_says_which_connection_and_states_made_it(tmp_path: Path) -> N
 def test_bad_lines_are_counted_and_kept_where_the_user_wants_it(tmp_path: Path) -> None:
     config = DestinationConfig(Place(str(tmp_path)), rejected=Rejected.KEEP)
     out = Lines()
-    sync = sync_module.begin(config, [plan("a", sync_id=3)], out)
+    sync = write.begin(config, [plan("a", sync_id=3)], out)
     bad = json.dumps(record("a", 0)).replace('"id": 0', '"id": NaN').encode() + b"\n"
     sync.feed(json.dumps(record("a", 1)).encode() + b"\n" + bad)
     feed(sync, record("a", "no number"), state(1, "a"))  # type: ignore[arg-type]
@@ -398,7 +398,7 @@ def test_rules_for_no_stream_are_told(tmp_path: Path) -> None:
         {"destination_path": str(tmp_path), "streams": [{"name": "b", "flatten": True}]}
     )
     out = Lines()
-    sync_module.begin(config, [plan("a")], out).complete()
+    write.begin(config, [plan("a")], out).complete()
     assert "'b') is for no stream of this sync" in out.logged
 
 
@@ -406,8 +406,8 @@ def test_a_sync_that_cannot_open_a_stream_gives_the_others_back(tmp_path: Path) 
     config = DestinationConfig(Place(str(tmp_path)))
     lakebed.empty(str(tmp_path / "b")).create_tensor("mine", dtype="int64")
     with pytest.raises(ConfigError, match="not of this connector"):
-        sync_module.begin(config, [plan("a"), plan("b")], Lines())
-    sync_module.begin(config, [plan("a")], Lines()).complete()
+        write.begin(config, [plan("a"), plan("b")], Lines())
+    write.begin(config, [plan("a")], Lines()).complete()
 
 
 def test_a_stream_that_cannot_be_finished_is_given_back(

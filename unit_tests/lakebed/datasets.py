@@ -9,7 +9,7 @@ import numpy as np
 
 import lakebed
 from lakebed.session.handle import Handle
-from lakebed.session.open_sessions import sessions_at
+from lakebed.session.process.open_sessions import sessions_at
 from lakebed.session.session import Session
 from lakebed.storage.base import Storage
 from lakebed.storage.memory import MemoryStorage, open_memory

@@ -16,12 +16,11 @@ from click.testing import CliRunner
 import lakebed
 from lakebed import config
 from lakebed.cli import main
-from lakebed.credentials import aws
 from lakebed.credentials.named import forget, named
-from lakebed.dataset.viewing import Viewer
+from lakebed.dataset.display.viewing import Viewer
 from lakebed.errors import LakebedError
 from lakebed.links.http import HTTP
-from lakebed.storage.auth import roles
+from lakebed.storage.auth import chain
 from lakebed.storage.credentials import Grant, kept
 from lakebed.storage.secret import Secret
 from lakebed.storage.url import open_storage, parse
@@ -72,8 +71,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "HOME": str(tmp_path),
     }.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(aws, "ATTEMPTS", 1)
-    monkeypatch.setattr(roles, "ATTEMPTS", 1)
+    monkeypatch.setattr(chain, "ATTEMPTS", 1)
     for name, seconds in {
         "RETRY_SECONDS": 0.1,
         "STALL_SECONDS": 0.3,

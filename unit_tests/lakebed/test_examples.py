@@ -13,10 +13,7 @@ import lakebed
 
 SHIPPED_TESTS = "lakebed.testing"
 FRAMEWORKS = (  # not installed here
-    *(
-        f"lakebed.loaders.{name}"
-        for name in ("device", "torch", "torch_datasets", "torch_tensors", "tensorflow", "jax")
-    ),
+    *(f"lakebed.loaders.frameworks.{name}" for name in ("device", "torch", "tensorflow", "jax")),
     "lakebed.ray",
     "lakebed.dask",
 )
@@ -50,7 +47,7 @@ def test_examples_of_a_module(name: str) -> None:
 
 def test_the_examples_that_readers_see_first_are_there() -> None:
     """The package, Dataset and Strings each show how they are used."""
-    for name in ("lakebed", "lakebed.dataset.dataset", "lakebed.reading.strings"):
+    for name in ("lakebed", "lakebed.dataset.dataset", "lakebed.reading.columns.strings"):
         assert examples(importlib.import_module(name)), name
 
 

@@ -24,7 +24,7 @@ from lakebed.dataset.dataset import Dataset
 from lakebed.errors import CommitFailed, CommitStateUnknown, StorageError
 from lakebed.maintenance.verify import verify
 from lakebed.runtime import clock
-from lakebed.session.open_sessions import sessions_at
+from lakebed.session.process.open_sessions import sessions_at
 from lakebed.storage.base import Storage
 from lakebed.storage.concurrently import together
 from lakebed.storage.memory import MemoryStorage, open_memory

@@ -211,13 +211,16 @@ cdef inline Cell put_document(Table* table, Column* column, Span text, Reason* r
         return IN_TROUBLE
     memcpy(out, text.start, n)
     out[n] = c"\n"  # within the slack
-    if memchr(out, c"\n", n) != NULL:
-        blank_newlines(out, out + n)
     if n == 4 and memcmp(out, b"null", 4) == 0:
         return STORED if put_null(table, column) else IN_TROUBLE
     if is_space(out[0]):
         return UNUSUAL
     end = skip_value(out, column.values.data + column.values.capacity, DATA_DEPTH, &fault)
+    if (end == NULL or skip_space(end) != out + n) and memchr(out, c"\n", n) != NULL:
+        blank_newlines(out, out + n)
+        if is_space(out[0]):
+            return UNUSUAL
+        end = skip_value(out, column.values.data + column.values.capacity, DATA_DEPTH, &fault)
     if end == NULL or skip_space(end) != out + n:
         reason[0] = BAD_VALUE
         return BROKEN

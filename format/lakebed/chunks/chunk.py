@@ -40,7 +40,7 @@ class Chunk:
 
     @property
     def is_unwritten(self) -> bool:
-        """Whether the data is absent though the shape has no zero extent: it reads as zeros (FORMAT.md 5.5)."""
+        """Return whether the data is absent though the shape has no zero extent: it reads as zeros (FORMAT.md 5.5)."""
         rows = self._shape_rows
         return len(self.data) == 0 and len(rows) > 0 and bool(np.all(rows[0, :-1] > 0))
 

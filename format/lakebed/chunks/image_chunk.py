@@ -28,7 +28,7 @@ from lakebed.errors import FormatError, SampleCompressionError, UnsupportedCompr
 # Images of chunks need not be wider than this even where the format allows it.
 _WIDEST = 65500
 
-# How much of an image of a chunk may be blank, in multiples of what is not, before a chunk is closed.
+# Blank part of a chunk's image, in multiples of the filled part, at which the chunk is closed.
 _LARGEST_WASTE = 3
 _FREE_PIXELS = 1 << 18
 
@@ -240,7 +240,7 @@ def _cuts(blocks: Sequence[Block], ndim: int, run: _ImageExtent) -> Iterator[tup
 
 
 ChunkCodec = ByteCodec | ImageChunkCodec
-"""What compresses a whole chunk: raw bytes by lz4, images by their codec, side by side."""
+"""Compressor of a whole chunk: lz4 for raw bytes, a codec for images, which are put side by side."""
 
 
 def chunk_codec(name: str | None, dtype: str | np.dtype[np.generic] | None) -> ChunkCodec | None:

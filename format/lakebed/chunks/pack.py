@@ -63,7 +63,7 @@ def groups(blocks: Sequence[Block], limit: int, codec: ChunkCodec | None = None)
 
 
 def _is_one_run(block: Block, limit: int) -> bool:
-    """Whether samples of one size fit into one chunk, by what :func:`_groups` goes by."""
+    """Return whether samples of one size fit into one chunk, by what :func:`_groups` goes by."""
     size, count = block.sizes, block.count
     return (
         isinstance(size, int)
@@ -98,7 +98,7 @@ def _groups(blocks: Sequence[Block], limit: int) -> Iterator[list[Block]]:
 
 
 def _weight(block: Block) -> int:
-    """Return as how many samples a reader counts one without bytes: rows of its tables of many axes are wider."""
+    """Return the number of samples for which a reader counts one without bytes: tables of many axes are wider."""
     if block.shapes is None:
         return 1
     axes = len(block.shapes) if isinstance(block.shapes, tuple) else block.shapes.shape[1]
@@ -118,8 +118,6 @@ def pack(
     group: Sequence[Block],
     codec: ChunkCodec | None = None,
     tells_shape: Callable[[], bool] = lambda: False,
-    *,
-    sums_follow: bool = False,
 ) -> PackedChunk:
     """Pack samples into one chunk.
 
@@ -129,8 +127,6 @@ def pack(
         The chunk compression.
     tells_shape
         Tells whether samples tell their shapes themselves, as text and images do.
-    sums_follow
-        Leave out the layout: the checksums of the samples are not known yet. See :func:`layout_of`.
 
     Raises
     ------
@@ -146,7 +142,7 @@ def pack(
         shapes = block.shapes
         data: list[bytes | memoryview] = [piece for piece in block.pieces() if len(piece)]
     else:
-        count = sum(b.count for b in group)
+        count = sum([b.count for b in group])
         sizes, shapes = sizes_of(group), shapes_of(group)
         data = [piece for block in group for piece in block.pieces() if len(piece)]
     try:
@@ -161,24 +157,15 @@ def pack(
         data = [codec.encode(data[0] if len(data) == 1 else b"".join(data))] if data else []
     pieces = (header, *data)
     nbytes = sum(map(len, pieces))
-    if sums_follow or codec is not None or nbytes <= LARGE:
-        return PackedChunk(pieces, count, nbytes, NO_WORDS)
+    if codec is not None or nbytes <= LARGE:
+        return PackedChunk(pieces, count, nbytes)
     layout = layout_words(sizes, None if tells_shape() else shapes, count, lambda: _samples(group))
     return PackedChunk(pieces, count, nbytes, layout)
 
 
-def layout_of(group: Sequence[Block], tells_shape: Callable[[], bool], sums: Sequence[int]) -> Words:
-    """Return where the samples of a large chunk that is not compressed lie, given the xxh3-64 of each."""
-    count = sum(block.count for block in group)
-    return layout_words(sizes_of(group), None if tells_shape() else shapes_of(group), count, lambda: sums)
-
-
-def _samples(group: Sequence[Block]) -> Iterator[bytes | memoryview | int]:
-    """Give the checksum of each sample where it is known, else its bytes."""
+def _samples(group: Sequence[Block]) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of each sample."""
     for block in group:
-        if block.sums is not None:
-            yield from block.sums.tolist()
-            continue
         if block.buffers is not None:
             yield from block.buffers
             continue
@@ -198,12 +185,12 @@ def pack_tile(shape: tuple[int, ...], data: bytes | memoryview) -> PackedChunk:
 
 
 def even_header(ndim: int) -> int:
-    """Return the bytes that a chunk begins with if its samples, of so many axes, are all alike and not compressed."""
+    """Return the length of the header of a chunk of uncompressed samples of one shape with ``ndim`` axes."""
     return len(PREFIX) + 4 * (2 + ndim + 1) + 4 + POSITION_ROW
 
 
 def header_of(shape: tuple[int, ...], size: int, count: int) -> bytes:
-    """Return what a chunk begins with that holds samples of one shape and size, not compressed.
+    """Return the header of a chunk of uncompressed samples of one shape and size.
 
     Raises
     ------

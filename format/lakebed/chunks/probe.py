@@ -22,7 +22,7 @@ Read = Callable[[int, int], bytes | memoryview]
 
 
 class SamplePlace(NamedTuple):
-    """Where a sample lies in its chunk file; ``shape`` is None when no shape row covers it."""
+    """Place of a sample in its chunk file; ``shape`` is None if no shape row covers it."""
 
     start: int
     nbytes: int
@@ -147,7 +147,7 @@ class ChunkHeader:
 
     @property
     def is_unwritten(self) -> bool:
-        """Whether the data is absent though the shape has no zero extent: it reads as zeros (FORMAT.md 5.5)."""
+        """Return whether the data is absent though the shape has no zero extent: it reads as zeros (FORMAT.md 5.5)."""
         return self.size == self.data_at and bool(self.shapes) and all(self.shapes[0])
 
     def place(self, local: int) -> SamplePlace:

@@ -1,4 +1,4 @@
-"""How a large sample is cut into tiles, and which tiles a part of it lies in (FORMAT.md 6.2, 6.3).
+"""Cutting of large samples into tiles, and the tiles that a part of a sample touches (FORMAT.md 6.2, 6.3).
 
 Tiles are numbered in C order over the grid; those at the far borders are cropped.
 """

@@ -1,8 +1,8 @@
-"""What the library's messages advise, in the words of a shell: an option in place of an argument.
+"""Advice of the library's messages in the words of a shell: options in place of arguments.
 
-Messages speak of Python, for most of their readers are programs in it. What a command prints goes through
-:func:`in_shell`, and nothing else does. A test looks each phrase up in the library, so that a message that is worded
-anew is found, and looks through the library for phrases that are missing here.
+Messages name arguments of Python, because most of their readers write Python. Only the output of commands goes through
+:func:`in_shell`. A test finds each phrase in the library, so that a reworded message is noticed, and searches the
+library for phrases that are missing here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r'call lakebed\.allow_links\("[^"]*"\), or name it in', "name it in"),
     (r"; set allow_delete = True on it first", "; a program may set its allow_delete to True"),
 )
-"""Regular expressions of what a message says, and what a shell says instead; the first ones first."""
+"""Regular expressions for texts of messages, and their replacements, in the order of application."""
 
 
 def in_shell(message: str) -> str:

@@ -1,6 +1,6 @@
 """One sample as a person reads it: ``jpeg 480x640x3, 120 kB``, ``bool 422x640x6``, ``person, dog``, a date, some text.
 
-Nothing is decoded for it that is not shown, and links are not followed. A damaged sample costs its cell only.
+Only shown values are decoded, and links are not followed. A damaged sample affects only its cell.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from lakebed.runtime.printable import printable
 from lakebed.storage.address import shown
 
 _FEW = 8
-"""So many numbers are shown one by one."""
+"""Most numbers that are shown one by one."""
 
 _NO_FILES = (None, "lz4")
 _WITHOUT_SIZE = ("video",)
-"""Files that are too large to be read for the sake of their length."""
+"""Htypes whose files are too large to read only for their length."""
 
 
 class Damage:
-    """Samples of a dataset that can not be read.
+    """Damaged samples of a dataset.
 
     Attributes
     ----------
     reasons : list of str
-        What is wrong with each, with tensor and row.
+        Tensor, row and error of each.
     """
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
 
     def note(self, name: str, row: int, error: FormatError) -> str:
-        """Remember that a sample is damaged, and return why, without its place."""
+        """Record a damaged sample, and return the error without its place."""
         place = f"tensor {name!r}, row {row}: "
         why = str(error).removeprefix(place)
         self.reasons.append(place + why)
@@ -45,7 +45,7 @@ class Damage:
 
 
 def cell(tensor: lakebed.Tensor, name: str, row: int, widest: int, damage: Damage) -> str:
-    """Return one sample as one line of at most ``widest`` characters; a damaged one as the reason, and noted."""
+    """Return a sample as a line of at most ``widest`` characters; a damaged one is noted, and its error returned."""
     try:
         text = printable(_text(tensor[row]))
     except FormatError as error:
@@ -75,7 +75,7 @@ def _is_small(sample: lakebed.Tensor) -> bool:
 
 
 def _is_large(sample: lakebed.Tensor) -> bool:
-    """Whether a sample is an array of more numbers than one reads."""
+    """Return whether a sample is an array of too many numbers to show."""
     if sample.htype in ("text", "json", "list", "tag", "polygon"):
         return False
     return int(np.prod([axis or 0 for axis in sample.shape])) > _FEW
@@ -95,7 +95,7 @@ def _file(sample: lakebed.Tensor) -> str:
         return text
     try:
         return f"{text}, {size(len(sample.tobytes()))}"
-    except NotImplementedError:  # in tiles
+    except NotImplementedError:  # a tiled sample is no file
         return text
 
 

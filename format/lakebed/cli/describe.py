@@ -1,4 +1,4 @@
-"""What the commands print about a dataset, first as plain data, then as text."""
+"""Descriptions of datasets, first as plain data for programs, then as text for people."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 import lakebed
 from lakebed.cli.cells import Damage
+from lakebed.cli.output import table, tell
 from lakebed.errors import CorruptError, FormatError, GetDataFromLinkError
 from lakebed.runtime.printable import printable
 
@@ -19,7 +20,7 @@ _NAMES = 4
 
 
 def lake_text(entries: Sequence[dict[str, Any]]) -> str:
-    """Lay the lines of ``ls`` out for people; datasets that are filled by syncs tell which stream they hold."""
+    """Lay the lines of ``ls`` out for people, with the streams of datasets that syncs fill."""
     headings, keys = ["dataset"], []
     if has_branches := any(entry["branch"] not in ("main", None) for entry in entries):
         headings.append("branch")
@@ -44,7 +45,7 @@ def lake_text(entries: Sequence[dict[str, Any]]) -> str:
 
 
 def _some(names: Sequence[str] | None) -> str:
-    """Return names, of many the first."""
+    """Return the first names, and the number of the others."""
     if names is None:
         return "-"
     more = f", +{len(names) - _NAMES}" if len(names) > _NAMES else ""
@@ -52,7 +53,7 @@ def _some(names: Sequence[str] | None) -> str:
 
 
 def facts(ds: lakebed.Dataset) -> dict[str, Any]:
-    """Return everything ``info`` shows."""
+    """Return everything that ``info`` shows."""
     return {
         "path": ds.path,
         "branch": ds.branch,
@@ -79,7 +80,7 @@ def facts(ds: lakebed.Dataset) -> dict[str, Any]:
 
 
 def tags(ds: lakebed.Dataset) -> dict[str, str] | None:
-    """Return the commit of each tag; None if nobody can tell."""
+    """Return the commit of each tag; None if the file of tags is damaged."""
     try:
         return {name: tag.commit for name, tag in ds.get_tags().items()}
     except CorruptError:
@@ -129,7 +130,7 @@ def _value(sample: lakebed.Tensor) -> Any:
 def records(
     ds: lakebed.Dataset, count: int, tensors: Sequence[str] | None, damage: Damage
 ) -> list[dict[str, Any]]:
-    """Return the first rows as plain data: numbers, text, lists; null is None, and so is what is damaged and noted."""
+    """Return the first rows as plain data; None stands for nulls, and for damaged samples, which are noted."""
     chosen = ds.tensors if tensors is None else {name: ds[name] for name in tensors}
     count = min(count, max((len(t) for t in chosen.values()), default=0))
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
@@ -151,7 +152,7 @@ def records(
 
 
 def _nulls(tensor: lakebed.Tensor, there: int) -> Any:
-    """Return which of the first samples are null; None if none is, or nobody can tell, as reading them does then."""
+    """Return which of the first samples are null; None if none is, or if reading that fails, as samples will then."""
     try:
         return tensor[:there].null_mask() if there else None
     except FormatError:
@@ -159,7 +160,7 @@ def _nulls(tensor: lakebed.Tensor, there: int) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it; arrays are lists, however few values they have."""
+    """Return a value as JSON can hold it; arrays become lists, even those of one value."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):
@@ -181,16 +182,13 @@ def cell(value: Any, widest: int = _WIDEST) -> str:
     return text if len(text) <= widest else text[: widest - 1] + "…"
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[int] | None = None) -> str:
-    """Lay rows out in columns; ``right`` names the columns to align on the right."""
-    headings, *rows = [list(map(printable, row)) for row in (headings, *rows)]
-    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
-
-    def line(row: Sequence[str]) -> str:
-        cells = [
-            c.rjust(w) if i in (right or ()) else c.ljust(w)
-            for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        return "  ".join(cells).rstrip()
-
-    return "\n".join([line(headings), line(["-" * w for w in widths]), *(line(row) for row in rows)])
+def tell_made(
+    made: lakebed.Dataset, dest: str, origin: dict[str, str], *, is_flat: bool = False, as_json: bool
+) -> None:
+    """Print what was copied: from where, tensors, rows, and history unless the copy has none."""
+    history = "without history" if is_flat else f"{len(made.commits):,} commits on {made.branch}"
+    tell(
+        {**origin, "dataset": dest, "tensors": list(made.tensors), "commits": len(made.commits)},
+        f"{dest}: {len(made.tensors):,} tensors, {made.max_len:,} rows, {history}",
+        as_json=as_json,
+    )

@@ -1,6 +1,6 @@
 """Sounds: mp3, flac, wav (FORMAT.md 5.3, 7). A sample is (samples, channels) float32.
 
-Values are those of the file, not scaled: a 16-bit sound goes from -32768 to 32767, an mp3 from -1 to 1, as in 3.9.52.
+Values are those of the file, unscaled: a 16-bit sound goes from -32768 to 32767, an mp3 from -1 to 1, as in 3.9.52.
 """
 
 from __future__ import annotations
@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakebed import limits
-from lakebed.codecs.base import FileFacts
-from lakebed.codecs.container import Packets, decoding, open_container
-from lakebed.codecs.files_only import FilesOnly
+from lakebed.codecs.base import FileCodec, FileFacts
+from lakebed.codecs.container import Packets, decoding, duration_of, frames, open_container
 from lakebed.codecs.video import chosen
 from lakebed.errors import FormatError, SampleDecompressionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from av.audio.stream import AudioStream
     from av.container import InputContainer
     from av.packet import Packet
@@ -28,14 +25,14 @@ if TYPE_CHECKING:
 
     from lakebed.codecs.base import Buffer
 
-# Kinds of which every packet decodes without those before it.
+# Codecs whose packets decode independently.
 _INDEPENDENT = ("pcm_", "flac")
-# Decoders may come out this much longer or shorter than the container says; a larger gap is damage.
+# Decoders may deliver this much more or less than the container says; a larger gap is damage.
 _SLACK = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class Audio(FilesOnly):
+class Audio(FileCodec):
     """Sound files of one kind; only files can be stored, arrays cannot be encoded."""
 
     name: str
@@ -67,7 +64,7 @@ class Audio(FilesOnly):
             return out
 
     def part(self, data: Buffer, selection: int | slice) -> NDArray[np.float32]:
-        """Decode one sample, (channels,), or the samples of a slice; no packet beyond it, and none before if it may be.
+        """Decode one sample, (channels,), or the samples of a slice, from as few packets as possible.
 
         Raises
         ------
@@ -93,12 +90,10 @@ class Audio(FilesOnly):
         """Return duration (in units of time_base), time_base (seconds), sample_rate, frame_size, nchannels, format."""
         with open_container(data, self.name) as container, decoding(f"a {self.name} sound"):
             stream = _stream(container, self.name)
-            duration, unit = stream.duration, stream.time_base
-            if duration is None or unit is None:
-                duration, unit = container.duration, None
+            duration, unit = duration_of(container, stream)
             return {
                 "duration": duration,
-                "time_base": float(unit) if unit is not None else 1e-6,
+                "time_base": unit,
                 "sample_rate": stream.codec_context.sample_rate,
                 "frame_size": stream.codec_context.frame_size,
                 "nchannels": stream.codec_context.channels,
@@ -113,7 +108,7 @@ def _stream(container: InputContainer, name: str) -> AudioStream:
 
 
 class _Track:
-    """A demuxed sound: its packets, and how many samples each makes."""
+    """A demuxed sound: its packets, and the number of samples of each."""
 
     def __init__(self, container: InputContainer, name: str) -> None:
         self._stream = _stream(container, name)
@@ -122,28 +117,25 @@ class _Track:
             channels, self._rate, self._codec = context.channels, context.sample_rate, context.name
         self.what = f"a {name} sound of {channels} channels"
         if channels <= 0 or self._rate <= 0:
-            raise FormatError(f"{self.what} at {self._rate} samples a second is none")
+            raise FormatError(f"{self.what} at {self._rate} samples a second is invalid")
         limits.check("MAX_AUDIO_CHANNELS", channels, self.what)
         self._packets = Packets.of(container, self._stream, self.what).items
         self._lengths = self._measured()
         self.count = sum(self._lengths)
         self.shape = (self.count, channels)
-        self._check_length(self.count)
-
-    def _check_length(self, count: int) -> None:
-        limits.check("MAX_MEDIA_SECONDS", count / self._rate, f"{self.what}, in seconds")
-        limits.check_sample((count, self.shape[1]), 4, self.what)
+        limits.check("MAX_MEDIA_SECONDS", self.count / self._rate, f"{self.what}, in seconds")
+        limits.check_sample(self.shape, 4, self.what)
 
     def _measured(self) -> list[int]:
-        """Tell how many samples each packet makes: from the container, or by decoding where it does not tell."""
+        """Return the number of samples of each packet: from the container, or else by decoding."""
         unit = self._stream.time_base
         lengths: list[int] = []
         for packet in self._packets:
             if not packet.duration or unit is None:
-                return [sum(frame.samples for frame in self._frames(0))]
+                return [sum(frame.samples for frame in frames(self._stream, self._packets, self.what))]
             ticks = packet.duration * unit.numerator * self._rate
             lengths.append((2 * ticks + unit.denominator) // (2 * unit.denominator) - _skipped(packet))
-        # What is cut off may be longer than the packet that says so.
+        # The skipped samples of a packet may exceed its length.
         owed = 0
         for at, length in enumerate(lengths):
             lengths[at] = max(0, length + owed)
@@ -157,7 +149,7 @@ class _Track:
             while start < len(self._lengths) - 1 and at + self._lengths[start] <= low:
                 at += self._lengths[start]
                 start += 1
-        for frame in self._frames(start):
+        for frame in frames(self._stream, self._packets[start:], self.what):
             if at >= high:
                 break
             with decoding(self.what):
@@ -174,7 +166,7 @@ class _Track:
             out[max(at, low) - low :] = 0
 
     def _block(self, frame: Any) -> NDArray[Any]:
-        """Samples of a frame, (samples, channels), whether the decoder keeps channels apart or not."""
+        """Return the samples of a frame, (samples, channels), for decoders with and without separate channels."""
         values = frame.to_ndarray()
         channels = self.shape[1]
         if frame.format.is_planar:
@@ -185,19 +177,9 @@ class _Track:
             raise FormatError(f"{self.what} holds a frame of {values.size} values")
         return np.asarray(values.reshape(-1, channels))
 
-    def _frames(self, start: int) -> Iterator[Any]:
-        context = self._stream.codec_context
-        if context.is_open:
-            context.flush_buffers()
-        items: list[Packet[Any] | None] = [*self._packets[start:], None]
-        for packet in items:
-            with decoding(self.what):
-                frames = self._stream.decode(packet)
-            yield from frames
-
 
 def _skipped(packet: Packet[Any]) -> int:
-    """Samples that the container tells to cut off the start and the end of a packet: padding of the encoder."""
+    """Return the number of padding samples that the container says to cut off a packet."""
     if not packet.has_sidedata("skip_samples"):
         return 0
     for item in packet.iter_sidedata():

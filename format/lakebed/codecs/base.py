@@ -1,4 +1,4 @@
-"""What a codec is: a named pair of functions between raw and compressed bytes of one sample or one chunk."""
+"""Contracts of codecs: named pairs of functions between raw and compressed bytes of one sample or one chunk."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.codecs.traits import CodecTraits
+from lakebed.codecs.traits import TRAITS, CodecTraits
+from lakebed.errors import SampleCompressionError
 
 Buffer = bytes | bytearray | memoryview
 Allocate = Callable[[int], NDArray[np.uint8]]
-"""Supplies a buffer of a number of bytes."""
+"""Returns a buffer of a number of bytes."""
 
 D_contra = TypeVar("D_contra", contravariant=True)
 
 
 @runtime_checkable
 class Elsewhere(Protocol):
-    """A file that is not in memory: slices of it are fetched when they are asked for."""
+    """A file that is not in memory: slices of it are fetched on request."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, span: slice) -> bytes: ...
 
     def some(self, start: int, length: int) -> bytes:
-        """Return at least one and up to ``length`` bytes from ``start`` on; none at the end."""
+        """Return at least one and at most ``length`` bytes from ``start`` on; none at the end."""
         ...
 
     def prefetch(self, start: int, stop: int) -> None:
@@ -40,36 +41,41 @@ class Elsewhere(Protocol):
 
 
 class Parted(Protocol[D_contra]):
-    """What decodes samples of which a part of the first axis can be had alone."""
+    """A decoder that can decode a part of the first axis alone."""
 
     def decode(self, data: D_contra) -> NDArray[Any]:
         """Decode the whole."""
         ...
 
     def part(self, data: D_contra, selection: int | slice) -> NDArray[Any]:
-        """Decode what ``selection`` asks of the first axis."""
+        """Decode a selection of the first axis."""
         ...
 
 
-class ByteCodec(Protocol):
-    """Compress bytes without looking at what they mean."""
+class Codec:
+    """The common part of all codecs."""
 
-    @property
-    def name(self) -> str:
-        """Name of the compression in the format."""
-        ...
+    __slots__ = ()
+    name: Any
+    """Name of the compression in the format."""
 
     @property
     def traits(self) -> CodecTraits:
-        """What this compression can do."""
-        ...
+        """Capabilities of this compression."""
+        return TRAITS[self.name]
+
+
+class ByteCodec(Codec):
+    """Compression of bytes, whatever they mean."""
+
+    __slots__ = ()
 
     def encode(self, raw: Buffer) -> bytes:
         """Compress; empty input gives empty output."""
-        ...
+        raise NotImplementedError
 
     def decode(self, data: Buffer, limit: int, allocate: Allocate | None = None) -> Buffer:
-        """Decompress, into what ``allocate`` supplies where that is possible.
+        """Decompress, into a buffer from ``allocate`` if possible.
 
         Raises
         ------
@@ -78,29 +84,29 @@ class ByteCodec(Protocol):
         LimitError
             If it promises more than ``limit`` bytes.
         """
-        ...
+        raise NotImplementedError
 
     def decode_into(self, data: Buffer, out: NDArray[Any]) -> None:
-        """Decompress into a C-contiguous array of as many bytes as :meth:`size` says; undefined after an error.
+        """Decompress into a C-contiguous array of :meth:`size` bytes; undefined after an error.
 
         Raises
         ------
         FormatError
             If the data is damaged.
         """
-        ...
+        raise NotImplementedError
 
     def size(self, data: Buffer, limit: int) -> int | None:
-        """Return how many bytes the data decodes to by its own word; None if it does not say.
+        """Return the decompressed size that the data declares; None if it declares none.
 
         Errors are those of :meth:`decode`.
         """
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What a compressed file says of its content without being decoded.
+    """Shape and dtype of the content of a file, known without decoding it.
 
     Parameters
     ----------
@@ -114,23 +120,15 @@ class FileFacts:
     dtype: str
 
 
-class FileCodec(Protocol):
+class FileCodec(Codec):
     """One sample <-> one file of a known kind: image, video, sound, scan, mesh (FORMAT.md 5.3, 7)."""
 
-    @property
-    def name(self) -> str:
-        """Name of the compression in the format."""
-        ...
-
-    @property
-    def traits(self) -> CodecTraits:
-        """What this compression can do."""
-        ...
+    __slots__ = ()
 
     @property
     def can_encode(self) -> bool:
         """Whether arrays can be encoded; otherwise only files can be stored."""
-        ...
+        return self.traits.encodes
 
     def facts(self, data: Buffer) -> FileFacts:
         """Read shape and dtype from the header.
@@ -140,7 +138,7 @@ class FileCodec(Protocol):
         FormatError, LimitError
             If the data is no such file, or promises more than this process allows.
         """
-        ...
+        raise NotImplementedError
 
     def encode(self, array: NDArray[Any]) -> bytes:
         """Encode an array.
@@ -150,37 +148,42 @@ class FileCodec(Protocol):
         SampleCompressionError
             If arrays of this shape or dtype, or arrays at all, cannot be encoded.
         """
-        ...
+        raise SampleCompressionError(
+            f"arrays of shape {array.shape} cannot be encoded as {self.name}: append a file with lakebed.read(path)"
+        )
 
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Decode to an array of the shape and dtype that :meth:`facts` gives.
 
-        ``out`` of that shape and dtype, where given, is filled and returned if the codec can decode in place; look at
-        what comes back.
+        If ``out`` has that shape and dtype, and the codec can decode in place, it is filled and returned; check the
+        result.
 
         Raises
         ------
         FormatError, LimitError
             If the data is damaged, or decodes to more than this process allows.
         """
-        ...
+        raise NotImplementedError
 
     def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
-        """Decode what ``selection`` asks of the first axis, and no more of it than the kind of file needs."""
-        ...
+        """Decode a selection of the first axis, and no more than this kind of file requires."""
+        part: NDArray[Any] = self.decode(data)[selection]
+        return part
 
     def metadata(self, data: Buffer) -> dict[str, Any]:
-        """Return what a hidden ``_info`` tensor records of such a file, without ``shape`` and ``filename``."""
-        ...
+        """Return the fields that a hidden ``_info`` tensor records, without ``shape`` and ``filename``."""
+        raise NotImplementedError
 
 
-class PictureCodec(FileCodec, Protocol):
+class PictureCodec(FileCodec):
     """One picture <-> one file."""
+
+    __slots__ = ()
 
     @property
     def takes_colours(self) -> bool:
         """Whether pictures of three channels can be encoded."""
-        ...
+        return True
 
     def check(self, array: NDArray[Any]) -> None:
         """Refuse an array that :meth:`encode` would refuse, without encoding it.
@@ -188,12 +191,12 @@ class PictureCodec(FileCodec, Protocol):
         Raises
         ------
         SampleCompressionError
-            If this kind of image has no place for its shape, dtype or values.
+            If this kind of image cannot hold its shape, dtype or values.
         """
-        ...
+        raise NotImplementedError
 
     def shown(self, data: Buffer) -> NDArray[Any]:
-        """Decode what the picture shows: colours, where the file holds numbers of a palette, inks, or another space.
+        """Decode the visible picture: colours, even if the file holds indices of a palette, inks, or another space.
 
         Returns
         -------
@@ -204,12 +207,22 @@ class PictureCodec(FileCodec, Protocol):
         FormatError, LimitError
             As of :meth:`decode`.
         """
-        ...
+        raise NotImplementedError
 
-    def has_palette(self, data: Buffer) -> bool:
-        """Tell whether pixels are numbers of a palette."""
-        ...
+    def has_palette(self, data: Buffer) -> bool:  # noqa: ARG002 - for kinds that can have one
+        """Tell whether pixels are indices of a palette."""
+        return False
 
     def of_quality(self, quality: int) -> PictureCodec:
-        """Return the codec that encodes with that quality, 1 to 100, where this kind of image has one."""
-        ...
+        """Return the codec that encodes with that quality, 1 to 100, if this kind of image has one."""
+        raise NotImplementedError
+
+
+def into(array: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
+    """Write decoded values to ``out`` if it has their shape, or that with a last axis of one, and a dtype for all."""
+    if out is None or (out.shape != array.shape and out.shape != (*array.shape, 1)):
+        return array
+    if not np.can_cast(array.dtype, out.dtype):
+        return array
+    out[...] = array.reshape(out.shape).astype(out.dtype, copy=False)
+    return out

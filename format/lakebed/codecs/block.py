@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ class EarlyFile(Protocol):
 
     @property
     def count(self) -> int:
-        """How many samples it holds."""
+        """Number of samples in the file."""
 
 
 Shapes = tuple[int, ...] | NDArray[np.uint32] | None
@@ -32,17 +33,15 @@ class Block:
     data
         Contiguous bytes, exactly the sum of the sizes.
     sizes
-        Bytes of each sample: one int when all agree, else uint32 of shape (count,).
+        Bytes of each sample: one int if all agree, else uint32 of shape (count,).
     shapes
-        Shape of each sample: one tuple when all agree, else uint32 of shape (count, ndim); None while the rank is
+        Shape of each sample: one tuple if all agree, else uint32 of shape (count, ndim); None while the rank is
         unknown, which only empty samples may have (FORMAT.md 5.3).
     buffers
-        The bytes of each sample in a buffer of its own, with ``data`` empty: large samples and files, which are
-        written from where they lie. None when ``data`` holds them all.
-    sums
-        The xxh3-64 of each sample, taken when it was copied: uint64, shape (count,); None where nobody took them.
+        The bytes of each sample in a separate buffer, with ``data`` empty: large samples and files, which are written
+        without copying. None if ``data`` holds them all.
     early
-        The chunk files that the first samples are in already, one after the other (`lakebed.writing.early_chunks`).
+        The chunk files that already hold the first samples, in sequence (`lakebed.writing.early_chunks`).
     """
 
     data: memoryview
@@ -50,12 +49,11 @@ class Block:
     sizes: int | NDArray[np.uint32]
     shapes: Shapes
     buffers: Sequence[Buffer] | None = None
-    sums: NDArray[np.uint64] | None = None
     early: Sequence[EarlyFile] = ()
 
     @classmethod
     def of_buffers(cls, buffers: Sequence[bytes | bytearray | memoryview], shapes: Shapes) -> Block:
-        """Take samples that lie in separate buffers, without copying them."""
+        """Return a block of samples in separate buffers, without copying them."""
         views: list[Buffer] = [b if isinstance(b, bytes) else memoryview(b).cast("B") for b in buffers]
         sizes = np.fromiter(map(len, views), dtype=np.uint32, count=len(views))
         return cls(memoryview(b""), len(views), sizes, shapes, views)
@@ -68,13 +66,13 @@ class Block:
         return self.sizes * self.count if isinstance(self.sizes, int) else int(self.sizes.sum())
 
     def pieces(self) -> Sequence[Buffer]:
-        """Bytes of all samples, as buffers that follow one another."""
+        """Return the bytes of all samples, as consecutive buffers."""
         if self.buffers is not None:
             return self.buffers
         return (self.data,) if self.data.nbytes else ()
 
     def joined(self) -> memoryview:
-        """Bytes of all samples, back to back."""
+        """Return the bytes of all samples, back to back."""
         return self.data if self.buffers is None else memoryview(b"".join(self.buffers))
 
     @property
@@ -85,13 +83,13 @@ class Block:
         return len(self.shapes) if isinstance(self.shapes, tuple) else int(self.shapes.shape[1])
 
     def size_array(self) -> NDArray[np.uint32]:
-        """Sizes of all samples: uint32, shape (count,)."""
+        """Return the sizes of all samples: uint32, shape (count,)."""
         if isinstance(self.sizes, int):
             return np.full(self.count, self.sizes, dtype=np.uint32)
         return self.sizes
 
     def shape_array(self, ndim: int) -> NDArray[np.uint32]:
-        """Shapes of all samples: uint32, shape (count, ndim); unknown ranks read as zeros."""
+        """Return the shapes of all samples: uint32, shape (count, ndim); unknown ranks read as zeros."""
         if self.shapes is None:
             return np.zeros((self.count, ndim), dtype=np.uint32)
         if isinstance(self.shapes, tuple):
@@ -100,13 +98,13 @@ class Block:
         return self.shapes
 
     def shape(self, i: int) -> tuple[int, ...] | None:
-        """Shape of sample ``i``; None while the rank is unknown."""
+        """Return the shape of sample ``i``; None while the rank is unknown."""
         if self.shapes is None or isinstance(self.shapes, tuple):
             return self.shapes
         return tuple(self.shapes[i].tolist())
 
     def offsets(self) -> NDArray[np.int64]:
-        """Start of each sample in ``data`` and the end of the last: int64, shape (count + 1,)."""
+        """Return the start of each sample in ``data`` and the end of the last: int64, shape (count + 1,)."""
         if isinstance(self.sizes, int):
             return np.arange(self.count + 1, dtype=np.int64) * self.sizes
         result = np.zeros(self.count + 1, dtype=np.int64)
@@ -114,7 +112,7 @@ class Block:
         return result
 
     def cut(self, start: int, stop: int, offsets: NDArray[np.int64] | None = None) -> Block:
-        """Return samples ``start`` to ``stop`` (exclusive) without copying; pass :meth:`offsets` when cutting often."""
+        """Return samples ``start`` to ``stop`` (exclusive) without copying; pass :meth:`offsets` for repeated cuts."""
         if start == 0 and stop == self.count:
             return self
         if isinstance(self.sizes, int):
@@ -126,14 +124,13 @@ class Block:
         shapes = (
             self.shapes if self.shapes is None or isinstance(self.shapes, tuple) else self.shapes[start:stop]
         )
-        sums = None if self.sums is None else self.sums[start:stop]
         if self.buffers is not None:
             early = self._early(start, stop) if self.early else ()
-            return Block(self.data, stop - start, sizes, shapes, self.buffers[start:stop], sums, early)
-        return Block(self.data[first:last], stop - start, sizes, shapes, None, sums)
+            return Block(self.data, stop - start, sizes, shapes, self.buffers[start:stop], early)
+        return Block(self.data[first:last], stop - start, sizes, shapes)
 
     def _early(self, start: int, stop: int) -> Sequence[EarlyFile]:
-        """Return the chunk file that just these samples are in, if there is one."""
+        """Return the chunk file of exactly these samples, if one exists."""
         at = 0
         for file in self.early:
             if at == start and at + file.count == stop:
@@ -142,7 +139,7 @@ class Block:
         return ()
 
     def shape_bounds(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """Smallest and largest extent per axis over all samples; None when no sample has a shape."""
+        """Return the smallest and largest extent per axis; None if no sample has a shape."""
         if self.shapes is None or self.count == 0:
             return None
         if isinstance(self.shapes, tuple):
@@ -151,22 +148,27 @@ class Block:
         return tuple(int(v) for v in low), tuple(int(v) for v in high)
 
 
+_sizes, _shapes = attrgetter("sizes"), attrgetter("shapes")
+
+
 def sizes_of(blocks: Sequence[Block]) -> int | NDArray[np.uint32]:
-    """Return the bytes of each sample of all blocks: one int when all agree, else uint32 of shape (samples,)."""
-    first = blocks[0].sizes
-    if isinstance(first, int) and all(isinstance(b.sizes, int) and b.sizes == first for b in blocks):
-        return first
+    """Return the bytes of each sample of all blocks: one int if all agree, else uint32 of shape (samples,)."""
+    sizes = list(map(_sizes, blocks))
+    if set(map(type, sizes)) == {int} and len(set(sizes)) == 1:
+        found: int = sizes[0]
+        return found
     return np.concatenate([block.size_array() for block in blocks])
 
 
 def shapes_of(blocks: Sequence[Block]) -> Shapes:
-    """Return the shape of each sample of all blocks: one tuple when all agree, else uint32 of shape (samples, ndim).
+    """Return the shape of each sample of all blocks: one tuple if all agree, else uint32 of shape (samples, ndim).
 
     None while no block knows its rank.
     """
-    first = blocks[0].shapes
-    if isinstance(first, tuple) and all(isinstance(b.shapes, tuple) and b.shapes == first for b in blocks):
-        return first
+    shapes = list(map(_shapes, blocks))
+    if set(map(type, shapes)) == {tuple} and len(set(shapes)) == 1:
+        found: tuple[int, ...] = shapes[0]
+        return found
     ndim = next((block.ndim for block in blocks if block.ndim is not None), None)
     return None if ndim is None else np.concatenate([block.shape_array(ndim) for block in blocks])
 
@@ -177,6 +179,6 @@ def empty_block(count: int, ndim: int | None) -> Block:
 
 
 def join_samples(parts: Sequence[bytes], shapes: Shapes) -> Block:
-    """Put separately encoded samples back to back."""
+    """Join separately encoded samples back to back."""
     sizes = np.fromiter(map(len, parts), dtype=np.uint32, count=len(parts))
     return Block(memoryview(b"".join(parts)), len(parts), sizes, shapes)

@@ -1,8 +1,7 @@
-"""Open containers of video and sound with FFmpeg, through PyAV, so that hostile ones do no harm.
+"""Containers of video and sound, opened with FFmpeg through PyAV such that hostile ones are harmless.
 
 The demuxer is chosen here by the first bytes, never guessed by FFmpeg: some of its demuxers open other files. A
-container cannot open files at all, reads a bounded number of bytes, and what goes wrong inside is a
-SampleDecompressionError.
+container cannot open files at all and reads a bounded number of bytes; errors inside become SampleDecompressionError.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from lakebed.codecs.base import Elsewhere
 from lakebed.errors import FormatError, LimitError, SampleDecompressionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from av.container import InputContainer
     from av.packet import Packet
 
     from lakebed.codecs.base import Buffer
 
-# Demuxing reads a file about once; opening reads headers and tails again. More than this is a loop.
+# Limit of reads, as a multiple of the file: demuxing reads it about once; opening reads headers and ends again.
 _READS = 8
 _READS_FREE = 1 << 26
 _LIST_SLACK = 1 << 20
 
 
 def demuxer_of(data: Buffer | Elsewhere) -> str | None:
-    """Name FFmpeg's demuxer for a file that begins with these bytes; None for what is no video or sound here."""
+    """Name FFmpeg's demuxer for a file with these first bytes; None if it is no supported video or sound."""
     head = bytes(data[:64])
     if head[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot"):
         return "mp4"
@@ -46,10 +45,9 @@ def demuxer_of(data: Buffer | Elsewhere) -> str | None:
     if head[:4] == b"fLaC":
         return "flac"
     if head[:3] == b"ID3":
-        # A tag stands before MP3 frames, rarely before FLAC.
-        size = 10 + sum(
-            (byte & 0x7F) << shift for byte, shift in zip(head[6:10], (21, 14, 7, 0), strict=False)
-        )
+        # Tags are common before MP3 frames, and rare before FLAC.
+        bits = zip(head[6:10], (21, 14, 7, 0), strict=False)
+        size = 10 + sum((byte & 0x7F) << shift for byte, shift in bits)
         return "flac" if bytes(data[size : size + 4]) == b"fLaC" else "mp3"
     if len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0:
         return "mp3"
@@ -57,12 +55,12 @@ def demuxer_of(data: Buffer | Elsewhere) -> str | None:
 
 
 def _check_lists(data: Buffer) -> None:
-    """Refuse RIFF files whose lists of texts would go on far behind the end: FFmpeg walks all that is promised there.
+    """Refuse RIFF files with lists of texts far beyond the end: FFmpeg walks through all that they promise.
 
     Raises
     ------
     FormatError
-        If one would.
+        If a list is too long.
     """
     view, at = memoryview(data).cast("B"), 12
     while at + 12 <= len(view):
@@ -73,7 +71,7 @@ def _check_lists(data: Buffer) -> None:
 
 
 class Source(io.RawIOBase):
-    """A file, in memory or elsewhere, that FFmpeg may read a bounded number of times."""
+    """A file, in memory or remote, that FFmpeg may read a limited number of times."""
 
     def __init__(self, data: Buffer | Elsewhere) -> None:
         super().__init__()
@@ -95,20 +93,21 @@ class Source(io.RawIOBase):
         if isinstance(self._data, memoryview):
             part = bytes(self._data[self._at : stop])
         else:
-            # What is at hand is enough: FFmpeg asks again if it wants more.
+            # May be shorter than requested: FFmpeg asks again.
             part = self._data.some(self._at, stop - self._at)
         self._at += len(part)
-        self._left -= len(part) + 64
+        self._spend(len(part))
+        return part
+
+    def _spend(self, nbytes: int) -> None:
+        self._left -= nbytes + 64
         if self._left < 0:
             raise LimitError("the container makes its reader go round in circles")
-        return part
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Move to a position."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._data)}[whence]
-        self._left -= 64
-        if self._left < 0:
-            raise LimitError("the container makes its reader go round in circles")
+        self._spend(0)
         self._at = max(0, base + offset)
         return self._at
 
@@ -125,12 +124,12 @@ def _refuse(url: str, flags: int, options: dict[str, str]) -> Any:
 
 @contextmanager
 def decoding(what: str) -> Iterator[None]:
-    """Turn whatever a decoder raises on bad data into SampleDecompressionError.
+    """Turn all errors of a decoder into SampleDecompressionError, except those of lakebed.
 
     Raises
     ------
     SampleDecompressionError
-        In place of any other error than lakebed's own.
+        In place of any other error.
     """
     try:
         yield
@@ -138,20 +137,20 @@ def decoding(what: str) -> Iterator[None]:
         raise
     except MemoryError as error:
         raise LimitError(f"{what} needs more memory than there is") from error
-    except Exception as error:  # libraries raise what they like when bytes are not as they should be
+    except Exception as error:  # libraries raise many kinds of errors on damaged bytes
         raise SampleDecompressionError(
             f"{what} is damaged or of a kind that is not supported: {error}"
         ) from error
 
 
-# Until release 19, texts of a file that are no UTF-8 were an error unless this was said.
+# Before release 19, texts of a file that are not UTF-8 raise an error without this option.
 _METADATA: dict[str, Any] = (
     {"metadata_errors": "ignore"} if int(av.__version__.partition(".")[0]) < 19 else {}
 )
 
 
 def open_container(data: Buffer | Elsewhere, name: str) -> InputContainer:
-    """Open a container; the caller closes it.
+    """Open a container, which the caller closes.
 
     Raises
     ------
@@ -170,7 +169,7 @@ def open_container(data: Buffer | Elsewhere, name: str) -> InputContainer:
 
 @dataclass(frozen=True, slots=True)
 class Packets:
-    """The packets of one stream in decoding order, those that only prepare the decoder included."""
+    """The packets of one stream in decoding order, including those that only prepare the decoder."""
 
     items: list[Packet[Any]]
     shown: int
@@ -197,3 +196,20 @@ class Packets:
                 if len(items) > limits.MAX_MEDIA_FRAMES:
                     limits.check("MAX_MEDIA_FRAMES", len(items), what)
         return cls(items, shown)
+
+
+def frames(stream: Any, packets: Sequence[Packet[Any]], what: str) -> Iterator[Any]:
+    """Decode consecutive packets of a stream; yield their frames."""
+    if stream.codec_context.is_open:
+        stream.codec_context.flush_buffers()
+    for packet in [*packets, None]:
+        with decoding(what):
+            found = stream.decode(packet)
+        yield from found
+
+
+def duration_of(container: InputContainer, stream: Any) -> tuple[int | None, float]:
+    """Return the duration of a stream in units of its time base, and that unit in seconds."""
+    if stream.duration is None or stream.time_base is None:
+        return container.duration, 1e-6
+    return stream.duration, float(stream.time_base)

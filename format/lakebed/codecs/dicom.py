@@ -18,9 +18,8 @@ from pydicom.errors import BytesLengthException, InvalidDicomError
 from pydicom.multival import MultiValue
 
 from lakebed import limits
-from lakebed.codecs.base import FileFacts
+from lakebed.codecs.base import FileCodec, FileFacts, into
 from lakebed.codecs.container import decoding
-from lakebed.codecs.files_only import FilesOnly
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ _FLOATS = {"FloatPixelData": "float32", "DoubleFloatPixelData": "float64"}
 
 
 @dataclass(frozen=True, slots=True)
-class Dicom(FilesOnly):
+class Dicom(FileCodec):
     """DICOM files; only files can be stored, arrays cannot be encoded."""
 
     name: str = "dcm"
@@ -66,17 +65,10 @@ class Dicom(FilesOnly):
             if values.size != math.prod(facts.shape):
                 raise FormatError(f"a DICOM file of shape {facts.shape} holds {values.size} values")
             values = values.reshape(facts.shape)
-        if out is not None and out.shape == facts.shape and out.dtype == facts.dtype:
-            out[...] = values
-            return out
-        return np.ascontiguousarray(values, dtype=facts.dtype)
-
-    def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
-        """Decode, and return what is selected of the first axis."""
-        return self.decode(data)[selection]
+        return into(np.ascontiguousarray(values, dtype=facts.dtype), out)
 
     def metadata(self, data: Buffer) -> dict[str, Any]:
-        """Return name, tag, value and vr of every element that is no bulk of bytes, by keyword."""
+        """Return name, tag, value and vr of every element by keyword, except large binary ones."""
         with _reading(data):
             fields: dict[str, Any] = {}
             for element in _dataset(data):
@@ -93,7 +85,7 @@ class Dicom(FilesOnly):
 @contextmanager
 def _reading(data: Buffer) -> Iterator[None]:
     with warnings.catch_warnings(), decoding(f"a DICOM file of {len(data)} bytes"):
-        # Values that break the standard are common and do no harm here.
+        # Values that violate the standard are common and harmless here.
         warnings.simplefilter("ignore")
         try:
             yield
@@ -107,9 +99,7 @@ def _dataset(data: Buffer) -> pydicom.Dataset:
 
 def _facts(dataset: pydicom.Dataset, size: int) -> FileFacts:
     if "Rows" not in dataset or "Columns" not in dataset:
-        raise FormatError(
-            "a DICOM file without a picture, such as a directory, a report or a set of structures"
-        )
+        raise FormatError("a DICOM file without a picture, such as a directory, a report or a structure set")
     rows, columns = int(dataset.Rows), int(dataset.Columns)
     samples = int(dataset.get("SamplesPerPixel", 1))
     shape: tuple[int, ...] = (rows, columns, samples)

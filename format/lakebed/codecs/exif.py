@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 # Tags that 3.9.52 truncates to whole numbers.
 _RESOLUTIONS = frozenset({282, 283})
-# Longer byte strings are recorded as "<bytes>".
+# Byte strings of more bytes are recorded as "<bytes>".
 _LONGEST_BYTES = 15
 
 
 def exif_of(image: Image) -> dict[str, Any]:
     """Return the tags of the main directory by name, in the forms of 3.9.52: numbers as floats, bytes as text.
 
-    Tags that Pillow cannot read are left out: EXIF is a side note, damage in it is no reason to refuse an image.
+    Tags that Pillow cannot read are omitted: damaged EXIF is no reason to refuse an image.
     """
     from PIL import ExifTags
 

@@ -1,12 +1,14 @@
 """Image files other than JPEG, through Pillow (FORMAT.md 5.3, 7).
 
-A compression name stands for one Pillow plugin, which is called directly: Pillow never guesses, so a PNG that pretends
+A compression name stands for one Pillow plugin, which is called directly: Pillow never guesses, so a PNG name on a font
+or an EPS program is an error. Extents are read from the header and checked before pixels are decoded.
 to be a font or an EPS program is an error. Extents are read from the header and checked before pixels are decoded.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import struct
 import warnings
 import zlib
@@ -22,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
-from lakebed.codecs.base import Buffer, FileFacts, PictureCodec
-from lakebed.codecs.traits import Described
+from lakebed.codecs.base import Buffer, FileFacts, PictureCodec, into
+from lakebed.codecs.exif import exif_of
 from lakebed.errors import (
     CorruptedSampleError,
     FormatError,
@@ -36,13 +38,13 @@ from lakebed.native import headers as native
 if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
 
-# What Pillow's plugins raise on damaged files. Warnings are among them because a process may turn them into errors.
+# Errors of Pillow's plugins on damaged files. Warnings are included because a process may turn them into errors.
 DAMAGE: Final = (
     OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, ArithmeticError, AttributeError, AssertionError,
     NotImplementedError, RuntimeError, MemoryError, Warning, struct.error, zlib.error,
 )  # fmt: skip
 
-# name -> (plugin module, class that reads, format that writes, modes that come back in the shape they went in with).
+# name -> (plugin module, class that reads, format name for writing, modes that keep their shape when read back).
 _PLUGINS: Mapping[str, tuple[str, str, str, str]] = {
     "bmp": ("BmpImagePlugin", "BmpImageFile", "BMP", "1 L RGB"),
     "dib": ("BmpImagePlugin", "DibImageFile", "DIB", "1 L RGB"),
@@ -101,10 +103,14 @@ _TURNS: Mapping[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
 }
 
 _EXIF_NAMES = frozenset("jpeg mpo png webp tiff".split())
+_EPS_HEAD = re.compile(
+    rb"%ImageData: (\d{1,9}) (\d{1,9}) 8 ([13]) [^\n]*\n(?:[^\n]{0,200}\n){1,10}?"
+    rb"[^\n]*readhexstring[^\n]*\n(?:false 3 color)?image\n"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Image(Described):
+class Image(PictureCodec):
     """Codec of one kind of image file.
 
     Parameters
@@ -112,15 +118,11 @@ class Image(Described):
     name
         Name of the compression.
     quality
-        Of what is encoded, 1 to 100, where this kind of image has one; None: what Pillow takes by default.
+        Quality of encoding, 1 to 100, if this kind of image has one; None takes Pillow's default.
     """
 
     name: str
     quality: int | None = None
-
-    @property
-    def can_encode(self) -> bool:
-        return bool(_PLUGINS[self.name][2])
 
     @property
     def takes_colours(self) -> bool:
@@ -135,26 +137,21 @@ class Image(Described):
     def encode(self, array: NDArray[Any]) -> bytes:
         if array.size == 0:
             return b""
-        if not self.can_encode:
-            raise SampleCompressionError(
-                f"arrays cannot be stored as {self.name}; only files of that kind can"
-            )
-        pixels = as_pixels(array, self.name, _PLUGINS[self.name][3].split())
+        pixels = self._encodable(array)
         return _save(_kept_alpha(pixels) if self.name == "webp" else pixels, self.name, self.quality)
 
     def check(self, array: NDArray[Any]) -> None:
+        self._encodable(array)
+
+    def _encodable(self, array: NDArray[Any]) -> NDArray[Any]:
         if not self.can_encode:
             raise SampleCompressionError(
                 f"arrays cannot be stored as {self.name}; only files of that kind can"
             )
-        as_pixels(array, self.name, _PLUGINS[self.name][3].split())
+        return as_pixels(array, self.name, _PLUGINS[self.name][3].split())
 
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        if self.name == "eps":
-            from lakebed.codecs.eps import decode_eps
-
-            return into(decode_eps(data), out)
-        return into(self._pixels(data, np.asarray), out)
+        return into(_eps_pixels(data) if self.name == "eps" else self._pixels(data, np.asarray), out)
 
     def of_quality(self, quality: int) -> Image:
         return replace(self, quality=quality)
@@ -168,7 +165,7 @@ class Image(Described):
             return image.mode in ("P", "PA")
 
     def shown(self, data: Buffer) -> NDArray[Any]:
-        return self.decode(data) if self.name == "eps" else self._pixels(data, _shown)
+        return _eps_pixels(data) if self.name == "eps" else self._pixels(data, _shown)
 
     def _pixels(self, data: Buffer, pixels_of: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
         promised = self._check_promise(data)
@@ -187,12 +184,12 @@ class Image(Described):
         facts: FileFacts,
         pixels_of: Callable[[Any], NDArray[Any]] = np.asarray,
     ) -> NDArray[Any]:
-        """Return the pixels of the page of an open file at which it stands.
+        """Return the pixels of the current page of an open file.
 
         Raises
         ------
         SampleDecompressionError
-            If they cannot be decoded, or are not what the header says.
+            If they cannot be decoded, or contradict the header.
         """
         with damage(self.name, data):
             turn = _TURNS.get(_tiff_tag(image, _ORIENTATION)) if self.name == "tiff" else None
@@ -211,21 +208,16 @@ class Image(Described):
             array = array.astype(array.dtype.newbyteorder("="))
         return array
 
-    def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
-        part: NDArray[Any] = self.decode(data)[selection]
-        return part
-
     def metadata(self, data: Buffer) -> dict[str, Any]:
         """Return ``exif`` and ``format`` (FORMAT.md 8)."""
         return {"exif": self._exif(data), "format": self.name}
 
     def _exif(self, data: Buffer) -> dict[str, Any]:
-        from lakebed.codecs.exif import exif_of
 
         if self.name not in _EXIF_NAMES or (self.name == "png" and not _png_header(data)[5] & native.EXIF):
             return {}
         with self.opened(data) as image:
-            _facts(image, self.name, len(data))  # Pillow may decode to get to the EXIF
+            _facts(image, self.name, len(data))  # checks the size first: Pillow may decode to find the EXIF
             return exif_of(image)
 
     @contextmanager
@@ -242,8 +234,8 @@ class Image(Described):
             yield image
 
     def _check_promise(self, data: Buffer) -> FileFacts | None:
-        """Check what Pillow's header does not tell; return the facts where that told all of them."""
-        if self.name == "png":  # exact, where Pillow's header says less
+        """Check promises that Pillow's header does not tell; return the facts if this reveals all of them."""
+        if self.name == "png":  # Pillow's header is less exact
             return _png_facts(data)
         if self.name in _PROMISES:
             _PROMISES[self.name](data)
@@ -254,9 +246,8 @@ class Image(Described):
 
         plugin = _plugin(self.name)
         try:
-            if self.name == "im":
-                with _undisturbed(self.name):
-                    return plugin(io.BytesIO(data))
+            with _undisturbed(self.name):
+                return plugin(io.BytesIO(data))
             return plugin(io.BytesIO(data))
         except PIL.Image.DecompressionBombError as error:
             raise _too_large(self.name, error) from error
@@ -267,7 +258,7 @@ class Image(Described):
 
 
 def is_stack(file: BinaryIO, stored: int) -> bool:
-    """Tell whether a TIFF file of so many bytes has several pages, all of one size and kind; only headers are read."""
+    """Tell whether a TIFF file of that size has several pages, all of one size and kind; only headers are read."""
     with damage("tiff", b""), _plugin("tiff")(file) as image:
         kinds = [facts for facts, _ in zip(_pages(image, stored), range(2), strict=False)]
         return len(kinds) == 2 and all(facts == kinds[0] for facts in _pages(image, stored))
@@ -281,7 +272,7 @@ def stack(data: Buffer) -> NDArray[Any]:
     SampleDecompressionError
         If the file is damaged.
     LimitError
-        If all together are too large.
+        If they exceed the limits together.
     """
     codec = Image("tiff")
     found: list[NDArray[Any]] = []
@@ -295,7 +286,7 @@ def stack(data: Buffer) -> NDArray[Any]:
 
 
 def _pages(image: ImageFile, stored: int) -> Iterator[FileFacts]:
-    """Go to each page of a TIFF file of so many bytes, and tell what its header says."""
+    """Go to each page of a TIFF file, and yield the facts of its header."""
     for at in count():
         try:
             image.seek(at)
@@ -313,7 +304,7 @@ def _plugin(name: str) -> Callable[[BinaryIO], ImageFile]:
 
 
 def _undisturbed(name: str) -> AbstractContextManager[object]:
-    """Silence Pillow's announcement that it will drop the IM format: who reads old data can do nothing about it."""
+    """Silence Pillow's deprecation of the IM format, about which readers of old data can do nothing."""
     if name != "im":
         return nullcontext()
     return warnings.catch_warnings(action="ignore", category=DeprecationWarning)
@@ -321,12 +312,12 @@ def _undisturbed(name: str) -> AbstractContextManager[object]:
 
 @contextmanager
 def damage(name: str, data: Buffer) -> Iterator[None]:
-    """Turn what a decoder raises on damaged files into ours.
+    """Turn errors of a decoder on damaged files into ours.
 
     Raises
     ------
     SampleDecompressionError
-        For every error that is not yet one of this library.
+        For every error that is not one of this library.
     LimitError
         If Pillow finds the image too large.
     """
@@ -344,7 +335,7 @@ def damage(name: str, data: Buffer) -> Iterator[None]:
 
 
 def _of_pixels(error: BaseException) -> str | None:
-    """Return in words why pixels of a TIFF file are not read; None if that is not what is wrong.
+    """Explain why pixels of a TIFF file are not read; None if their layout is not the reason.
 
     Pillow looks their layout up by (byte order, photometric interpretation, sample formats, fill order, bits, extra).
     """
@@ -367,7 +358,7 @@ def _too_large(name: str, error: Exception) -> LimitError:
 
 
 def pil_array(image: Any) -> NDArray[Any]:
-    """Return the pixels of a Pillow image; those of a palette as its colours."""
+    """Return the pixels of a Pillow image; a palette's indices as its colours."""
     if image.mode in ("P", "PA"):
         image = image.convert("RGBA" if "transparency" in image.info or image.mode == "PA" else "RGB")
     array: NDArray[Any] = np.asarray(image)
@@ -378,14 +369,35 @@ def _shown(image: Any) -> NDArray[Any]:
     return pil_array(image.convert("RGB") if image.mode in _OTHER_SPACES else image)
 
 
-def into(array: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
-    """Write decoded pixels to ``out`` if they fit: same shape, or that with a last axis of one, and a dtype for all."""
-    if out is None or (out.shape != array.shape and out.shape != (*array.shape, 1)):
-        return array
-    if not np.can_cast(array.dtype, out.dtype):
-        return array
-    out[...] = array.reshape(out.shape).astype(out.dtype, copy=False)
-    return out
+def _eps_pixels(data: Buffer) -> NDArray[Any]:
+    """Decode an EPS file that Pillow wrote; any other EPS file is a program, which is never run.
+
+        %ImageData: width height 8 channels ... "image"
+        ... readhexstring ... image
+        pixels in hexadecimal, rows from the top
+        %%%%EndBinary
+
+    Raises
+    ------
+    SampleDecompressionError
+        If the file is damaged, or a program.
+    LimitError
+        If it promises more pixels than allowed.
+    """
+    raw = bytes(data)
+    head = _EPS_HEAD.search(raw, 0, 4096)
+    end = raw.find(b"%%%%EndBinary", head.end()) if head else -1
+    if head is None or end < 0:
+        raise SampleDecompressionError(
+            f"an eps file of {len(raw)} bytes is a program, which is not run here; convert it to another format"
+        )
+    width, height, channels = (int(word) for word in head.groups())
+    limits.check("MAX_IMAGE_PIXELS", width * height, f"an eps image of {width} x {height} pixels")
+    try:
+        pixels = np.frombuffer(bytes.fromhex(raw[head.end() : end].decode("ascii")), dtype=np.uint8)
+        return pixels.reshape((height, width) if channels == 1 else (height, width, channels))
+    except ValueError as error:
+        raise SampleDecompressionError(f"damaged eps file of {len(raw)} bytes: {error}") from error
 
 
 def check_pixels(name: str, height: int, width: int, channels: int, bits: int, stored: int | None) -> None:
@@ -399,13 +411,13 @@ def check_pixels(name: str, height: int, width: int, channels: int, bits: int, s
     if width * height <= limits.MAX_IMAGE_PIXELS and limits.MAX_AXES:
         nbytes = width * height * channels * -(-bits // 8)
         if nbytes <= limits.FREE_BYTES and nbytes <= limits.MAX_SAMPLE_BYTES:
-            return  # as nearly all are: nothing need be said of them
+            return  # the common case, without formatting a message
     what = f"a {name} image of {width} x {height} pixels"
     limits.check("MAX_IMAGE_PIXELS", width * height, what)
     packed, nbytes = -(-width * height * channels * bits // 8), width * height * channels * -(-bits // 8)
     limits.check_sample((nbytes,), 1, what)
     if stored is not None and nbytes > limits.FREE_BYTES:
-        # A bit image expands to a byte per pixel by itself: that is no compression.
+        # Bits expand to a byte per pixel, which is no compression.
         limits.check("MAX_RATIO", packed / max(stored, 1), f"{what} ({packed} bytes from {stored})")
 
 
@@ -442,13 +454,13 @@ def _png_facts(data: Buffer) -> FileFacts:
     check_pixels("png", height, width, channels, depth, len(data))
     shape = (height, width) if channels == 1 else (height, width, channels)
     if kind == 0 and depth in (1, 16):
-        # 3.9.52 registers 16-bit grey as int32 though the pixels come as uint16.
+        # 3.9.52 registers 16-bit grey as int32, though the pixels are uint16.
         return FileFacts(shape, "bool" if depth == 1 else "int32")
     return FileFacts(shape, "uint8")
 
 
 def _check_icons(data: Buffer) -> None:
-    """Check what the directory of an icon file promises: PNG files inside may be larger than the icon says."""
+    """Check the promises of an icon file's directory: PNG files inside may be larger than the icon says."""
     raw = memoryview(data).cast("B")
     count = int.from_bytes(raw[4:6], "little")
     for entry in range(min(count, len(raw) // 16)):
@@ -490,20 +502,20 @@ _PROMISES: Mapping[str, Callable[[Buffer], None]] = {
     "ico": _check_icons,
     "jpeg2000": _check_tiles,
 }
-"""Checks of what a file promises beyond the extents that Pillow tells, before it is decoded."""
+"""Checks before decoding of promises beyond the extents that Pillow reads."""
 
 
 def largest_side(name: str) -> int:
-    """Return how many pixels an image of this kind may be wide or high."""
+    """Return the greatest width and height of images of this kind, in pixels."""
     return _LARGEST_SIDES.get(name, (1 << 31) - 1)
 
 
 def narrowed(array: NDArray[Any], codec: PictureCodec) -> NDArray[Any]:
-    """Leave out of a picture what a kind of image has no place for: transparency, the low bits of 16.
+    """Remove from a picture whatever a kind of image cannot hold: transparency, the low bits of 16.
 
     Returns
     -------
-    The array itself where there is nothing to leave out; what fits in no way is for the codec to refuse.
+    The array itself if nothing is to be removed; the codec refuses arrays that still do not fit.
     """
     if not _takes(codec, array) and array.dtype == np.uint16:
         array = (array >> 8).astype(np.uint8)
@@ -525,12 +537,12 @@ def _takes(codec: PictureCodec, array: NDArray[Any]) -> bool:
 
 
 def as_pixels(array: NDArray[Any], name: str, modes: list[str]) -> NDArray[Any]:
-    """Bring an array into a form that Pillow takes: (H, W) or (H, W, C) of a dtype that has a mode.
+    """Bring an array into a form that Pillow accepts: (H, W) or (H, W, C) of a dtype that has a mode.
 
     Raises
     ------
     SampleCompressionError
-        If this kind of image has no place for the shape, the dtype or the values.
+        If this kind of image cannot hold the shape, the dtype or the values.
     """
     shape, dtype = array.shape, array.dtype
     if array.ndim <= 1:
@@ -589,7 +601,7 @@ def _taken(modes: list[str]) -> str:
 
 
 def _kept_alpha(pixels: NDArray[Any]) -> NDArray[Any]:
-    """Make one pixel of 255 in all as good as opaque: WebP files of nothing but opaque pixels have three channels."""
+    """Make one pixel of 255 nearly opaque in opaque pictures, because WebP stores those with three channels."""
     if pixels.shape[2] == 4 and pixels[:, :, 3].min() == 255:
         pixels = pixels.copy()
         pixels[0, 0, 3] = 254

@@ -1,8 +1,8 @@
-"""JPEG files, decoded by libjpeg-turbo straight into the array that they are for (FORMAT.md 5.3).
+"""JPEG files, decoded by libjpeg-turbo straight into the target array (FORMAT.md 5.3).
 
 The header is parsed in compiled code. Files of the common kinds (8 bits, one or three channels, Huffman coded) go
-through simplejpeg with the exact transform and smooth upsampling, which gives the pixels that Pillow gives; the rest,
-and files in which simplejpeg finds fault, go through Pillow, which has the last word.
+through simplejpeg with the exact transform and smooth upsampling, which gives the same pixels as Pillow; the rest, and
+files that simplejpeg rejects, go through Pillow, whose result is final.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
 
-from lakebed.codecs.base import Buffer, FileFacts
+from lakebed.codecs.base import Buffer, FileFacts, PictureCodec, into
 from lakebed.codecs.exif import exif_of
-from lakebed.codecs.images import Image, as_pixels, check_pixels, into
-from lakebed.codecs.traits import Described
+from lakebed.codecs.images import Image, as_pixels, check_pixels
 from lakebed.errors import CorruptedSampleError
 from lakebed.native import headers as native
 
@@ -29,37 +28,25 @@ _PILLOW = Image("jpeg")
 
 
 @dataclass(frozen=True, slots=True)
-class Jpeg(Described):
-    """Codec of JPEG files; ``mpo`` files are JPEG files with more images behind the first, which is the one we read.
+class Jpeg(PictureCodec):
+    """Codec of JPEG files; ``mpo`` files are JPEG files followed by more images, of which the first is read.
 
     Parameters
     ----------
     name
         Name of the compression: ``jpeg`` or ``mpo``.
     quality
-        Of what is encoded, 1 to 100; from 90 on, colours are as fine as brightness.
+        Quality of encoding, 1 to 100; from 90 on, colours are as fine as brightness.
     """
 
     name: str = "jpeg"
-    quality: int = 75  # what Pillow, and so 3.9.52, writes by default
-
-    @property
-    def can_encode(self) -> bool:
-        return True
-
-    @property
-    def takes_colours(self) -> bool:
-        return True
-
-    def has_palette(self, data: Buffer) -> bool:  # noqa: ARG002 - others have one
-        return False
+    quality: int = 75  # the default of Pillow, and so of 3.9.52
 
     def of_quality(self, quality: int) -> Jpeg:
         return replace(self, quality=quality)
 
     def facts(self, data: Buffer) -> FileFacts:
-        height, width, channels, *_ = self._header(data)
-        return FileFacts((height, width) if channels == 1 else (height, width, channels), "uint8")
+        return FileFacts(_shape(self._header(data)), "uint8")
 
     def encode(self, array: NDArray[Any]) -> bytes:
         if array.size == 0:
@@ -67,18 +54,13 @@ class Jpeg(Described):
         pixels = as_pixels(array, self.name, _TAKES)
         if pixels.dtype == np.bool_:
             pixels = pixels.view(np.uint8) * np.uint8(255)
-        encoded: bytes
-        if pixels.ndim == 2:
-            encoded = simplejpeg.encode_jpeg(
-                pixels[..., np.newaxis], quality=self.quality, colorspace="GRAY", colorsubsampling="Gray"
-            )
-        else:
-            encoded = simplejpeg.encode_jpeg(
-                pixels,
-                quality=self.quality,
-                colorspace="RGB",
-                colorsubsampling="444" if self.quality >= _FINE else "420",
-            )
+        is_grey = pixels.ndim == 2
+        encoded: bytes = simplejpeg.encode_jpeg(
+            pixels[..., np.newaxis] if is_grey else pixels,
+            quality=self.quality,
+            colorspace="GRAY" if is_grey else "RGB",
+            colorsubsampling="Gray" if is_grey else "444" if self.quality >= _FINE else "420",
+        )
         return encoded
 
     def check(self, array: NDArray[Any]) -> None:
@@ -101,35 +83,30 @@ class Jpeg(Described):
         return self.decode(data) if self._header(data)[2] in (1, 3) else _PILLOW.shown(data)
 
     def decode_as(self, data: Buffer, out: NDArray[np.uint8]) -> bool:
-        """Decode a file of a common kind straight into an array of its shape, looking at its header once.
+        """Decode a file of a common kind straight into an array of its shape, parsing its header once.
 
         Returns
         -------
         bool
-            False if the file is of another kind or shape, or damaged: then :meth:`decode` knows more.
+            False if the file is of another kind or shape, or damaged: :meth:`decode` then tells more.
         """
         try:
-            height, width, channels, _, _, flags = native.jpeg_header(data)
+            header = native.jpeg_header(data)
         except ValueError:
             return False
-        shape = (height, width) if channels == 1 else (height, width, channels)
-        if not flags & native.PLAIN or not _is_canvas(out, shape):
+        if not header[5] & native.PLAIN or not _is_canvas(out, _shape(header)):
             return False
         try:
-            simplejpeg.decode_jpeg(data, colorspace="GRAY" if channels == 1 else "RGB", buffer=out)
+            simplejpeg.decode_jpeg(data, colorspace="GRAY" if header[2] == 1 else "RGB", buffer=out)
         except (ValueError, MemoryError):
             return False
         return True
-
-    def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
-        part: NDArray[Any] = self.decode(data)[selection]
-        return part
 
     def metadata(self, data: Buffer) -> dict[str, Any]:
         """Return ``exif`` and ``format`` (FORMAT.md 8)."""
         exif: dict[str, Any] = {}
         if self._header(data)[5] & native.EXIF:
-            # Pillow looks into the EXIF while it opens the file; the image itself may be fine.
+            # Pillow parses the EXIF while it opens the file; damage in it says nothing about the pixels.
             with suppress(CorruptedSampleError), _PILLOW.opened(data) as image:
                 exif = exif_of(image)
         return {"exif": exif, "format": self.name}

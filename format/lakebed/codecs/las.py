@@ -15,34 +15,33 @@ import laspy
 import numpy as np
 
 from lakebed import limits
-from lakebed.codecs.base import FileFacts
+from lakebed.codecs.base import FileCodec, FileFacts, into
 from lakebed.codecs.container import decoding
-from lakebed.codecs.files_only import FilesOnly
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from numpy.typing import NDArray
 
     from lakebed.codecs.base import Buffer
 
 _HEADER = 227  # bytes of the header of version 1.0; later ones are longer
 _RECORD = 54  # bytes before the content of a variable length record
-_EXTENDED = 60
-_FLAGS = (
-    *(
-        "GPS_TIME_TYPE_MASK",
-        "SYNTHETIC_RETURN_NUMBERS_MASK",
-        "WAVEFORM_EXTERNAL_MASK",
-        "WAVEFORM_INTERNAL_MASK",
-    ),
-    *("WKT_MASK", "gps_time_type", "synthetic_return_numbers", "value", "waveform_data_packets_external"),
-    *("waveform_data_packets_internal", "wkt"),
-)
+_FLAGS = """
+    GPS_TIME_TYPE_MASK SYNTHETIC_RETURN_NUMBERS_MASK WAVEFORM_EXTERNAL_MASK WAVEFORM_INTERNAL_MASK WKT_MASK
+    gps_time_type synthetic_return_numbers value waveform_data_packets_external waveform_data_packets_internal wkt
+""".split()
+_FIELDS = """
+    DEFAULT_VERSION file_source_id system_identifier generating_software creation_date point_count scales offsets
+    number_of_points_by_return start_of_waveform_data_packet_record start_of_first_evlr number_of_evlrs version
+    major_version minor_version maxs mins global_encoding uuid
+""".split()
 _AXES = ("X", "Y", "Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Las(FilesOnly):
+class Las(FileCodec):
     """LAS files; only files can be stored, arrays cannot be encoded."""
 
     name: str = "las"
@@ -66,14 +65,15 @@ class Las(FilesOnly):
         FormatError, LimitError
             If the data is damaged, or decodes to more than this process allows.
         """
-        return _columns(self.fields(data), None, out)
+        fields = self.fields(data)
+        return into(_columns(fields, fields), out)
 
     def value(self, data: Buffer) -> NDArray[np.float32]:
-        """Decode what reading a tensor gives: X, Y, Z, shape (points, 3)."""
-        return _columns(self.fields(data), _AXES, None)
+        """Decode the value of a sample: X, Y, Z, shape (points, 3)."""
+        return _columns(self.fields(data), _AXES)
 
     def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
-        """Decode, and return what is selected of the points, X, Y, Z only."""
+        """Decode, and return X, Y, Z of the selected points."""
         values: NDArray[Any] = self.value(data)[selection]
         return values
 
@@ -106,16 +106,12 @@ class Las(FilesOnly):
             }
 
 
-def _columns(
-    fields: dict[str, NDArray[Any]], names: tuple[str, ...] | None, out: NDArray[Any] | None
-) -> NDArray[np.float32]:
-    chosen = [fields[name] for name in (names or tuple(fields))]
-    shape = (len(chosen[0]), len(chosen))
-    if out is None or out.shape != shape or out.dtype != np.float32:
-        out = np.empty(shape, dtype=np.float32)
+def _columns(fields: Mapping[str, NDArray[Any]], names: Iterable[str]) -> NDArray[np.float32]:
+    chosen = [fields[name] for name in names]
+    out = np.empty((len(chosen[0]), len(chosen)), dtype=np.float32)
     with np.errstate(all="ignore"):
         for column, values in enumerate(chosen):
-            while values.ndim > 1:  # of a dimension of several values, the first one
+            while values.ndim > 1:  # dimensions of several values: take the first
                 values = values[:, 0]
             out[:, column] = values
     return out
@@ -131,7 +127,7 @@ def _names(header: laspy.LasHeader) -> list[str]:
 
 
 def _header(data: Buffer) -> laspy.LasHeader:
-    """Parse the header after comparing what it counts with what there is.
+    """Parse the header after comparing its counts with the length of the data.
 
     bytes   content
     94      u16 header size, u32 offset of the points, u32 number of variable length records
@@ -162,31 +158,14 @@ def _header(data: Buffer) -> laspy.LasHeader:
 
 def _described(header: laspy.LasHeader) -> dict[str, Any]:
     """Return the header as 3.9.52 records it."""
-    flags = header.global_encoding
-    version = {"major": header.version.major, "minor": header.version.minor}
     date = header.creation_date
-    encoding = {name: _plain(getattr(flags, name)) for name in _FLAGS}
-    return {
+    special = {
         "DEFAULT_VERSION": {"major": header.DEFAULT_VERSION.major, "minor": header.DEFAULT_VERSION.minor},
-        "file_source_id": header.file_source_id,
-        "system_identifier": _plain(header.system_identifier),
-        "generating_software": _plain(header.generating_software),
         "creation_date": {"year": date.year, "month": date.month, "day": date.day} if date else None,
-        "point_count": int(header.point_count),
-        "scales": _plain(header.scales),
-        "offsets": _plain(header.offsets),
-        "number_of_points_by_return": _plain(header.number_of_points_by_return),
-        "start_of_waveform_data_packet_record": int(header.start_of_waveform_data_packet_record),
-        "start_of_first_evlr": int(header.start_of_first_evlr),
-        "number_of_evlrs": int(header.number_of_evlrs),
-        "version": version,
-        "major_version": header.major_version,
-        "minor_version": header.minor_version,
-        "maxs": _plain(header.maxs),
-        "mins": _plain(header.mins),
-        "global_encoding": encoding,
-        "uuid": str(header.uuid),
+        "version": {"major": header.version.major, "minor": header.version.minor},
+        "global_encoding": {name: _plain(getattr(header.global_encoding, name)) for name in _FLAGS},
     }
+    return {name: special[name] if name in special else _plain(getattr(header, name)) for name in _FIELDS}
 
 
 def _plain(value: Any) -> Any:

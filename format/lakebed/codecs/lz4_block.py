@@ -17,19 +17,18 @@ import lz4.frame
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.codecs.base import Allocate, Buffer
-from lakebed.codecs.traits import Described
+from lakebed.codecs.base import Allocate, Buffer, ByteCodec
 from lakebed.errors import FormatError, LimitError
 from lakebed.native import lz4 as native
 
 _FRAME_MAGIC = b"\x04\x22\x4d\x18"
-# A block cannot shrink by more than this (one length byte stands for 255 bytes), so a larger promise is a lie.
+# A block cannot shrink by more than this (one length byte stands for 255 bytes): a larger promise is false.
 _LARGEST_RATIO = 256
 _STEP = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Lz4(Described):
+class Lz4(ByteCodec):
     """Size-prefixed LZ4 blocks."""
 
     name: str = "lz4"
@@ -84,7 +83,7 @@ class Lz4(Described):
         parts: list[bytes] = []
         frame, rest, room = lz4.frame.LZ4FrameDecompressor(), bytes(data), limit
         try:
-            # In steps: the library allocates what it may return at most.
+            # In steps, because the library allocates the largest result in advance.
             while not frame.eof:
                 part = frame.decompress(rest, max_length=_STEP)
                 rest, room = b"", room - len(part)

@@ -1,6 +1,7 @@
 """NIfTI scans, plain or gzipped (FORMAT.md 5.3, 7). A sample has the axes and the dtype of the file.
 
-A file that asks for scaling (``scl_slope``, ``scl_inter``) decodes to float64. 3.9.52 takes the dtype of the stored
+A file with scaling (``scl_slope``, ``scl_inter``) decodes to float64. 3.9.52 uses the dtype of the stored values for
+it, too, and so loses the fractions; a tensor that it made keeps that dtype.
 values for it as well and so loses the fractions; a tensor that it made keeps that dtype.
 """
 
@@ -17,9 +18,8 @@ from nibabel.nifti1 import Nifti1Header
 from nibabel.nifti2 import Nifti2Header
 
 from lakebed import limits
-from lakebed.codecs.base import FileFacts
+from lakebed.codecs.base import FileCodec, FileFacts, into
 from lakebed.codecs.container import decoding
-from lakebed.codecs.files_only import FilesOnly
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _HEADER = 540  # bytes of the larger of the two headers
 
 
 @dataclass(frozen=True, slots=True)
-class Nifti(FilesOnly):
+class Nifti(FileCodec):
     """NIfTI-1 and NIfTI-2 files; only files can be stored, arrays cannot be encoded."""
 
     name: str = "nii"
@@ -57,14 +57,10 @@ class Nifti(FilesOnly):
             If the data is damaged, or decodes to more than this process allows.
         """
         scan = _Scan(data)
-        values = scan.values()
-        if out is not None and out.shape == values.shape and out.dtype == scan.dtype:
-            out[...] = values
-            return out
-        return _native(values, scan.dtype)
+        return into(_native(scan.values(), scan.dtype), out)
 
     def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
-        """Decode what is selected of the first axis; a plain file is not copied for the rest."""
+        """Decode a selection of the first axis; the rest of an uncompressed file is not copied."""
         scan = _Scan(data)
         return _native(scan.values(selection), scan.dtype)
 
@@ -74,7 +70,7 @@ class Nifti(FilesOnly):
         header = scan.header
         with decoding("the header of a NIfTI file"), np.errstate(all="ignore"):
             fields = {key: np.array(header[key]) for key in header.keys()}  # noqa: SIM118 - no mapping
-            # As nibabel shows the header of an image: not where the values are, nor a scaling that changes nothing.
+            # As nibabel shows the header of an image: without the offset of the values and a scaling without effect.
             fields["vox_offset"] = np.zeros_like(fields["vox_offset"])
             if not scan.scaled:
                 fields["scl_slope"] = np.full_like(fields["scl_slope"], np.nan)
@@ -87,7 +83,7 @@ class Nifti(FilesOnly):
 
 
 class _Scan:
-    """A header that was compared with limits and with the length of the data."""
+    """A header, checked against the limits and the length of the data."""
 
     def __init__(self, data: Buffer) -> None:
         self._data = data
@@ -100,7 +96,7 @@ class _Scan:
             self._offset = int(self.header.get_data_offset())
             self._slope, self._inter = self.header.get_slope_inter()
         if any(extent <= 0 for extent in shape) or not shape or self._offset < 0:
-            raise FormatError(f"a NIfTI file of shape {shape} with values at {self._offset} is none")
+            raise FormatError(f"a NIfTI file of shape {shape} with values at {self._offset} is invalid")
         if self._stored.itemsize == 0 or (self._stored.fields is None and self._stored.kind not in "iufc"):
             raise FormatError(f"a NIfTI file with values of type {self._stored} cannot be decoded")
         self.dtype: np.dtype[Any]
@@ -139,7 +135,7 @@ class _Scan:
         fields = np.dtype(self.header.get_data_dtype()).fields
         if fields is None:
             return flat.reshape(self.shape, order="F")
-        # The bytes of a colour are together, its axes around it are in Fortran order.
+        # The bytes of a colour are contiguous; the other axes are in Fortran order.
         return np.moveaxis(flat.reshape((self.shape[-1], *self.shape[:-1]), order="F"), 0, -1)
 
 
@@ -160,7 +156,7 @@ def _header(head: bytes) -> Any:
 
 
 def _unpack(data: Buffer, length: int) -> bytes:
-    """Return the first bytes of gzipped data, no more than asked for."""
+    """Return the first bytes of gzipped data, without unpacking more."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             return file.read(length)

@@ -1,14 +1,14 @@
 """PLY meshes, text and binary (FORMAT.md 5.3, 7).
 
-A file holds several arrays of different lengths: properties of vertices, of faces, of whatever else it declares. The
+A file holds several arrays of different lengths: properties of vertices, of faces, and of any other declared element.
 format registers one shape for them, (vertices, names), where a list of corners counts as the names ``n_points``,
 ``v1``, ``v2``, ``v3`` and the name of the type of its count. Reading gives the vertices, shape (vertices, properties);
 ``fields`` gives everything.
 
-Text files are read as they are written, by their numbers: line ends count as blanks. A line with more numbers than its
-element declares would shift all that follow, so it is an error where the numbers do not come out even. Some files put a
-row of every element on each line instead of one element after the other, some write colours as fractions under an
-integer type, and Microsoft's C library has spellings of its own for what is no number.
+Text files are read as sequences of numbers: line ends count as blanks. A line with more numbers than its element
+declares would shift all following ones, so it is an error if the numbers do not come out even. Some files put a row of
+every element on each line instead of one element after another, some write colours as fractions under an integer type,
+and Microsoft's C library has its own spellings of NaN and infinity.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakebed import limits
-from lakebed.codecs.base import FileFacts
-from lakebed.codecs.files_only import FilesOnly
+from lakebed.codecs.base import FileCodec, FileFacts, into
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
@@ -29,13 +28,11 @@ if TYPE_CHECKING:
 
     from lakebed.codecs.base import Buffer
 
-_TYPES = dict(
-    pair.split("=")
-    for pair in (
-        "char=i1 int8=i1 uchar=u1 uint8=u1 short=i2 int16=i2 ushort=u2 uint16=u2 int=i4 int32=i4 uint=u4 uint32=u4 "
-        "float=f4 float32=f4 double=f8 float64=f8"
-    ).split()
-)
+_TYPES = {
+    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2", "ushort": "u2",
+    "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4", "float": "f4", "float32": "f4",
+    "double": "f8", "float64": "f8",
+}  # fmt: skip
 _ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 _CORNERS = ("vertex_indices", "vertex_index")
 _MAX_HEADER = 1 << 20
@@ -46,7 +43,7 @@ _OF_MICROSOFT = re.compile(rb"([+-]?)(?:(nan)\((?:s?nan|ind)\)|1\.#(IND|[QS]NAN|
 
 @dataclass(frozen=True, slots=True)
 class _Property:
-    """One property; ``count`` is the type of the length of a list, as the file names it."""
+    """One property; ``count`` is the type name of the length of a list."""
 
     name: str
     kind: str
@@ -76,7 +73,7 @@ class _Header:
         return _ORDERS[self.form]
 
     def names(self) -> list[str]:
-        """Names of all properties as the format counts them."""
+        """Return the names of all properties as the format counts them."""
         found: list[str] = []
         for element in self.elements:
             for item in element.properties:
@@ -95,17 +92,17 @@ class _Header:
 
 
 _Columns = dict[str, "NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]"]
-"""Values of each property by name; of a list the counts and all items back to back."""
+"""Values of each property by name; for a list the counts and all items back to back."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ply(FilesOnly):
+class Ply(FileCodec):
     """PLY files; only files can be stored, arrays cannot be encoded."""
 
     name: str = "ply"
 
     def facts(self, data: Buffer) -> FileFacts:
-        """Read the number of vertices and of names from the header; the dtype is that of a mixture, object.
+        """Read the number of vertices and of names from the header; the dtype of such mixtures is object.
 
         Raises
         ------
@@ -116,7 +113,7 @@ class Ply(FilesOnly):
         return FileFacts((header.vertices.rows, len(header.names())), "object")
 
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Decode the vertices: shape (vertices, properties of a vertex), in the smallest dtype that holds all of them.
+        """Decode the vertices: shape (vertices, properties of a vertex), in the smallest dtype for all of them.
 
         Raises
         ------
@@ -126,25 +123,17 @@ class Ply(FilesOnly):
         header = _header(data)
         columns = _body(data, header)["vertex"]
         values = np.stack([np.asarray(columns[item.name]) for item in header.vertices.properties], axis=1)
-        if out is not None and out.shape == values.shape and out.dtype == values.dtype:
-            out[...] = values
-            return out
-        return values
+        return into(values, out)
 
     def value(self, data: Buffer) -> NDArray[Any]:
-        """Decode what reading a tensor gives: the vertices."""
+        """Decode the value of a sample: the vertices."""
         return self.decode(data)
-
-    def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
-        """Decode, and return the selected vertices."""
-        values: NDArray[Any] = self.decode(data)[selection]
-        return values
 
     def fields(self, data: Buffer) -> dict[str, NDArray[Any]]:
         """Return every property by name: of vertices (vertices,), of faces (faces,), and so on.
 
-        Corners of faces are ``n_points``, how many, and ``v1``, ``v2``, ...: numbers of vertices, -1 where a face has
-        fewer. A name that an element before has used is prefixed with its element: ``face_red``.
+        Corners of faces are ``n_points``, their number, and ``v1``, ``v2``, ...: numbers of vertices, -1 beyond the
+        corners of a face. A name that an earlier element has used is prefixed with its element: ``face_red``.
 
         Raises
         ------
@@ -178,9 +167,7 @@ class Ply(FilesOnly):
         return {
             "dimensions_names": header.names(),
             "element_name_to_property_dtypes": kinds,
-            "dimensions_names_to_dtype": {
-                name: kind for group in kinds.values() for name, kind in group.items()
-            },
+            "dimensions_names_to_dtype": {n: kind for group in kinds.values() for n, kind in group.items()},
             "comments": list(header.comments),
             "fmt": header.form,
             "extension": "ply",
@@ -210,7 +197,7 @@ def _header(data: Buffer) -> _Header:
         elif words[:1] == ["property"] and elements:
             elements[-1][2].append(_property(words))
         elif words and words[0] not in ("ply", "obj_info"):
-            raise FormatError(f"the header of a PLY file holds a line that means nothing: {line[:80]!r}")
+            raise FormatError(f"the header of a PLY file holds an unknown line: {line[:80]!r}")
     else:
         raise FormatError("the header of a PLY file does not end")
     if not form or len({name for name, _, _ in elements}) != len(elements):
@@ -225,23 +212,20 @@ def _property(words: list[str]) -> _Property:
         return _Property(words[2], words[1])
     if len(words) == 5 and words[1] == "list" and words[3] in _TYPES and _TYPES.get(words[2], "f")[0] in "iu":
         return _Property(words[4], words[3], words[2])
-    raise FormatError(f"a PLY file declares a property of no known type: {' '.join(words)[:80]!r}")
+    raise FormatError(f"a PLY file declares a property of unknown type: {' '.join(words)[:80]!r}")
 
 
 def _check(header: _Header, size: int) -> None:
-    """Compare what the header counts with the bytes that are there."""
+    """Compare the counts of the header with the size of the file."""
     needed = header.size
     for element in header.elements:
         if len({item.name for item in element.properties}) != len(element.properties):
             raise FormatError(f"a PLY file declares a property of {element.name!r} twice")
         if element.rows and not element.properties:
             raise FormatError(f"a PLY file has {element.rows} elements {element.name!r} without properties")
-        # A number of a text file takes a digit and a space; the last one may lack the space.
-        widths = (
-            2 if not header.order else np.dtype(_TYPES[item.count or item.kind]).itemsize
-            for item in element.properties
-        )
-        needed += element.rows * sum(widths)
+        # A number in a text file takes a digit and a space; only the last one may lack the space.
+        kinds = (_TYPES[item.count or item.kind] for item in element.properties)
+        needed += element.rows * sum(np.dtype(kind).itemsize if header.order else 2 for kind in kinds)
     _ = header.vertices
     if needed - (not header.order) > size:
         raise FormatError(f"a PLY file needs {needed} bytes at least, but has {size}")
@@ -270,7 +254,7 @@ def _plain_rows(data: Buffer, at: int, element: _Element, order: str) -> tuple[_
 
 
 def _walked_rows(data: Buffer, at: int, element: _Element, order: str) -> tuple[_Columns, int]:
-    """Read rows with lists: at once where all lists are as long as the first, row by row otherwise."""
+    """Read rows with lists: in one step if all lists are as long as the first, else row by row."""
     lengths = _first_lengths(data, at, element, order) if element.rows else {}
     kinds: list[tuple[Any, ...]] = []
     for number, item in enumerate(element.properties):
@@ -286,17 +270,14 @@ def _walked_rows(data: Buffer, at: int, element: _Element, order: str) -> tuple[
             columns: _Columns = {}
             for number, item in enumerate(element.properties):
                 values = table[f"p{number}"].astype("<" + _TYPES[item.kind])
-                columns[item.name] = (
-                    values
-                    if item.count is None
-                    else (np.array(table[f"n{number}"], dtype="i8"), values.reshape(-1))
-                )
+                counts = None if item.count is None else np.array(table[f"n{number}"], dtype="i8")
+                columns[item.name] = values if counts is None else (counts, values.reshape(-1))
             return columns, at + table.nbytes
     return _stepped_rows(data, at, element, order)
 
 
 def _first_lengths(data: Buffer, at: int, element: _Element, order: str) -> dict[int, int]:
-    """Lengths of the lists of the first row, by number of the property."""
+    """Return the lengths of the lists of the first row, by number of the property."""
     found: dict[int, int] = {}
     for number, item in enumerate(element.properties):
         width = np.dtype(_TYPES[item.kind]).itemsize
@@ -333,31 +314,32 @@ def _stepped_rows(data: Buffer, at: int, element: _Element, order: str) -> tuple
                 raise FormatError(f"a PLY file ends within its {element.rows} elements {element.name!r}")
             parts[number].append(raw[at:stop])
             at = stop
+    values = [
+        np.frombuffer(b"".join(part), dtype=order + _TYPES[item.kind]).astype("<" + _TYPES[item.kind])
+        for part, item in zip(parts, element.properties, strict=True)
+    ]
+    return _listed(element, values, lengths), at
+
+
+def _listed(element: _Element, values: list[NDArray[Any]], lengths: list[list[int]]) -> _Columns:
+    """Return the columns of an element: values, and for lists their lengths, too."""
     columns: _Columns = {}
-    for number, item in enumerate(element.properties):
-        values = np.frombuffer(b"".join(parts[number]), dtype=order + _TYPES[item.kind]).astype(
-            "<" + _TYPES[item.kind]
-        )
-        columns[item.name] = values if item.count is None else (np.array(lengths[number], dtype="i8"), values)
-    return columns, at
+    for item, value, length in zip(element.properties, values, lengths, strict=True):
+        columns[item.name] = value if item.count is None else (np.array(length, dtype="i8"), value)
+    return columns
 
 
 def _text(body: bytes, header: _Header) -> dict[str, _Columns]:
-    """Read the values of a text file, whose rows are lines; line ends count as blanks, as in most readers."""
+    """Read the values of a text file; line ends count as blanks, as in most readers."""
     words = body.split()
     if _is_side_by_side(body, header):
         return _lines(words, header)
-    found: dict[str, _Columns] = {}
-    at = 0
     try:
-        for element in header.elements:
-            found[element.name], at = _text_rows(words, at, element)
+        found, at = _text_elements(words, header)
     except _Misfit:
         if not _has_its_lines(body, header):
             raise
-        at = 0
-        for element in header.elements:
-            found[element.name], at = _text_rows(words, at, element, as_written=True)
+        found, at = _text_elements(words, header, as_written=True)
     except FormatError:
         _check_lines(body, header)
         raise
@@ -366,12 +348,22 @@ def _text(body: bytes, header: _Header) -> dict[str, _Columns]:
     return found
 
 
+def _text_elements(
+    words: list[bytes], header: _Header, *, as_written: bool = False
+) -> tuple[dict[str, _Columns], int]:
+    found: dict[str, _Columns] = {}
+    at = 0
+    for element in header.elements:
+        found[element.name], at = _text_rows(words, at, element, as_written=as_written)
+    return found, at
+
+
 class _Misfit(FormatError):
-    """A number with a fraction where a property declares whole ones."""
+    """A number with a fraction in a property of whole numbers."""
 
 
 def _is_side_by_side(body: bytes, header: _Header) -> bool:
-    """Tell whether each line holds a row of every element, against the rule that one element follows the other."""
+    """Tell whether each line holds a row of every element, instead of one element following the other."""
     elements = [element for element in header.elements if element.rows]
     if len({element.rows for element in elements}) != 1 or any(element.has_lists for element in elements):
         return False
@@ -399,7 +391,7 @@ def _lines(words: list[bytes], header: _Header) -> dict[str, _Columns]:
 
 
 def _has_its_lines(body: bytes, header: _Header) -> bool:
-    """Tell whether each row without lists is a line of its own, so that its values are surely those of its names."""
+    """Tell whether each row without lists is a line of its own, so that its values certainly belong to its names."""
     lines = [len(line.split()) for line in body.splitlines() if line.strip()]
     at = 0
     for element in header.elements:
@@ -411,7 +403,7 @@ def _has_its_lines(body: bytes, header: _Header) -> bool:
 
 
 def _check_lines(body: bytes, header: _Header) -> None:
-    """Refuse lines that hold more numbers than a row of their element, in a file with a line for each row."""
+    """Refuse lines with more numbers than a row of their element, in a file with a line for each row."""
     lines = [len(line.split()) for line in body.splitlines() if line.strip()]
     if len(lines) < sum(element.rows for element in header.elements):
         return
@@ -453,15 +445,12 @@ def _text_rows(
                 raise FormatError(f"a PLY file ends within its {element.rows} elements {element.name!r}")
             parts[number] += words[at : at + length]
             at += length
-    columns: _Columns = {}
-    for number, item in enumerate(element.properties):
-        values = _numbers(parts[number], item)
-        columns[item.name] = values if item.count is None else (np.array(lengths[number], dtype="i8"), values)
-    return columns, at
+    values = [_numbers(part, item) for part, item in zip(parts, element.properties, strict=True)]
+    return _listed(element, values, lengths), at
 
 
 def _numbers(words: list[bytes], item: _Property, *, as_written: bool = False) -> NDArray[Any]:
-    """Read numbers in the type that is declared, or ``as_written`` in float64 those with a fraction."""
+    """Read numbers in the declared type, or, ``as_written``, those with a fraction in float64."""
     kind = np.dtype("<" + _TYPES[item.kind])
     try:
         values = np.array([float(word) for word in words], dtype=np.float64)
@@ -472,7 +461,7 @@ def _numbers(words: list[bytes], item: _Property, *, as_written: bool = False) -
             return values.astype(kind)
     bounds = np.iinfo(kind)
     if not ((values >= bounds.min) & (values <= bounds.max)).all():
-        raise FormatError(f"a PLY file holds a value of {item.name!r} that is no {item.kind}")
+        raise FormatError(f"a PLY file holds a value of {item.name!r} outside of {item.kind}")
     if not (values == np.floor(values)).all():
         if as_written and item.count is None:
             return values
@@ -487,7 +476,7 @@ def _of_microsoft(word: bytes) -> float:
     try:
         return float(word)
     except ValueError as error:
-        raise FormatError(f"a PLY file holds what is no number: {error}") from error
+        raise FormatError(f"a PLY file holds a word that is no number: {error}") from error
 
 
 def _corners(counts: NDArray[np.int64], items: NDArray[Any], stored: int) -> dict[str, NDArray[Any]]:

@@ -1,8 +1,8 @@
 """Regions of JPEG files, decoded without the rest and resized into the rooms of a batch (docs/design/025).
 
-The work is done by :mod:`lakebed.native.regions` with the libjpeg-turbo that Pillow brings along, bound at run time.
-What that leaves, a file of another kind, a damaged one, or all where there is no such library, is decoded whole by its
-codec and resized by the same code.
+The work is done by :mod:`lakebed.native.regions` with the libjpeg-turbo of Pillow, bound at run time. Other kinds of
+files, damaged ones, and all files if that library is missing, are decoded whole by their codec and resized by the same
+code.
 """
 
 from __future__ import annotations
@@ -17,14 +17,11 @@ import numpy as np
 import PIL
 from numpy.typing import NDArray
 
-from lakebed.codecs.base import Buffer
-from lakebed.codecs.jpeg import Jpeg
 from lakebed.errors import SampleDecompressionError
 from lakebed.native import regions as native
 
 Room: TypeAlias = NDArray[np.uint8] | NDArray[np.float32]
 
-_JPEG = Jpeg()
 _lock = threading.Lock()
 _found: tuple[str | None, str] | None = None
 
@@ -35,9 +32,9 @@ def library() -> tuple[str | None, str]:
     Returns
     -------
     path
-        File of the library; None if there is none that can be used.
+        File of the library; None if no usable one exists.
     problem
-        Why there is none; empty otherwise.
+        The reason; empty if the library was found.
     """
     global _found  # noqa: PLW0603
     with _lock:
@@ -59,8 +56,8 @@ def _bound() -> tuple[str | None, str]:
 
 
 def _candidates() -> Iterator[str]:
-    """Yield files that may be it: those in Pillow's wheel, those that are loaded, the system's."""
-    # Pillow's compiled half loads the library that it was linked with.
+    """Yield candidates: libraries in Pillow's wheel, loaded ones, the system's."""
+    # Pillow's compiled half loads its own library.
     from PIL import _imaging  # noqa: F401
 
     package = Path(PIL.__file__).parent
@@ -93,47 +90,19 @@ def decode_regions(
     planar: bool = False,
     scaled: bool = True,
 ) -> NDArray[np.uint8]:
-    """Decode regions of JPEG files without the GIL, with the library bound first.
+    """Decode regions of JPEG files without the GIL; bind the library first.
 
     Parameters are those of :func:`lakebed.native.regions.decode_regions`.
 
     Returns
     -------
     ndarray
-        Statuses, uint8, shape (n,): 0 where it is done; :func:`decode_region` does the others.
+        Statuses, uint8, shape (n,): 0 for decoded regions; decode the others by their codec and :func:`resize_region`.
     """
     library()
     return native.decode_regions(
         files, shapes, boxes, out, resized, offsets, flips, factors=factors, planar=planar, scaled=scaled
     )
-
-
-def decode_region(
-    file: Buffer,
-    box: NDArray[np.int32],
-    room: Room,
-    resized: NDArray[np.int32] | None = None,
-    offset: NDArray[np.int32] | None = None,
-    *,
-    flip: bool = False,
-    factors: NDArray[np.float32] | None = None,
-    planar: bool = False,
-) -> None:
-    """Decode a JPEG file whole, with the codec that has the last word on it, and resize its region.
-
-    Parameters
-    ----------
-    file
-        The file.
-    box, room, resized, offset, flip, factors, planar
-        One row of what :func:`decode_regions` is given.
-
-    Raises
-    ------
-    SampleDecompressionError
-        If it is damaged, its channels are not those of the room, or the box leaves the image or shrinks too far.
-    """
-    resize_region(_JPEG.decode(file), box, room, resized, offset, flip=flip, factors=factors, planar=planar)
 
 
 def resize_region(
@@ -147,14 +116,14 @@ def resize_region(
     factors: NDArray[np.float32] | None = None,
     planar: bool = False,
 ) -> None:
-    """Resize a region of pixels that are there, whatever they were encoded as, into a room.
+    """Resize a region of decoded pixels into a room.
 
     Parameters
     ----------
     pixels
         uint8, shape (height, width) or (height, width, channels). A room of 3 channels takes one channel too.
     box, room, resized, offset, flip, factors, planar
-        One row of what :func:`decode_regions` is given.
+        One row of the arguments of :func:`decode_regions`.
 
     Raises
     ------

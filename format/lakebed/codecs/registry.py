@@ -23,16 +23,12 @@ AUDIO_NAMES = names_of("audio")
 POINT_CLOUD_NAMES = names_of("point_cloud")
 MESH_NAMES = names_of("mesh")
 NIFTI_NAMES = names_of("nifti")
-OTHER_NAMES = VIDEO_NAMES | AUDIO_NAMES | POINT_CLOUD_NAMES | MESH_NAMES | NIFTI_NAMES
 NAMES = frozenset(TRAITS)
-
-READ_ONLY_NAMES = frozenset(name for name, traits in TRAITS.items() if not traits.encodes)
-"""Only files of these kinds can be stored: there is no way from an array to one of them."""
 
 COMPRESSIONS: list[str | None] = [*sorted(NAMES), None]
 """Every compression name, none last (API.md 9)."""
 
-# name -> (module, class, extra that brings its packages, none if the library always has them); the class is called
+# name -> (module, class, extra that brings its packages, None if the library always has them); the class is called
 # with the name.
 _FILE_CODECS: Mapping[str, tuple[str, str, str | None]] = {
     **dict.fromkeys(IMAGE_NAMES, ("lakebed.codecs.images", "Image", None)),
@@ -45,11 +41,10 @@ _FILE_CODECS: Mapping[str, tuple[str, str, str | None]] = {
     "ply": ("lakebed.codecs.ply", "Ply", None),
     "stl": ("lakebed.codecs.stl", "Stl", None),
 }
-_NAMELESS = frozenset({"dcm", "las", "ply", "stl"})
 
 
 def normalize(name: str | None) -> str | None:
-    """Return the format's own name of a compression.
+    """Return the format's canonical name of a compression.
 
     Raises
     ------
@@ -59,11 +54,15 @@ def normalize(name: str | None) -> str | None:
     if name is None or name == "null":
         return None
     name = ALIASES.get(name.lower(), name.lower())
+    _check(name)
+    return name
+
+
+def _check(name: str) -> None:
     if name not in NAMES:
         raise UnsupportedCompressionError(
             f"{name!r} is no compression; choose one of {', '.join(sorted(NAMES))}"
         )
-    return name
 
 
 @cache
@@ -97,14 +96,10 @@ def file_codec(name: str | None) -> FileCodec | None:
     """
     if name is None or name in BYTE_NAMES:
         return None
-    if name not in _FILE_CODECS:
-        raise UnsupportedCompressionError(
-            f"{name!r} is no compression; choose one of {', '.join(sorted(NAMES))}"
-        )
+    _check(name)
     module, cls, extra = _FILE_CODECS[name]
     try:
-        make = getattr(import_module(module), cls)
-        codec = make() if name in _NAMELESS else make(name)
+        codec = getattr(import_module(module), cls)(name)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("lakebed"):
             raise
@@ -167,7 +162,7 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\x28\0\0\0", "dib"),
     (0, b"\x7c\0\0\0", "dib"),
 )
-# Kinds without a signature of their own: the file name decides, where the content does not contradict it.
+# Kinds without a distinctive signature: the file name decides, unless the content contradicts it.
 _BY_SUFFIX = {
     "tga": "tga", "icb": "tga", "vda": "tga", "vst": "tga", "im": "im", "pcx": "pcx", "dib": "dib", "mp3": "mp3",
     "mp4": "mp4", "mov": "mp4", "m4v": "mp4", "stl": "stl", "dcm": "dcm", "nii": "nii", "fli": "fli", "flc": "fli",
@@ -176,22 +171,22 @@ _BY_SUFFIX = {
 
 
 _SMALL_ATOMS = (b"wide", b"free", b"skip", b"pnot")
-"""What QuickTime files may begin with besides; they are words, too, and only the size before one tells it from text."""
+"""Other first atoms of QuickTime files; being words, they differ from text only by the size before them."""
 
 
 def sniff(data: Buffer, path: str | None = None) -> str | None:
-    """Tell which compression a file has: by its first bytes, else by its name; None if neither says.
+    """Detect the compression of a file: by its first bytes, else by its name; None if both are unknown.
 
     Parameters
     ----------
     data
         The file, or its first 512 bytes.
     path
-        Where it came from.
+        Origin of the file.
     """
     head = bytes(data[:512])
     suffix = (path or "").split("?", 1)[0].lower()
-    if head[128:132] == b"DICM":  # before it may stand the header of another kind, such as TIFF
+    if head[128:132] == b"DICM":  # may follow the header of another kind, such as TIFF
         return "dcm"
     if head[:2] == b"\x1f\x8b":
         return "nii.gz" if path is None or suffix.endswith(".nii.gz") else None
@@ -217,6 +212,6 @@ def sniff(data: Buffer, path: str | None = None) -> str | None:
 
 
 def _is_binary_stl(data: Buffer) -> bool:
-    """Tell whether a file is as long as the number of triangles at its only fixed place says."""
+    """Tell whether the length of a file matches the number of triangles at its fixed place."""
     count = int.from_bytes(data[80:84], "little")
     return count > 0 and len(data) == 84 + 50 * count

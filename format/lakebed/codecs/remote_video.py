@@ -1,9 +1,9 @@
-"""Videos that are not in memory: the container's index is fetched, and the segments that are asked for.
+"""Videos that are not in memory: only the container's index and the requested segments are fetched.
 
-A segment is a key frame and what follows it up to the next. The index of an mp4 or avi file lists where each packet
-lies, when it is decoded, and which are key frames; what is decoded before a key frame is shown before everything that
-is decoded from it on. So the number of the first frame of a segment is known without reading what comes before it.
-When the frames of a segment are shown is in their packets, which are read from its key frame on as far as is needed.
+A segment is a key frame and its followers up to the next key frame. The index of an mp4 or avi file lists the place,
+the decoding time and the kind of each packet; frames decoded before a key frame are shown before all that are decoded
+from it on. So the number of the first frame of a segment is known without reading earlier ones. Presentation times in a
+segment are in its packets, which are read from its key frame on as far as necessary.
 
 mkv files, fragmented mp4 files, and others whose index does not list each frame, are fetched as a whole.
 """
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
     from lakebed.codecs.base import Elsewhere
 
-# Frames that a decoder holds back at most before it gives them in the order of presentation.
+# Most frames that a decoder holds back to deliver them in the order of presentation.
 _REORDERED = 17
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteVideo:
-    """Video files of one container format that lie elsewhere.
+    """Codec of video files of one container format that are not in memory.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class RemoteVideo:
     name: str
 
     def described(self, file: Elsewhere) -> tuple[FileFacts, dict[str, Any]]:
-        """Return shape and dtype, and what :meth:`Video.metadata` tells.
+        """Return shape and dtype, and the fields of :meth:`Video.metadata`.
 
         Raises
         ------
@@ -88,12 +88,12 @@ class RemoteVideo:
         Parameters
         ----------
         shape
-            What is on record of the file; None where nothing is.
+            Recorded shape of the file; None if there is no record.
 
         Raises
         ------
         FormatError
-            If it has another one.
+            If the file has another shape.
         """
         with self._segments(file) as segments:
             if segments is None:
@@ -105,7 +105,7 @@ class RemoteVideo:
             return segments.frames(selection)
 
     def timestamps(self, file: Elsewhere, selection: int | slice) -> NDArray[np.float32]:
-        """Tell when frames are shown, in seconds: float32, shape (frames,), or () for one frame; see :meth:`part`."""
+        """Return presentation times in seconds: float32, shape (frames,), or () for one frame; see :meth:`part`."""
         with self._segments(file) as segments:
             found = None if segments is None else segments.seconds(selection)
         return Video(self.name).timestamps(file.whole(), selection) if found is None else found
@@ -121,18 +121,13 @@ class _Segments:
 
     Parameters
     ----------
-    times, keys, discards
-        Of each packet in decoding order: decoding time, whether it is a key frame, whether its frame is not shown.
-    starts, ends
-        Where it lies in the file.
+    index
+        Of each packet in decoding order: decoding time, offset and size in the file, whether it is a key frame, whether
+        its frame is not shown.
     """
 
     def __init__(
-        self,
-        container: InputContainer,
-        name: str,
-        file: Elsewhere,
-        index: tuple[NDArray[np.int64], ...],
+        self, container: InputContainer, name: str, file: Elsewhere, index: tuple[NDArray[np.int64], ...]
     ) -> None:
         self._container, self._name, self._file = container, name, file
         self._times, self._starts, sizes, keys, discards = index
@@ -149,7 +144,7 @@ class _Segments:
         """Read the index; None if it does not list every frame."""
         stream = video_stream(container, name)
         with decoding(f"a {name} video"):
-            entries = getattr(stream, "index_entries", ())  # older releases of PyAV do not show it
+            entries = getattr(stream, "index_entries", ())  # missing in older releases of PyAV
             if not len(entries) or len(entries) != stream.frames:
                 return None
             limits.check("MAX_MEDIA_FRAMES", len(entries), f"a {name} video")
@@ -167,45 +162,45 @@ class _Segments:
         return cls(container, name, file, tuple(table.T))
 
     def frames(self, selection: int | slice) -> NDArray[np.uint8] | None:
-        """Decode frames; None if the index turns out not to be true."""
+        """Decode frames; None if the index proves wrong."""
         wanted = chosen(selection, self.count, "frame")
         shape = (len(wanted), *self.shape[1:])
         limits.check_sample(shape, 1, self._what)
         out = np.empty(shape, dtype=np.uint8)
-        for first, stop in self._runs(wanted):
-            found = self._gathered(wanted[first:stop])
-            if found is None:
-                return None
-            packets, before = found
-            reader = FrameReader(self._container, self._name, len(self._file), packets)
-            numbers = [number - before for number in wanted[first:stop]]
-            if not reader.fill_by_time(numbers, out[first:stop]):
+        for first, stop, reader, numbers in self._readers(wanted):
+            if reader is None or not reader.fill_by_time(numbers, out[first:stop]):
                 return None
         return out[0] if isinstance(selection, int) else out
 
     def seconds(self, selection: int | slice) -> NDArray[np.float32] | None:
-        """Tell when frames are shown; None if the index turns out not to be true."""
+        """Return presentation times; None if the index proves wrong."""
         wanted = chosen(selection, self.count, "frame")
         out = np.empty(len(wanted), dtype=np.float32)
-        for first, stop in self._runs(wanted):
-            found = self._gathered(wanted[first:stop])
-            if found is None:
+        for first, stop, reader, numbers in self._readers(wanted):
+            if reader is None:
                 return None
-            packets, before = found
-            times = FrameReader(self._container, self._name, len(self._file), packets).seconds()
-            out[first:stop] = times[[number - before for number in wanted[first:stop]]]
+            out[first:stop] = reader.seconds()[numbers]
         return out.reshape(()) if isinstance(selection, int) else out
 
+    def _readers(self, wanted: range) -> Iterator[tuple[int, int, FrameReader | None, list[int]]]:
+        """Yield runs of frames, their readers, and their numbers in these; no reader if the index proves wrong."""
+        for first, stop in self._runs(wanted):
+            packets, before = self._gathered(wanted[first:stop])
+            reader = None
+            if packets is not None:
+                reader = FrameReader(self._container, self._name, len(self._file), packets)
+            yield first, stop, reader, [number - before for number in wanted[first:stop]]
+
     def _runs(self, wanted: range) -> list[tuple[int, int]]:
-        """Cut wanted frames into runs that lie in the same or in neighbouring segments: (first, stop) of places."""
+        """Cut wanted frames into runs (first, stop) that lie in the same or in neighbouring segments."""
         if not wanted:
             return []
         segments = np.searchsorted(self._shown[self._keys], np.asarray(wanted), side="right")
         cuts = (np.flatnonzero(np.abs(np.diff(segments)) > 1) + 1).tolist()
         return list(zip([0, *cuts], [*cuts, len(wanted)], strict=True))
 
-    def _gathered(self, wanted: range) -> tuple[Packets, int] | None:
-        """Read the packets that some frames need; return them and the number of frames that are shown before them."""
+    def _gathered(self, wanted: range) -> tuple[Packets | None, int]:
+        """Read the packets that some frames need; return them and the number of earlier frames."""
         low, high = min(wanted), max(wanted)
         segment = int(np.searchsorted(self._shown[self._keys], low, side="right")) - 1
         for start in range(segment, -1, -1):
@@ -213,21 +208,21 @@ class _Segments:
             before = int(self._shown[entry])
             items = self._demuxed(entry, high - before)
             if items is None:
-                return None
-            # Frames that are shown before the key frame they follow depend on the segment before.
+                return None, 0
+            # Frames shown before the key frame that they follow depend on the previous segment.
             times = [packet.pts or 0 for packet in items]
             early = sum(time < times[0] and not p.is_discard for p, time in zip(items, times, strict=True))
             if low - before >= early or start == 0:
                 return Packets(items, sum(not p.is_discard for p in items)), before
-        return None
+        return None, 0
 
     def _end(self, entry: int) -> int:
-        """Return the last moment of the segment that begins with a packet."""
+        """Return the last decoding time of the segment that begins with a packet."""
         following = int(np.searchsorted(self._keys, entry, side="right"))
         return int(self._times[self._keys[following]] - 1 if following < len(self._keys) else self._times[-1])
 
     def _demuxed(self, entry: int, rank: int) -> list[Packet[Any]] | None:
-        """Read packets from a key frame on, until it is certain which ``rank`` + 1 frames are shown first."""
+        """Read packets from a key frame on, until the first ``rank`` + 1 shown frames are certain."""
         last = min(
             len(self._times), int(np.searchsorted(self._shown, self._shown[entry] + rank)) + _REORDERED
         )
@@ -236,7 +231,7 @@ class _Segments:
         items: list[Packet[Any]] = []
         shown: list[int] = []
         with decoding(self._what):
-            # Seeking compares with the time of presentation, which is later: to the end of the segment, then.
+            # Seek to the end of the segment, because seeking compares with the later time of presentation.
             self._container.seek(self._end(entry), stream=self._stream)
             for packet in self._container.demux(self._stream):
                 if packet.size == 0 or (not items and (packet.dts or 0) < self._times[entry]):
@@ -245,8 +240,8 @@ class _Segments:
                 if (
                     at == len(self._times)
                     or decoded is None
-                    or decoded != self._times[at]
                     or packet.pts is None
+                    or decoded != self._times[at]
                 ):
                     return None
                 if len(shown) > rank and shown[rank] < decoded:

@@ -1,4 +1,4 @@
-"""One sample as users hand it over: an array, or a file that is opened only when its content is needed (API.md 4)."""
+"""One sample as users pass it: an array, or a file that is opened only when its content is needed (API.md 4)."""
 
 from __future__ import annotations
 
@@ -18,55 +18,56 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 QUALITY = 95
-"""Of pictures that come as files of another kind, where a kind of image has one."""
+"""Quality of pictures that are converted to a kind with one."""
 
 LOSSY = frozenset({"jpeg", "webp"})
-"""Kinds of pictures that have one."""
+"""Kinds of pictures with a quality."""
 
 
 def became(kind: str) -> str:
-    """Return what becomes of pictures of other kinds in a tensor of that one, for people."""
+    """Return, for messages, the conversion of pictures of other kinds in a tensor of that kind."""
     return f"encoded anew as {kind.upper()}{f' at quality {QUALITY}' if kind in LOSSY else ''}"
 
 
 class Sample:
     """An array, or a file (path, URL or bytes) with a compression, before it goes into a tensor.
 
-    A file is lazy: nothing is fetched before its shape, dtype or content is asked for, and its pixels are not decoded
-    when a tensor stores it verbatim.
+    A file is lazy: it is fetched only when its shape, dtype or content is needed, and its pixels are not decoded if a
+    tensor stores it verbatim.
 
     Parameters
     ----------
     array
         The values themselves.
     buffer
-        Content of a file; with ``shape`` and without ``compression``: raw values.
+        Content of a file; with ``shape`` and without ``compression``, raw values.
     path
-        Where the file is, for messages and for ``meta["filename"]``.
+        Location of the file, for messages and for ``meta["filename"]``.
     compression
-        Kind of the file; None finds out from its content.
+        Kind of the file; None detects it from the content.
     shape, dtype
-        Of raw values in ``buffer``.
+        Shape and dtype of raw values in ``buffer``.
     fetch
         Returns the content of the file; called once.
     local
-        Path on this machine that ``fetch`` would read, if it is that simple: who reads many may do it by itself.
+        Local path that ``fetch`` would simply read: callers that read many files may do so themselves.
     facts
-        Shape and dtype of the file where they are known, so that its header need not be read.
+        Known shape and dtype of the file, so that its header need not be read.
 
     Attributes
     ----------
+    is_text_like
+        Whether the values are text, JSON or a list; set by callers that know.
     may_lose
-        Where a tensor stores another kind of image, what that has no place for is left out: transparency, the low
+        Whether, if a tensor stores another kind of image, data that it cannot hold is dropped: transparency, the low
         bits of 16. Otherwise such a picture is refused.
-
     is_told
-        Whoever hands it over has told already that it is encoded anew.
+        Whether the user has been told already that the picture is converted.
 
     Raises
     ------
     InvalidInputError
-        If there is neither an array, nor a buffer, nor something to fetch.
+        If no array, buffer or fetch function is given.
     UnsupportedCompressionError
         If the format knows no such compression.
     """
@@ -78,9 +79,9 @@ class Sample:
         "_facts",
         "_fetch",
         "_is_file",
-        "_is_text_like",
         "_kind",
         "_local",
+        "is_text_like",
         "is_told",
         "may_lose",
         "path",
@@ -109,12 +110,11 @@ class Sample:
         self._kind = None if compression is None else normalize(compression)
         self._is_file = array is None and (compression is not None or shape is None)
         self._facts = facts if shape is None else FileFacts(tuple(shape), str(dtype or "uint8"))
-        self._is_text_like = False
-        self.may_lose = self.is_told = False
+        self.is_text_like = self.may_lose = self.is_told = False
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that it holds in memory; of a file that is not read yet, none."""
+        """Bytes in memory; none for a file that is not read yet."""
         held = 0 if self._array is None else self._array.nbytes
         return held + (0 if self._buffer is None else len(self._buffer))
 
@@ -141,7 +141,7 @@ class Sample:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the values; of a file as its header says.
+        """Shape of the values; that in the header of a file.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class Sample:
 
     @property
     def dtype(self) -> str:
-        """Name of the dtype of the values; of a file as its header says."""
+        """Name of the dtype of the values; that in the header of a file."""
         if self._facts is None and self._array is not None:
             return self._array.dtype.name
         return self._header().dtype
@@ -166,21 +166,12 @@ class Sample:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no values."""
+        """Whether the sample has no values."""
         return 0 in self.shape
 
     @property
-    def is_text_like(self) -> bool:
-        """Whether the values are text, JSON or a list; a caller that knows sets it."""
-        return self._is_text_like
-
-    @is_text_like.setter
-    def is_text_like(self, value: bool) -> None:
-        self._is_text_like = bool(value)
-
-    @property
     def meta(self) -> dict[str, Any]:
-        """What a hidden ``_info`` tensor records of a file: its header fields, ``shape``, ``format``, ``filename``."""
+        """Fields of a file for a hidden ``_info`` tensor: its header's, ``shape``, ``format``, ``filename``."""
         codec = self._codec()
         found = {} if codec is None else dict(codec.metadata(self.buffer))
         found.pop("format", None)
@@ -206,16 +197,8 @@ class Sample:
 
     @property
     def unread_path(self) -> str | None:
-        """Path of a file of this machine that was not read yet; None for every other sample."""
+        """Path of a local file that was not read yet; None for every other sample."""
         return self._local if self._buffer is None and self._array is None else None
-
-    def is_unread_as(self, compression: str | None) -> bool:
-        """Whether this is such a file, and not said to be of another kind."""
-        return self._kind in (None, compression) and self.unread_path is not None
-
-    def fill(self, content: Buffer) -> None:
-        """Take the content of the file at :attr:`unread_path` from who read it."""
-        self._buffer = content
 
     @property
     def array(self) -> NDArray[Any]:
@@ -228,18 +211,18 @@ class Sample:
         """
         if self._array is None:
             codec = self._codec()
-            self._array = self._raw() if codec is None else self._decoded(codec)
+            self._array = self._raw() if codec is None else self._decoded(codec.decode)
         return self._array
 
     @property
     def has_palette(self) -> bool:
-        """Whether it is a picture file whose pixels are numbers of a palette."""
+        """Whether it is a picture file whose pixels are indices of a palette."""
         codec = picture_codec(self.compression) if self._is_file else None
         return codec is not None and codec.has_palette(self.buffer)
 
     @property
     def shown(self) -> NDArray[Any]:
-        """What a picture shows: its values, with colours in place of numbers of a palette or of inks.
+        """The visible picture: the values, with colours in place of indices of a palette or of inks.
 
         Raises
         ------
@@ -247,15 +230,10 @@ class Sample:
             As of :attr:`array`.
         """
         codec = picture_codec(self.compression) if self._is_file else None
-        if codec is None:
-            return self.array
-        try:
-            return codec.shown(self.buffer)
-        except SampleDecompressionError as error:
-            raise type(error)(f"{self._place()}: {error}") from error
+        return self.array if codec is None else self._decoded(codec.shown)
 
     def recast(self, pixels: NDArray[Any], codec: PictureCodec) -> tuple[NDArray[Any], PictureCodec]:
-        """Return pixels of this file as another kind of picture takes them, and what encodes them at the least loss."""
+        """Return pixels of this file as another kind of picture accepts them, and the codec with the least loss."""
         from lakebed.codecs.images import narrowed
 
         codec = codec.of_quality(QUALITY)
@@ -268,7 +246,7 @@ class Sample:
         Raises
         ------
         InvalidInputError
-            If they are no image.
+            If they are not an image.
         """
         import PIL.Image
 
@@ -280,14 +258,14 @@ class Sample:
             ) from error
 
     def compressed_bytes(self, compression: str | None) -> Buffer:
-        """Return the sample as a file of that kind: verbatim if it is one, else encoded anew.
+        """Return the sample as a file of that kind: verbatim if it is one, else converted.
 
-        A picture file of another kind is encoded as what it shows, at the least loss (see ``may_lose``).
+        A picture file of another kind is converted with the least loss (see ``may_lose``).
 
         Raises
         ------
         SampleCompressionError
-            If values of this shape and dtype, or arrays at all, cannot be stored so.
+            If values of this shape and dtype, or arrays at all, cannot be stored in this kind of file.
         FormatError, LimitError
             If the file is damaged, or decodes to more than this process allows.
         """
@@ -310,7 +288,7 @@ class Sample:
         return self.array.tobytes()
 
     def copy(self) -> Sample:
-        """Return a sample of its own that shares the content."""
+        """Return a new sample that shares the content."""
         return copy.copy(self)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
@@ -350,21 +328,21 @@ class Sample:
                 raise CorruptedSampleError(f"{self._place()}: {error}") from error
         return self._facts
 
-    def _decoded(self, codec: FileCodec) -> NDArray[Any]:
+    def _decoded(self, decode: Callable[[Buffer], NDArray[Any]]) -> NDArray[Any]:
         try:
-            return codec.decode(self.buffer)
+            return decode(self.buffer)
         except SampleDecompressionError as error:
             raise type(error)(f"{self._place()}: {error}") from error
 
     def _raw(self) -> NDArray[Any]:
-        """Return raw values, or those that a byte compression holds."""
+        """Return raw values, decompressed if necessary."""
         facts = self._header()
         try:
             wanted = int(np.prod(facts.shape, dtype=object)) * np.dtype(facts.dtype).itemsize
             plain = byte_codec(self._kind)
             data = self.buffer if plain is None else plain.decode(self.buffer, wanted)
             if len(data) != wanted:
-                raise FormatError(f"{self._place()}: {len(data)} bytes, where {wanted} were expected")
+                raise FormatError(f"{self._place()}: {len(data)} bytes, but {wanted} were expected")
             return np.frombuffer(data, dtype=facts.dtype).reshape(facts.shape)
         except TypeError as error:
             raise InvalidInputError(f"{self._place()}: {facts.dtype!r} is no dtype") from error

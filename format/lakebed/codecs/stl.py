@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakebed import limits
-from lakebed.codecs.base import FileFacts
-from lakebed.codecs.files_only import FilesOnly
+from lakebed.codecs.base import FileCodec, FileFacts, into
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 _TRIANGLE = np.dtype([("normal", "<f4", (3,)), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 _HEADER = 84
-# A facet of a text file: these words around twelve numbers.
+# A facet of a text file: these words at these positions, and twelve numbers.
 _WORDS = (b"facet", b"normal", b"outer", b"loop", b"vertex", b"vertex", b"vertex", b"endloop", b"endfacet")
 _AT = (0, 1, 5, 6, 7, 11, 15, 19, 20)
 _FACET = 21
@@ -33,7 +32,7 @@ _NUMBERS = (2, 3, 4, 8, 9, 10, 12, 13, 14, 16, 17, 18)
 
 
 @dataclass(frozen=True, slots=True)
-class Stl(FilesOnly):
+class Stl(FileCodec):
     """STL files; only files can be stored, arrays cannot be encoded."""
 
     name: str = "stl"
@@ -59,11 +58,7 @@ class Stl(FilesOnly):
         FormatError, LimitError
             If the data is damaged, or decodes to more than this process allows.
         """
-        corners = _parsed(data)[1]
-        if out is not None and out.shape == corners.shape and out.dtype == corners.dtype:
-            out[...] = corners
-            return out
-        return np.ascontiguousarray(corners)
+        return into(np.ascontiguousarray(_parsed(data)[1]), out)
 
     def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
         """Decode, and return the selected triangles."""
@@ -80,13 +75,11 @@ class Stl(FilesOnly):
     def metadata(self, data: Buffer) -> dict[str, Any]:
         """Return the name, the bounds, centroids and normals, as 3.9.52 records them."""
         name, corners = _parsed(data)
-        flat = corners.reshape(-1, 3)
-        some = len(flat) > 0
-        zeros = np.zeros(3, dtype=np.float32)
+        flat = corners.reshape(-1, 3) if len(corners) else np.zeros((1, 3), dtype=np.float32)
         return {
             "name": name,
-            "min_": flat.min(axis=0) if some else zeros,
-            "max_": flat.max(axis=0) if some else zeros,
+            "min_": flat.min(axis=0),
+            "max_": flat.max(axis=0),
             "speedups": True,
             "centroids": _centroids(corners),
             "normals": _normals(corners),
@@ -115,7 +108,7 @@ def _binary_count(data: Buffer) -> int | None:
     if count < 0:
         raise FormatError(f"{len(data)} bytes are no STL file: its header takes {_HEADER}")
     limits.check("MAX_POINTS", count, f"an STL file of {count} triangles")
-    # Some writers leave bytes behind the triangles; bytes behind none are something else.
+    # Some writers append bytes to the triangles; bytes after no triangle are another kind of file.
     if len(data) < _HEADER + _TRIANGLE.itemsize * count or (count == 0 and len(data) != _HEADER):
         raise FormatError(f"an STL file of {count} triangles ends after {len(data)} bytes")
     return count
@@ -140,12 +133,12 @@ def _parsed_text(data: bytes) -> tuple[bytes, NDArray[np.float32]]:
     limits.check("MAX_POINTS", count, f"an STL file of {count} triangles")
     for word, at in zip(_WORDS, _AT, strict=True):
         if any(found != word for found in words[at:end:_FACET]):
-            raise FormatError(f"a text STL file has another word where {word.decode()!r} should be")
+            raise FormatError(f"a text STL file has another word in place of {word.decode()!r}")
     try:
         columns = [
             np.array([float(word) for word in words[at:end:_FACET]], dtype=np.float32) for at in _NUMBERS
         ]
     except (ValueError, OverflowError) as error:
-        raise FormatError(f"a text STL file holds what is no number: {error}") from error
+        raise FormatError(f"a text STL file holds something other than a number: {error}") from error
     corners = np.stack(columns[3:], axis=1).reshape(count, 3, 3) if count else np.zeros((0, 3, 3), np.float32)
     return first[5:].strip(), corners

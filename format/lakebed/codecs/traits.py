@@ -1,13 +1,13 @@
-"""What each compression of the format (FORMAT.md 7) can do here, as one table.
+"""Capabilities of each compression of the format (FORMAT.md 7), as one table.
 
-A new codec adds its row; the rest of the library asks the row and knows no names.
+A new codec adds its row; the rest of the library reads the table and knows no names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,29 +24,29 @@ HeaderScan: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True)
 class CodecTraits:
-    """What a compression can do.
+    """Capabilities of a compression.
 
     Parameters
     ----------
     kind
-        What is compressed: plain bytes, or one kind of file.
+        Content: plain bytes, or one kind of file.
     encodes
         Arrays can be encoded; otherwise only files can be stored.
     chunks
         Whole chunks can be compressed with it, not only samples.
     lossless
-        What any writer encoded decodes to the same values; False also where that is not known of all writers.
+        Data encoded by any writer decodes to the same values; False also if that is not known of all writers.
     shape_from_file
-        The header of a file tells the shape on record, without being decoded.
+        The header of a file tells the recorded shape, without decoding.
     decodes_as_recorded
-        An array decodes to the shape on record. Without, the record counts all that a point has, while reading gives
+        An array decodes to the recorded shape. Otherwise the record counts all fields of a point, while reading gives
         coordinates.
     value_columns
-        How many columns of what is decoded are the value of a sample; None for all.
+        Number of decoded columns that are the value of a sample; None for all.
     exact_length
-        A file decodes to just as many elements as it promises; otherwise to a few more or less.
+        A file decodes to exactly as many elements as it promises; otherwise to a few more or less.
     limits_itself
-        The codec limits pixels and frames by itself; a still picture that is filmed compresses without bound.
+        The codec limits pixels and frames by itself: a video of a still picture compresses without bound.
     parts
         A part of the first axis can be decoded for less than the whole.
     ranges
@@ -54,11 +54,11 @@ class CodecTraits:
     decodes_into
         Files decode into a given array of the shape on record.
     decodes_directly
-        The codec has ``decode_as``, which looks at the header of a file only once.
+        The codec has ``decode_as``, which parses the header of a file only once.
     early_header
-        What a hidden ``_info`` tensor records lies in the first bytes of a file.
+        The first bytes of a file hold the fields that a hidden ``_info`` tensor records.
     header_scan
-        Parses the headers of many files by one call; None if nothing does.
+        Parses the headers of many files by one call; None if unavailable.
     """
 
     kind: Kind
@@ -88,7 +88,7 @@ _NIFTI = CodecTraits("nifti", parts=True)
 _JPEG = replace(_IMAGE, decodes_directly=True)
 
 UNCOMPRESSED = _BYTES
-"""What holds for values that are stored as they are."""
+"""Traits of values that are stored uncompressed."""
 
 TRAITS: Mapping[str, CodecTraits] = {
     "lz4": _BYTES,
@@ -133,22 +133,10 @@ def names_of(*kinds: Kind) -> frozenset[str]:
 
 
 def keeps_values(name: str | None) -> bool:
-    """Whether values come back as they were stored; None is no compression, which keeps them."""
+    """Whether values are read as they were stored; None is no compression, which keeps them."""
     return name is None or (name in TRAITS and TRAITS[name].lossless)
 
 
 def is_plain(name: str | None) -> bool:
-    """Whether what is stored are the bytes of a value, compressed as bytes or not at all, and no file."""
+    """Whether the stored bytes are those of a value, compressed as bytes or not at all, rather than a file."""
     return name is None or (name in TRAITS and TRAITS[name].kind == "bytes")
-
-
-class Described:
-    """Gives a codec with a name its traits."""
-
-    __slots__ = ()
-    name: Any
-
-    @property
-    def traits(self) -> CodecTraits:
-        """What this compression can do."""
-        return TRAITS[self.name]

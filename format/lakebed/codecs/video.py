@@ -1,9 +1,9 @@
 """Videos: mp4, mkv, avi (FORMAT.md 5.3, 7). A sample is (frames, height, width, 3) uint8, RGB.
 
-A part is decoded from the last key frame at or before it: the packets are demuxed without decoding, which tells when
-each frame is shown, and only those that the wanted frames depend on go through the decoder.
+A part is decoded from the last key frame at or before it: the packets are demuxed without decoding, which tells the
+presentation time of each frame, and only those that the wanted frames depend on are decoded.
 
-Deep Lake 3.9.52 loses the first frames of a video and ends it with black ones when its decoder delays; this does not.
+Deep Lake 3.9.52 loses the first frames of a video and adds black ones at the end if its decoder delays; this does not.
 """
 
 from __future__ import annotations
@@ -16,28 +16,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakebed import limits
-from lakebed.codecs.base import FileFacts
-from lakebed.codecs.container import Packets, decoding, open_container
-from lakebed.codecs.files_only import FilesOnly
+from lakebed.codecs.base import FileCodec, FileFacts
+from lakebed.codecs.container import Packets, decoding, duration_of, frames, open_container
 from lakebed.errors import FormatError, SampleDecompressionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from av.container import InputContainer
-    from av.packet import Packet
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
     from numpy.typing import NDArray
 
     from lakebed.codecs.base import Buffer
 
-# From so many pixels on, FFmpeg may use more than one thread.
+# FFmpeg may use several threads for at least so many pixels.
 _THREADED_PIXELS = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
-class Video(FilesOnly):
+class Video(FileCodec):
     """Video files of one container format; only files can be stored, arrays cannot be encoded."""
 
     name: str
@@ -87,7 +85,7 @@ class Video(FilesOnly):
             return out[0] if isinstance(selection, int) else out
 
     def timestamps(self, data: Buffer, selection: int | slice = slice(None)) -> NDArray[np.float32]:
-        """Tell when frames are shown, in seconds: float32, shape (frames,), or () for one frame.
+        """Return the presentation times of frames in seconds: float32, shape (frames,), or () for one frame.
 
         Raises
         ------
@@ -108,18 +106,12 @@ class Video(FilesOnly):
 
 
 def header(container: InputContainer, name: str) -> dict[str, Any]:
-    """Return what an open container says of its video; see :meth:`Video.metadata`."""
+    """Return the fields of :meth:`Video.metadata` from an open container."""
     with decoding(f"a {name} video"):
         stream = video_stream(container, name)
-        duration, unit = stream.duration, stream.time_base
-        if duration is None or unit is None:
-            duration, unit = container.duration, None
+        duration, unit = duration_of(container, stream)
         rate = stream.guessed_rate or stream.average_rate
-        return {
-            "duration": duration,
-            "fps": float(rate) if rate else None,
-            "timebase": float(unit) if unit is not None else 1e-6,
-        }
+        return {"duration": duration, "fps": float(rate) if rate else None, "timebase": unit}
 
 
 def chosen(selection: int | slice, count: int, what: str) -> range:
@@ -134,12 +126,12 @@ def chosen(selection: int | slice, count: int, what: str) -> range:
         return range(*selection.indices(count))
     index = selection + count if selection < 0 else selection
     if not 0 <= index < count:
-        raise IndexError(f"{what} {selection} does not exist: there are {count}")
+        raise IndexError(f"{what} {selection} is out of range: the file has {count}")
     return range(index, index + 1)
 
 
 def video_stream(container: Any, name: str) -> VideoStream:
-    """Return the video of a container; the first if there are several.
+    """Return the video stream of a container; the first if it has several.
 
     Raises
     ------
@@ -159,7 +151,7 @@ def _opened_video(data: Buffer, name: str) -> Iterator[FrameReader]:
 
 
 class FrameReader:
-    """A demuxed video, or a part of one: its packets, and when the frame of each is shown.
+    """A demuxed video, or a part of one: its packets and the presentation times of their frames.
 
     Parameters
     ----------
@@ -186,18 +178,18 @@ class FrameReader:
         if width <= 0 or height <= 0:
             raise FormatError(f"{self.what} has no pixels")
         limits.check("MAX_IMAGE_PIXELS", width * height, self.what)
-        # Static scenes compress without bound, but no single frame does.
+        # Limits each frame: static scenes compress without bound, single frames do not.
         limits.check_sample((height, width, 3), 1, self.what, stored=self._size)
 
     def _times(self) -> NDArray[np.int64] | None:
-        """Presentation times of the shown packets in decoding order; None where the container does not tell."""
+        """Return presentation times of the shown packets in decoding order; None if the container lacks them."""
         times = [packet.pts for packet in self._packets.items if not packet.is_discard]
         if any(time is None for time in times) or len(set(times)) != len(times):
             return None
         return np.array(times, dtype=np.int64)
 
     def seconds(self) -> NDArray[np.float32]:
-        """Presentation times in seconds, in order."""
+        """Return presentation times in seconds, in order."""
         times = self._times()
         if times is None:
             found = [frame.pts for frame in self._frames(0)]
@@ -210,7 +202,7 @@ class FrameReader:
         """Decode frames, numbered in the order of presentation, into ``out[0], out[1], ...``."""
         if self.fill_by_time(wanted, out):
             return
-        # No times, or the decoder does not keep to them: count what comes out from the beginning.
+        # Without times, or with a decoder that changes them, count the frames from the beginning.
         places = {number: place for place, number in enumerate(wanted)}
         for number, frame in enumerate(self._frames(0)):
             if number in places:
@@ -218,11 +210,11 @@ class FrameReader:
             if not places:
                 return
         raise SampleDecompressionError(
-            f"{self.what} should have {self.count} frames; {len(places)} of the {len(wanted)} asked for do not decode"
+            f"{self.what} should have {self.count} frames; {len(places)} of {len(wanted)} requested ones do not decode"
         )
 
     def fill_by_time(self, wanted: Sequence[int], out: NDArray[np.uint8]) -> bool:
-        """Decode frames as :meth:`fill` does, if the decoder keeps to the times of the packets; tell whether it did."""
+        """Decode frames as :meth:`fill` does by the times of the packets; return False if the decoder changes them."""
         if len(wanted) == 0:
             return True
         if len(wanted) * out.shape[1] * out.shape[2] >= _THREADED_PIXELS:
@@ -241,7 +233,7 @@ class FrameReader:
         return not places
 
     def _runs(self, times: list[int]) -> list[tuple[int, int]]:
-        """Plan what to decode for frames of these ascending times: from which packet, until which time."""
+        """Return runs (first packet, last time) to decode for frames of these ascending times."""
         items = self._packets.items
         index = {packet.pts: at for at, packet in enumerate(items)}
         keys = sorted((p.pts, at) for at, p in enumerate(items) if p.is_keyframe and p.pts is not None)
@@ -258,15 +250,8 @@ class FrameReader:
         return runs
 
     def _frames(self, start: int) -> Iterator[VideoFrame]:
-        """Decode from a packet on; a key frame, unless it is the first."""
-        context = self._stream.codec_context
-        if context.is_open:
-            context.flush_buffers()
-        items: list[Packet[Any] | None] = [*self._packets.items[start:], None]
-        for packet in items:
-            with decoding(self.what):
-                frames = self._stream.decode(packet)
-            yield from frames
+        """Decode from a packet on, which must be a key frame unless it is the first."""
+        return frames(self._stream, self._packets.items[start:], self.what)
 
     def _put(self, frame: VideoFrame, out: NDArray[np.uint8]) -> None:
         height, width = out.shape[:2]

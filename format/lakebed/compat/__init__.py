@@ -2,11 +2,11 @@
 
     python -m lakebed.compat train.py --epochs 3
 
-runs a script so, and in a program of one's own ``import lakebed.compat`` before the first ``import deeplake`` does. A
-Deep Lake that is installed is never hidden without being told: where there is one, importing this raises, and
-``LAKEBED_COMPAT=replace`` in the environment, or ``--replace`` on the command line, chooses lakebed.
+runs a script in this way; ``import lakebed.compat`` before the first ``import deeplake`` does the same in a program. An
+installed Deep Lake is hidden only on request: importing this module raises an error then, unless
+``LAKEBED_COMPAT=replace`` is set in the environment, or ``--replace`` is given on the command line.
 
-docs/coming-from-deep-lake-3.md says name by name what is here; importing what is not says what to use instead.
+docs/coming-from-deep-lake-3.md lists all names; importing a missing one raises an error that names the alternative.
 """
 
 import sys
@@ -15,6 +15,6 @@ from lakebed.compat.finder import install, uninstall
 
 __all__ = ["install", "uninstall"]
 
-# As `python -m lakebed.compat` begins, Python imports this before the command line is read: `__main__` installs then.
+# `python -m lakebed.compat` imports this before the command line is read; `__main__` installs then.
 if not (sys.argv[:1] == ["-m"] and "lakebed.compat" in sys.orig_argv):
     install()

@@ -1,4 +1,4 @@
-"""Constants of Deep Lake 3.9.52 that people's scripts import, with its values. Nothing here is read by lakebed."""
+"""Constants of Deep Lake 3.9.52 that scripts import, with their values there; lakebed itself does not read them."""
 
 from __future__ import annotations
 
@@ -75,44 +75,16 @@ COMPRESSIONS: dict[str, Any] = {
     "COMPRESSION_ALIASES": {"jpg": "jpeg", "tif": "tiff", "jp2": "jpeg2000"},
     "COMPRESSION_TYPES": ["byte", "image", "audio", "video", "point_cloud", "mesh", "nifti"],
     "IMAGE_COMPRESSION": "image",
-    "IMAGE_COMPRESSIONS": [
-        *(
-            "bmp",
-            "dcm",
-            "mpo",
-            "fli",
-            "dib",
-            "eps",
-            "gif",
-            "ico",
-            "im",
-            "jpeg",
-            "jpeg2000",
-            "msp",
-            "pcx",
-            "png",
-        ),
-        *("ppm", "sgi", "tga", "tiff", "webp", "wmf", "xbm"),
-    ],
+    "IMAGE_COMPRESSIONS": (
+        "bmp dcm mpo fli dib eps gif ico im jpeg jpeg2000 msp pcx png ppm sgi tga tiff webp wmf xbm".split()
+    ),
     "MESH_COMPRESSION": "mesh",
     "MESH_COMPRESSIONS": ["ply", "stl"],
     "NIFTI_COMPRESSION": "nifti",
     "NIFTI_COMPRESSIONS": ["nii", "nii.gz"],
     "POINT_CLOUD_COMPRESSION": "point_cloud",
     "POINT_CLOUD_COMPRESSIONS": ["las"],
-    "READONLY_COMPRESSIONS": [
-        "mpo",
-        "fli",
-        "dcm",
-        "nii",
-        "nii.gz",
-        "mp3",
-        "flac",
-        "wav",
-        "mp4",
-        "mkv",
-        "avi",
-    ],
+    "READONLY_COMPRESSIONS": "mpo fli dcm nii nii.gz mp3 flac wav mp4 mkv avi".split(),
     "VIDEO_COMPRESSION": "video",
     "VIDEO_COMPRESSIONS": ["mp4", "mkv", "avi"],
 }

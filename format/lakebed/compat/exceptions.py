@@ -1,6 +1,6 @@
-"""The exceptions of ``deeplake.util.exceptions``, all of them: scripts name them in ``except``.
+"""All exceptions of ``deeplake.util.exceptions``, since scripts name them in ``except``.
 
-Those that lakebed raises are its own. Others are what stands for them here, or classes that nothing raises.
+Some are exceptions of lakebed itself, some lead to the corresponding one, and others are classes that nothing raises.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NAMES = """
     UnsupportedExtensionError UnsupportedParameterException UnsupportedSchedulerError UnsupportedTensorTypeError
     UserNotLoggedInException ValidationDatasetMissingError VersionControlError WaitTimeoutException
 """.split()
-"""What 3.9.52 has."""
+"""Names of 3.9.52."""
 
 _STANDS_FOR = {
     "DatasetConnectError": "InvalidInputError",
@@ -78,26 +78,21 @@ _BELOW = {
     "MetaInvalidRequiredMetaKey": "MetaError",
     "NotLoggedInAgreementError": "AgreementError",
 }
-"""Classes that nothing raises -> the class that they are below of."""
+"""Classes that nothing raises -> their base class."""
 
 
 def __getattr__(name: str) -> Any:
+    if name in globals():
+        return globals()[name]
     if name not in NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(errors, _STANDS_FOR.get(name, name), None)
     if found is None:
-        bases: tuple[type[BaseException], ...] = (errors.LakebedError,)
-        if name in _BELOW:
-            bases = (_class(_BELOW[name]),)
-        elif name == "UnsupportedTensorTypeError":
-            bases = (errors.LakebedError, TypeError)
+        bases = (__getattr__(_BELOW[name]),) if name in _BELOW else (errors.LakebedError,)
+        if name == "UnsupportedTensorTypeError":
+            bases = (*bases, TypeError)
         found = type(
             name, bases, {"__doc__": "Of Deep Lake 3.x; nothing here raises it.", "__module__": __name__}
         )
     globals()[name] = found
-    return found
-
-
-def _class(name: str) -> type[BaseException]:
-    found: type[BaseException] = globals().get(name) or __getattr__(name)
     return found

@@ -1,4 +1,4 @@
-"""What answers ``import deeplake...``: modules made of a table of names (`modules.py`)."""
+"""The finder for ``import deeplake...``: modules made from a table of names (`modules.py`)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ REPLACE = "LAKEBED_COMPAT"
 class Stand(ModuleType):
     """A module of Deep Lake 3.x whose names lead to lakebed.
 
-    It is a package, so that ``from deeplake.x import y`` of a missing ``y`` comes to the finder, which says what to do;
-    Python would replace the message of an AttributeError by its own.
+    It is a package, so that ``from deeplake.x import y`` with a missing ``y`` reaches the finder, which names the
+    alternative; Python would replace the message of an AttributeError by its own.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -50,7 +50,7 @@ class Stand(ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Stand):
-            # Importing deeplake.htype must not put the module in the place of the class of that name.
+            # Importing deeplake.htype must not replace the class of that name by the module.
             if name not in MODULES[self.__name__]:
                 super().__setattr__(name, value)
             return
@@ -62,7 +62,7 @@ class Stand(ModuleType):
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Functions that go to another process name modules by their attributes: deeplake.htype.TEXT.
+        # Pickled functions refer to modules by their attributes: deeplake.htype.TEXT.
         return _again, (self.__name__,)
 
     def __dir__(self) -> list[str]:
@@ -76,7 +76,7 @@ class Stand(ModuleType):
 
 
 class Finder(MetaPathFinder, Loader):
-    """Finds the modules of `deeplake`, and says of those that are not here what to use."""
+    """Finds the modules of `deeplake`, and names alternatives to missing ones."""
 
     def find_spec(
         self,
@@ -84,20 +84,20 @@ class Finder(MetaPathFinder, Loader):
         path: Sequence[str] | None = None,  # noqa: ARG002 - of the protocol
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        """Return how a module is loaded.
+        """Return the specification of a module.
 
         Raises
         ------
         ModuleNotFoundError
-            If it is one of `deeplake` that is not here.
+            If it belongs to `deeplake` and is missing here.
         """
         if fullname != ROOT and not fullname.startswith(f"{ROOT}."):
             return None
         if fullname in MODULES:
             return ModuleSpec(fullname, self, is_package=True)
         parent, _, name = fullname.rpartition(".")
-        # Not `name=fullname`: where a name is imported from a module, Python takes that for "no such submodule" and
-        # puts a message of its own in the place of this one.
+        # Without `name=fullname`: if a name is imported from a module, Python would take that for a missing submodule
+        # and replace the message.
         raise ModuleNotFoundError(missing(parent, name))
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -105,18 +105,18 @@ class Finder(MetaPathFinder, Loader):
         return Stand(spec.name, f"Stands for {spec.name} of Deep Lake 3.x; its names are those of lakebed.")
 
     def exec_module(self, module: ModuleType) -> None:
-        """Fill in nothing: names are looked up when they are used."""
+        """Do nothing: names are looked up on use."""
 
 
 def missing(module: str, name: str) -> str:
-    """Return the sentence about a name that is not here."""
+    """Return the message about a missing name."""
     if module == ROOT and (told := explained("lakebed", name)) is not None:
         return told.replace("lakebed.", "deeplake.", 1)
     return f"lakebed has no {module}.{name}: {hint(f'{module}.{name}')} ({PAGE})"
 
 
 def _found(where: str) -> Any:
-    """Return what ``module:name`` names; a module without a name is that module, ``=`` begins a constant."""
+    """Return the object of ``module:name``, of ``module``, or of a constant ``=NAME``."""
     if where.startswith("="):
         from lakebed.compat import pieces
 
@@ -127,13 +127,13 @@ def _found(where: str) -> Any:
 
 
 def _again(name: str) -> ModuleType:
-    """Return the module of a name, in a process where none may be installed yet."""
-    install(replace=True)  # which the process that sends it has done
+    """Return the module of a name in another process."""
+    install(replace=True)  # as the sending process has done
     return importlib.import_module(name)
 
 
 def _ours(name: str) -> Any:
-    """Return what lakebed has by a name; None for its inner modules and for what it does not have."""
+    """Return lakebed's object of a name; None for missing names and inner modules."""
     found = getattr(lakebed, name, None)
     return None if isinstance(found, ModuleType) and name not in lakebed.__all__ else found
 
@@ -151,7 +151,7 @@ def install(*, replace: bool | None = None) -> None:
     Parameters
     ----------
     replace
-        Also where Deep Lake is installed; None asks the environment: ``LAKEBED_COMPAT=replace``.
+        Do so even if Deep Lake is installed; None asks the environment: ``LAKEBED_COMPAT=replace``.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def install(*, replace: bool | None = None) -> None:
 
 
 def uninstall() -> None:
-    """Take :func:`install` back; modules that were imported so are forgotten."""
+    """Undo :func:`install`, and forget the modules that were imported through it."""
     if _FINDER in sys.meta_path:
         sys.meta_path.remove(_FINDER)
         for name in [name for name, module in sys.modules.items() if isinstance(module, Stand)]:

@@ -1,4 +1,4 @@
-"""Modules of Deep Lake 3.9.52 that people's scripts import, and where their names lead.
+"""Modules of Deep Lake 3.9.52 that scripts import, and the objects to which their names lead.
 
 A name leads to ``module:name``, to a module as a whole, or, as ``=NAME``, to a constant (`pieces.py`).
 """
@@ -19,7 +19,10 @@ _TRANSFORM = {
     **_all("lakebed", "compute", "compose"),
     **_all("lakebed.transforms.function", "ComputeFunction", "Pipeline"),
 }
-_LOADER = {"DeepLakeDataLoader": "lakebed.loaders.fluent:DataLoader", "dataloader": f"{_PIECES}:dataloader"}
+_LOADER = {
+    "DeepLakeDataLoader": "lakebed.loaders.frameworks.fluent:DataLoader",
+    "dataloader": f"{_PIECES}:dataloader",
+}
 _META = {
     "Meta": "lakebed.dataset.public_meta:PublicMeta",
     "DatasetMeta": "lakebed.dataset.public_meta:PublicMeta",
@@ -97,7 +100,7 @@ MODULES: dict[str, dict[str, str]] = {
     ),
     "deeplake.util.exceptions": _EXCEPTIONS,
     "deeplake.util.path": _all(_PIECES, "convert_pathlib_to_string_if_needed", "is_remote_path"),
-    "deeplake.util.shape_interval": {"ShapeInterval": "lakebed.dataset._shape:ShapeInterval"},
+    "deeplake.util.shape_interval": {"ShapeInterval": "lakebed.dataset.tensor_chapters.shape:ShapeInterval"},
 }
 
 _STORAGE = "deeplake.load and deeplake.empty take paths and addresses, ds.storage is where the files are"
@@ -149,7 +152,7 @@ _HINTS = {
 
 
 def hint(name: str) -> str:
-    """Return what to use in place of a module or a name that is not here: what is said of the nearest module."""
+    """Return the alternative to a missing module or name, which is the hint for the nearest module."""
     while name not in _HINTS:
         name = name.rpartition(".")[0]
     return _HINTS[name]

@@ -1,4 +1,4 @@
-"""Small functions and objects of Deep Lake 3.x that scripts import and that lakebed itself does not have."""
+"""Small functions and objects of Deep Lake 3.x that scripts import and that lakebed itself does not need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 VERSION = "3.9.52"
-"""What scripts are told that they run on: the release whose API this is."""
+"""Version that scripts see: the release with this API."""
 
 CONSTANTS: dict[str, Any] = {**constants.CONSTANTS, **constants.COMPRESSIONS, "VERSION": VERSION}
 
@@ -23,7 +23,7 @@ logger = logging.getLogger("deeplake")
 
 
 class _Config(dict[str, Any]):
-    """``deeplake.config``: a dictionary in 3.x, ``lakebed.config`` by its attributes."""
+    """``deeplake.config``: a dictionary as in 3.x, whose attributes are those of ``lakebed.config``."""
 
     def __missing__(self, key: str) -> Any:
         raise KeyError(
@@ -44,30 +44,21 @@ class _Config(dict[str, Any]):
 config = _Config()
 
 
-class dataset:  # noqa: N801 - the name of 3.x
-    """The functions of the module as static methods, as in ``deeplake.api.dataset``."""
-
-    init = staticmethod(lakebed.dataset)
-    exists = staticmethod(lakebed.exists)
-    empty = staticmethod(lakebed.empty)
-    load = staticmethod(lakebed.load)
-    rename = staticmethod(lakebed.rename)
-    delete = staticmethod(lakebed.delete)
-    like = staticmethod(lakebed.like)
-    copy = staticmethod(lakebed.copy)
-    deepcopy = staticmethod(lakebed.deepcopy)
-    connect = staticmethod(lakebed.connect)
-    ingest_coco = staticmethod(lakebed.ingest_coco)
-    ingest_yolo = staticmethod(lakebed.ingest_yolo)
-    ingest_classification = staticmethod(lakebed.ingest_classification)
-    ingest_kaggle = staticmethod(lakebed.ingest_kaggle)
-    ingest_dataframe = staticmethod(lakebed.ingest_dataframe)
-    ingest_huggingface = staticmethod(lakebed.ingest_huggingface)
-    export_yolo = staticmethod(lakebed.export_yolo)
+dataset = SimpleNamespace(
+    init=lakebed.dataset,
+    **{
+        name: getattr(lakebed, name)
+        for name in (
+            "exists empty load rename delete like copy deepcopy connect ingest_coco ingest_yolo ingest_classification "
+            "ingest_kaggle ingest_dataframe ingest_huggingface export_yolo"
+        ).split()
+    },
+)
+"""The functions of the module, as in ``deeplake.api.dataset``."""
 
 
 def DeeplakeRandom() -> Any:  # noqa: N802 - the name of 3.x
-    """Return what holds the seed: there is one for the whole process."""
+    """Return the module with the seed of the process."""
     return lakebed.random
 
 
@@ -98,17 +89,17 @@ def version_compare(one: str, other: str) -> int:
 
 
 def pytorch_installed() -> bool:
-    """Tell whether PyTorch can be imported."""
+    """Return whether PyTorch can be imported."""
     return importlib.util.find_spec("torch") is not None
 
 
 def tensorflow_installed() -> bool:
-    """Tell whether TensorFlow can be imported."""
+    """Return whether TensorFlow can be imported."""
     return importlib.util.find_spec("tensorflow") is not None
 
 
 def tfds_installed() -> bool:
-    """Tell whether TensorFlow Datasets can be imported."""
+    """Return whether TensorFlow Datasets can be imported."""
     return importlib.util.find_spec("tensorflow_datasets") is not None
 
 
@@ -118,7 +109,7 @@ def convert_pathlib_to_string_if_needed(path: Any) -> str:
 
 
 def is_remote_path(path: str) -> bool:
-    """Tell whether an address leads to a store behind a network."""
+    """Return whether an address leads to a store behind a network."""
     return "://" in path and not path.startswith(("file://", "mem://"))
 
 

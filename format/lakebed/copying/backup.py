@@ -1,4 +1,4 @@
-"""Backups of a dataset: only what is new is copied, checked on its way; a point is there as a whole or not at all."""
+"""Backups of a dataset: only new contents are copied, verified on the way; a point appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakebed.copying.backup_source import (
-    State,
-    changed_since,
-    common_versions,
-    reconciled,
-    state_of,
-)
+from lakebed.copying.backup_source import State, changed_since, common_versions, reconciled, state_of
 from lakebed.copying.check_backups import wrong_objects
 from lakebed.copying.deepcopy import describe
 from lakebed.copying.repository import BackupRun, Repository, sha256
@@ -26,7 +20,7 @@ from lakebed.runtime.progress import Advance, bytes_bar
 from lakebed.storage.base import Storage, place_of, traits_of, without_cache
 from lakebed.versions.opening import TREE_KEY, read_tree
 
-# A source that is written meanwhile is looked at again so often; each time there is less to copy.
+# Attempts if the source is written meanwhile; each time less remains to be copied.
 _ROUNDS = 8
 
 _log = logging.getLogger(__name__)
@@ -34,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a backup has done: the point, and those that the rule let go."""
+    """The result of a backup: the point, and the points that the rule removed."""
 
     point: BackupPoint
     removed: tuple[str, ...]
@@ -50,29 +44,29 @@ def backup(
     verify: bool = False,
     progressbar: bool = False,
 ) -> Made:
-    """Add the present state of a dataset, all versions, to a place of backups.
+    """Add the present state of a dataset, all versions, to a repository of backups.
 
     Parameters
     ----------
     moved
-        The place holds backups of the same dataset at another address.
+        The repository holds backups of the same dataset at another address.
     keep_damaged
-        Make a point also of a dataset that is damaged, of what there is.
+        Make a point even of a damaged dataset, from its intact objects.
     verify
-        Read what earlier backups have brought and this one needs; what is damaged there is copied again.
+        Read the contents of earlier backups that this one reuses; damaged ones are copied again.
 
     Raises
     ------
     ChecksumError
-        If the source is damaged: there is no new point.
+        If the source is damaged: no new point is made.
     InvalidInputError
-        If the place holds backups of another dataset.
+        If the repository holds backups of another dataset.
     LockedException
-        If another backup to this place is being made.
+        If another backup to this repository is running.
     """
     source = without_cache(source)
     target = without_cache(target)
-    read_tree(source)  # before anything is made for what is no dataset
+    read_tree(source)  # fails first, before anything is written, if the source is not a dataset
     _refuse_nested(source, target)
     repository = Repository(target)
     with repository.running(source.url) as run:
@@ -105,7 +99,7 @@ def backup(
 
 
 def _refuse_nested(source: Storage, target: Storage) -> None:
-    """Refuse a place within the dataset, or one that holds it: each would be part of the other."""
+    """Refuse a repository within the dataset, or around it: each would be part of the other."""
     here, there = place_of(source).rstrip("/"), place_of(target).rstrip("/")
     folders = traits_of(source).folder, traits_of(target).folder
     if all(folders):
@@ -118,7 +112,7 @@ def _refuse_nested(source: Storage, target: Storage) -> None:
 
 
 def _base(repository: Repository, catalog: Catalog, run: BackupRun, *, verify: bool) -> FileList | None:
-    """Return the list of the newest point, as far as its contents are there; None if there is none to build on."""
+    """Return the list of the newest point, restricted to intact contents; None without a point to build on."""
     newest = catalog.newest
     if newest is None:
         return None
@@ -148,7 +142,7 @@ def _copied(
     keep_damaged: bool,
     progressbar: bool,
 ) -> tuple[State, dict[str, StoredFile], Outcome]:
-    """Copy what is new; return the state, where the content of each file of it lies, and what was found damaged."""
+    """Copy new contents; return the state, the stored content of each of its files, and the damage."""
     is_same = base is not None and _last_source(catalog) == source.url
     arrived = dict(run.done)
     known = {} if base is None else {(f.digest, f.size): f for f in base.files.values()}
@@ -169,15 +163,15 @@ def _copied(
                 intake = _Intake(source, run, known, state, note, advance)
                 outcome = intake.run(left)
                 if keep_damaged and outcome.damaged:
-                    # Once more, without what they should be.
+                    # Once more, without the checksums that they fail.
                     intake.run([replace(item, sums=None) for item in left if item.key in outcome.damaged])
                 intake.put(state.documents)
             is_lacking = bool(outcome.missing or state.damaged)
             if is_lacking and rounds_left and source.get(TREE_KEY) != state.documents[TREE_KEY]:
-                _log.info("%s was written meanwhile: looking at it again", source.url)
+                _log.info("%s was written meanwhile: reading it again", source.url)
                 continue
             if changed_since(source, state):
-                _log.info("files of %s were changed in place meanwhile: looking at it again", source.url)
+                _log.info("files of %s were changed in place meanwhile: reading it again", source.url)
                 continue
             for key in outcome.missing:
                 outcome.damaged[key] = "it is missing"
@@ -211,7 +205,7 @@ def _check_same(
 def _divided(
     state: State, base: Mapping[str, StoredFile], arrived: Mapping[tuple[str, str], StoredFile]
 ) -> tuple[dict[str, StoredFile], list[Item]]:
-    """Return the files whose contents are there already, and the objects that are left to copy."""
+    """Return the files with known contents, and the objects to copy."""
     files: dict[str, StoredFile] = {}
     left: list[Item] = []
     for key, stat in state.objects.items():
@@ -228,20 +222,20 @@ def _divided(
 def _report(source: Storage, damaged: Mapping[str, str], *, keep_damaged: bool) -> None:
     if damaged and not keep_damaged:
         raise ChecksumError(
-            f"{source.url} is damaged: {describe(damaged)}. There is no new backup of it; those before stay as they "
-            "are. Bring the damaged objects back (lakebed restore has them as they were), or repair the dataset "
+            f"{source.url} is damaged: {describe(damaged)}. There is no new backup of it; earlier ones are unchanged. "
+            "Bring the damaged objects back (lakebed restore has them as they were), or repair the dataset "
             "(lakebed repair), and repeat the backup; keep_damaged=True (--keep-damaged) makes one of what there is",
             dataset=source.url,
         )
 
 
 class _Intake(Transfer):
-    """Brings objects into a place of backups, under the names of their contents.
+    """Transfer of objects into a repository, under the names of their contents.
 
     Parameters
     ----------
     known
-        Contents that are there, by checksum and length.
+        Stored contents, by checksum and length.
     """
 
     def __init__(
@@ -254,7 +248,7 @@ class _Intake(Transfer):
         advance: Advance,
     ) -> None:
         super().__init__(source, run.storage, lambda _: None, advance)
-        self._inside = None  # everything passes through this process, which compares it with its checksums
+        self._inside = None  # no server-side copies: this process computes the checksums
         self._run, self._known, self._state, self._note = run, known, state, note
 
     def _transfer_batch(self, items: Sequence[Item]) -> None:
@@ -270,7 +264,7 @@ class _Intake(Transfer):
         self._advance(sum(item.stat.size for item in items))
 
     def put(self, documents: Mapping[str, bytes]) -> None:
-        """Bring documents that were read already."""
+        """Store documents that were read already."""
         self._take({key: (data, "") for key, data in documents.items()})
 
     def _take(self, found: Mapping[str, tuple[bytes, str]]) -> None:

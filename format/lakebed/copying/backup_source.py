@@ -1,8 +1,8 @@
-"""The state of a dataset that a backup holds: one version tree, and every file that belongs to it.
+"""The state of a dataset for a backup: one version tree, and every file that belongs to it.
 
-Files of published versions do not change, so that the tree decides which state it is. What the tree does not lead to,
-as what writers have begun or left behind, is no part of it. Deep Lake 3.9.52 changes uncommitted versions in place:
-whether it has done so meanwhile is looked at in the end.
+Files of published versions do not change, so the tree determines the state. Files that the tree does not lead to,
+unfinished or abandoned, are no part of it. Deep Lake 3.9.52 changes uncommitted versions in place: whether it did so
+meanwhile is checked at the end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from lakebed.copying.deepcopy import own_objects
-from lakebed.copying.transfer import Sums
+from lakebed.copying.transfer import Sums, recorded_sums
 from lakebed.documents import json_style
 from lakebed.documents.backup import FileList
 from lakebed.documents.version_tree import FIRST, VersionTree
@@ -33,22 +33,21 @@ from lakebed.session import credentials
 from lakebed.storage.base import Stat, Storage
 from lakebed.storage.concurrently import together
 from lakebed.versions.gc.mark import VIEWS_KEY, LiveChunks, mark_outside, versions_of_views
-from lakebed.versions.locks.reader_lease import lease_version
 from lakebed.versions.manifests import manifest_key
-from lakebed.versions.opening import TREE_KEY, open_version
+from lakebed.versions.opening import TREE_KEY, lease_version, open_version
 from lakebed.versions.refs import REFS_KEY, read_refs
 from lakebed.versions.state import Snapshot, folder_of, split_chunk
 
-# Documents beside the tree that are replaced as wholes; a state has those that its tree had.
+# Documents beside the tree that are replaced as a whole; a state has those of its tree.
 _BESIDE = (REFS_KEY, VIEWS_KEY, credentials.KEY)
 _MANIFESTS = manifest_key("")
 _COMMIT_INFO = "commit_info.json"
-# What is there for a moment only: a look at a store's clock, and at its conditions.
+# Temporary objects: probes of a store's clock and conditions.
 _FLEETING = (".lakebed/clock", ".lakebed/probe-", ".lakebed/copy/")
-# Versions that are open at once.
+# Versions in memory at once.
 _AT_ONCE = 16
 _TRIES = 50
-# A file that was changed so lately may be changed again without getting another time.
+# A file changed so recently may be changed again within the same modification time.
 _COARSEST_CLOCK = 2.0
 
 
@@ -61,21 +60,21 @@ class State:
     tree
         The version tree.
     time
-        When that was read, in POSIX seconds.
+        Time of reading it, in POSIX seconds.
     documents
-        Content of it and of what lies beside it, by key.
+        Contents of the tree and the documents beside it, by key.
     objects
         Every other object that belongs to the state, by key.
     undated
-        Those that may be changed again and keep their etags.
+        Objects that may be changed again without getting another etag.
     refs
-        Keys of the chunks of each version that are its own.
+        Keys of each version's own chunks.
     sums
-        Checksums on record of chunks, as far as versions had to be opened.
+        Recorded checksums of chunks, of versions that had to be opened.
     trusted
-        Heads whose manifests count.
+        Heads with valid manifests.
     damaged
-        What is wrong, by key.
+        Damage by key.
     """
 
     tree: VersionTree
@@ -91,19 +90,19 @@ class State:
 
 @contextmanager
 def state_of(source: Storage, before: FileList | None) -> Iterator[State]:
-    """Find out what the state of a dataset consists of, and keep that from being collected as far as readers can.
+    """Determine the state of a dataset, and protect it from collection as far as readers can.
 
     Parameters
     ----------
     before
-        The backup before this one, of the same place: commits that did not change since are not opened again.
+        The previous backup of the same place: commits that did not change since are not opened again.
 
     Raises
     ------
     DatasetNotFoundError, DatasetCorruptError
-        If there is no dataset, or its version tree, tags or views cannot be read.
+        If no dataset exists, or its version tree, tags or views cannot be read.
     CommitFailed
-        If it is written so fast that no state can be read.
+        If it is written too fast to be read.
     """
     for _ in range(_TRIES):
         documents, tree, now = _documents(source)
@@ -121,7 +120,7 @@ def state_of(source: Storage, before: FileList | None) -> Iterator[State]:
 
 
 def _documents(source: Storage) -> tuple[dict[str, bytes], VersionTree, float]:
-    """Read the tree, and what lies beside it while that does not change: it belongs to this tree."""
+    """Read the tree, and the documents beside it, which must not change meanwhile: they belong to this tree."""
     beside = _beside(source)
     for _ in range(_TRIES):
         now = clock.now()
@@ -154,11 +153,11 @@ def _beside(source: Storage) -> dict[str, bytes]:
 
 
 def changed_since(source: Storage, state: State) -> bool:
-    """Whether files of versions that are not committed are others by now, as Deep Lake 3.9.52 changes them in place."""
+    """Whether files of uncommitted versions have changed, as Deep Lake 3.9.52 changes them in place."""
     versions = [i for i, node in state.tree.commits.items() if not node.is_committed]
     folders = [folder_of(i) for i in versions if i != FIRST]
     if _is_head(state.tree, FIRST):
-        folders.append("")  # everything: the files of the root version lie there
+        folders.append("")  # all files: those of the root version are at the top
     for folder in folders:
         for key, stat in source.list(folder):
             known = state.objects.get(key)
@@ -168,7 +167,7 @@ def changed_since(source: Storage, state: State) -> bool:
 
 
 def reconciled(source: Storage, state: State, key: str, data: bytes) -> bytes:
-    """Return the content of a file as the tree of the state has it, if that was replaced meanwhile.
+    """Return the content of a file as of the tree of the state, if it was replaced meanwhile.
 
     Every publish rewrites the node of the parent before it replaces the tree.
     """
@@ -198,7 +197,7 @@ def _is_head(tree: VersionTree, version: str) -> bool:
 
 
 class _Survey:
-    """Finds out what belongs to a tree."""
+    """Search for the files that belong to a tree."""
 
     def __init__(self, source: Storage, tree: VersionTree, before: FileList | None) -> None:
         self._source, self._tree, self._before = source, tree, before
@@ -248,7 +247,7 @@ class _Survey:
         )
 
     def _known(self, version: str) -> tuple[str, ...] | None:
-        """Return the chunks of a version that is no head, if nothing of it changed since the backup before."""
+        """Return the chunks of a version that is not a head, if nothing in it changed since the previous backup."""
         before = self._before
         if before is None or version not in before.refs or _is_head(self._tree, version):
             return None
@@ -261,16 +260,15 @@ class _Survey:
         return keys
 
     def _opened(self, version: str) -> tuple[str, ...] | None:
-        """Open a version; return its chunks, and keep the checksums on record of them."""
+        """Open a version; return its chunks, and collect their recorded checksums."""
         node = self._tree.commits[version]
         try:
             snapshot = open_version(self._source, self._tree, version)
         except CorruptError as error:
-            # The empty root of a dataset, and what a lost publish has left, need not open.
+            # The empty root of a dataset, and the rest of a lost publish, need not open.
             if node.is_committed or _is_head(self._tree, version) or (node.children and version != FIRST):
-                self._damaged[f"{folder_of(version)}dataset_meta.json"] = (
-                    f"this version does not open: {error}"
-                )
+                key = f"{folder_of(version)}dataset_meta.json"
+                self._damaged[key] = f"this version does not open: {error}"
             return None
         if snapshot.origin is not None and _is_head(self._tree, version):
             self._trusted.append(version)
@@ -280,16 +278,15 @@ class _Survey:
         for state in snapshot.tensors.values():
             table, places = state.table, state.table.places
             rows = np.arange(len(table)) if snapshot.version_id == FIRST else np.flatnonzero(places.own)
-            ends = np.cumsum(places.sum_counts())
+            sums = recorded_sums(places)
             for row in rows.tolist():
                 key = table.key(row)
                 if places.sizes[row]:
-                    start = int(ends[row - 1]) if row else 0
-                    self._sums[key] = (int(places.sizes[row]), places.sums[start : int(ends[row])].tolist())
+                    self._sums[key] = sums(row)
                 yield key
 
     def _outside(self) -> LiveChunks:
-        """Find what tags and saved views name beside the versions of the tree."""
+        """Find the chunks of tags and saved views outside of the tree."""
         try:
             named = versions_of_views(self._source)
         except FormatError as error:
@@ -308,7 +305,7 @@ class _Survey:
         return version not in self._tree.commits and version in self._by_version
 
     def _belongs(self, key: str, outside: LiveChunks) -> bool:
-        """Whether an object belongs to the state, beside chunks that a version of the tree names."""
+        """Whether an object belongs to the state, apart from chunks of versions in the tree."""
         version = key[len(_MANIFESTS) :] if key.startswith(_MANIFESTS) else _version(key)
         if version in self._tree.commits or version in outside.versions or version == FIRST:
             return True
@@ -323,11 +320,11 @@ class _Survey:
 
 
 def _version(key: str) -> str:
-    """Return the version whose folder holds an object."""
+    """Return the version whose folder contains an object."""
     parts = key.split("/", 2)
     return parts[1] if len(parts) == 3 and parts[0] == "versions" else FIRST
 
 
 def common_versions(tree: VersionTree, refs: Collection[str]) -> bool:
-    """Whether a dataset has a version in common with a backup."""
+    """Whether a dataset and a backup share a version."""
     return any(version != FIRST and version in refs for version in tree.commits)

@@ -1,9 +1,9 @@
-"""Whether backups are as they were made: everything is read, and compared with its checksums."""
+"""Verification of backups: everything is read, and compared with its checksums."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -22,18 +22,18 @@ _LOCAL_WORKERS = 4
 
 @dataclass(frozen=True, slots=True)
 class DamagedFile:
-    """A file of a point that cannot be restored as it was.
+    """A file of a point that cannot be restored.
 
     Parameters
     ----------
     point
         Id of the point.
     key
-        The file in the dataset; empty if it is the list of all.
+        The file in the dataset; empty for the list of files.
     object
-        Where its content lies, or should.
+        Key of its content.
     why
-        What is wrong.
+        The damage.
     """
 
     point: str
@@ -48,18 +48,18 @@ class DamagedFile:
 
 @dataclass
 class BackupFindings:
-    """What was found in a place of backups.
+    """The result of a verification of backups.
 
     Attributes
     ----------
     url
         The place.
     points
-        Those that were looked at.
+        The verified points.
     objects, bytes
-        Contents that were read.
+        Number and bytes of contents that were read.
     damage
-        What is wrong.
+        The damaged files.
     """
 
     url: str
@@ -70,30 +70,28 @@ class BackupFindings:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether nothing is damaged."""
         return not self.damage
 
     def to_json(self) -> dict[str, Any]:
-        """Findings for programs."""
+        """Return the findings as plain data."""
         return {
             "url": self.url,
             "sound": self.is_sound,
             "points": [point.id for point in self.points],
             "objects": self.objects,
             "bytes": self.bytes,
-            "damage": [
-                {"point": d.point, "key": d.key, "object": d.object, "why": d.why} for d in self.damage
-            ],
+            "damage": [asdict(damage) for damage in self.damage],
         }
 
 
 def verify_backups(target: Storage, *, progressbar: bool = False) -> BackupFindings:
-    """Read everything that the points of a place consist of.
+    """Read all contents of the points of a place.
 
     Raises
     ------
     DatasetNotFoundError
-        If there are no backups.
+        If no backups exist.
     ChecksumError
         If the catalog is damaged.
     """
@@ -122,7 +120,7 @@ def verify_backups(target: Storage, *, progressbar: bool = False) -> BackupFindi
 def wrong_objects(
     target: Storage, files: Iterable[StoredFile], advance: Advance = lambda _: None
 ) -> dict[str, str]:
-    """Read contents, each once; return the keys of those that are missing or damaged, and what is wrong."""
+    """Read contents, each once; return the keys of missing or damaged ones, and the damage."""
     here = {key: stat.size for key, stat in target.list(OBJECTS)}
     wrong: dict[str, str] = {}
 
@@ -134,7 +132,7 @@ def wrong_objects(
             advance(file.size)
 
     ordered = sorted(files, key=lambda file: -file.size)
-    # Threads share what is large; what is small goes together.
+    # Threads share large contents; small ones go together.
     workers = _LOCAL_WORKERS if traits_of(target).local else min(config.REQUESTS, _WORKERS)
     runs = [ordered[first::64] for first in range(64)]
     concurrently([partial(check, run) for run in runs if run], workers=workers)
@@ -154,7 +152,7 @@ def _difference(target: Storage, file: StoredFile, size: int | None) -> str | No
 
 
 def difference(data: bytes, file: StoredFile) -> str | None:
-    """Say in what a content differs from what was stored; None if it does not."""
+    """Return the difference between content and its record; None if they agree."""
     if len(data) != file.size:
         return f"it has {len(data)} bytes instead of {file.size}"
     return None if sha256(data) == file.digest else "its checksum is wrong"

@@ -12,10 +12,10 @@ from lakebed.copying.deepcopy import deepcopy
 from lakebed.documents.version_tree import new_id
 from lakebed.errors import DatasetExistsError, TensorDoesNotExistError
 from lakebed.session import credentials
+from lakebed.session.changes.copy_samples import Source, columns
+from lakebed.session.changes.inputs import progress
 from lakebed.session.copy_journal import FOLDER, Origin, unfinished
-from lakebed.session.copy_samples import Source, columns
 from lakebed.session.handle import Handle
-from lakebed.session.inputs import progress
 from lakebed.session.places import Path, make, remove, vacate, whole
 from lakebed.session.schema import add_planned, blank
 from lakebed.session.session import Session
@@ -36,7 +36,7 @@ def chosen(schema: Snapshot, group: str, tensors: Sequence[str] | None) -> dict[
     Raises
     ------
     TensorDoesNotExistError
-        If there is neither a tensor nor a group of a name.
+        If a name is neither a tensor nor a group.
     """
     prefix = f"{group}/" if group else ""
     inside = {name[len(prefix) :]: name for name in schema.names() if name.startswith(prefix)}
@@ -50,7 +50,7 @@ def chosen(schema: Snapshot, group: str, tensors: Sequence[str] | None) -> dict[
 
 
 def copy_structure(table: Table, target: Session) -> None:
-    """Create tensors without samples in an empty dataset, with the settings and info of those of a table."""
+    """Create the tensors of a table in an empty dataset, without samples, with their settings and info."""
     schema = table.session.schema()
     with target.mutex, target.writing() as draft:
         draft.schema.set_info(dict(schema.info))
@@ -59,7 +59,7 @@ def copy_structure(table: Table, target: Session) -> None:
 
 
 def copy_samples(table: Table, target: Session, *, progressbar: bool) -> None:
-    """Append the rows of a table to the tensors that :func:`copy_structure` has made, as they are stored."""
+    """Append the stored rows of a table to the tensors that :func:`copy_structure` has created."""
     for new in progress(table.names, shown=progressbar):
         reader = table.reader(new)
         rows = table.index.rows(reader.state.length)
@@ -71,12 +71,12 @@ def copy_samples(table: Table, target: Session, *, progressbar: bool) -> None:
 
 
 def refuse_same_place(source: Session, dest: Path) -> None:
-    """Refuse to make way for a copy by removing what is to be copied.
+    """Refuse to overwrite the source with its own copy.
 
     Raises
     ------
     DatasetHandlerError
-        If the destination is where the source is.
+        If the destination is the place of the source.
     """
     if is_same_place(source, dest):
         raise DatasetExistsError(
@@ -85,13 +85,13 @@ def refuse_same_place(source: Session, dest: Path) -> None:
 
 
 def is_same_place(source: Session, dest: Path) -> bool:
-    """Tell whether an address leads to where a dataset lies."""
+    """Tell whether an address is the place of a dataset."""
     here, there = without_cache(source.storage), open_storage(dest)
     return here.url == there.url or (type(here) is type(there) and _is_seen(here, there))
 
 
 def empty_in_place(table: Table) -> None:
-    """Remove all samples of tensors; settings, info and history stay."""
+    """Remove all samples of tensors; keep settings, info and history."""
     with table.session.mutex, table.session.writing() as draft:
         for state in table.states().values():
             draft.rows.clear(state.key)
@@ -99,7 +99,7 @@ def empty_in_place(table: Table) -> None:
 
 
 def _is_seen(here: Storage, there: Storage) -> bool:
-    """Tell whether two storages are one place under two names: what is put into one is seen in the other."""
+    """Tell whether two storages are one place under two names: data put into one appears in the other."""
     ours, theirs = traits_of(here).folder, traits_of(there).folder
     if ours:
         return os.path.exists(theirs) and os.path.samefile(ours, theirs)  # noqa: PTH110, PTH121
@@ -116,7 +116,7 @@ def _is_seen(here: Storage, there: Storage) -> bool:
 def copy_table(
     table: Table, dest: Path, *, overwrite: bool, samples: bool = True, progressbar: bool = False
 ) -> Handle:
-    """Make a dataset from a table of another.
+    """Create a dataset from a table of another.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def copy_table(
     Raises
     ------
     DatasetHandlerError
-        If there is a dataset at ``dest`` and ``overwrite`` is false, or ``dest`` is where the source is.
+        If a dataset exists at ``dest`` and ``overwrite`` is false, or ``dest`` is the place of the source.
     """
     source = table.session
     refuse_same_place(source, dest)
@@ -152,7 +152,7 @@ def copy_table(
 
 
 def _copy_files(table: Table, dest: Path, *, overwrite: bool, progressbar: bool) -> Handle | None:
-    """Copy whole tensors chunk by chunk; return None if that is not possible, and nothing was done."""
+    """Copy whole tensors chunk by chunk; return None if that is impossible, before anything is done."""
     source, names = table.session, table.names
     with source.mutex:
         planned = _planned(table)
@@ -175,7 +175,7 @@ def _copy_files(table: Table, dest: Path, *, overwrite: bool, progressbar: bool)
 
 
 def _planned(table: Table) -> Snapshot:
-    """Return a dataset of some tensors without their samples, which exists nowhere."""
+    """Return a dataset in memory of some tensors without their samples."""
     storage = MemoryStorage()
     create(storage)
     session = Session(storage)
@@ -187,7 +187,7 @@ def _planned(table: Table) -> Snapshot:
 def copy_everything(
     source: Session, dest: Path, tensors: Sequence[str] | None, *, overwrite: bool, progressbar: bool
 ) -> Handle:
-    """Copy a whole dataset, history and all; go on where an earlier attempt to do the same was cut off.
+    """Copy a whole dataset, history and all; continue an earlier attempt that was interrupted.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def copy_everything(
     Raises
     ------
     DatasetHandlerError
-        If there is something else at ``dest``, and ``overwrite`` is false; or ``dest`` is where the source is.
+        If something else exists at ``dest``, and ``overwrite`` is false; or ``dest`` is the place of the source.
     ChecksumError
         If the source is damaged.
     """

@@ -1,7 +1,7 @@
-"""One version of a dataset made a dataset of its own: its chunks are copied as they are, its metadata is written anew.
+"""Copy of one version as a dataset of its own: its chunks are copied as they are, its metadata is written anew.
 
-Like a copy with history it is done in parallel, checked, and goes on after a kill; it becomes a dataset in one step at
-the end.
+Like a copy with history it runs in parallel, is verified, and continues after a kill; it becomes a dataset in one step
+at the end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from lakebed.copying.deepcopy import drop_others, report
-from lakebed.copying.transfer import Item, Sums, Transfer
+from lakebed.copying.transfer import Item, Sums, Transfer, recorded_sums
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.manifest import ChunkPlaces
 from lakebed.runtime.progress import bytes_bar
@@ -27,7 +27,7 @@ from lakebed.writing.structure import companions_of
 def counterparts(
     schema: Snapshot, planned: Snapshot, names: Mapping[str, str]
 ) -> dict[str, TensorState] | None:
-    """Return {key of a new tensor: the tensor that it becomes a copy of}, hidden companions included.
+    """Return {key of a new tensor: the tensor that it is a copy of}, hidden companions included.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def counterparts(
 
     Returns
     -------
-    None if they do not correspond: then samples have to be copied one by one.
+    None if they do not correspond: samples then have to be copied one by one.
     """
     found: dict[str, TensorState] = {}
     for new, old in names.items():
@@ -61,23 +61,23 @@ def copy_version(
     *,
     progressbar: bool,
 ) -> None:
-    """Copy the chunks of some tensors, then make a dataset of them.
+    """Copy the chunks of some tensors, then create a dataset of them.
 
     Parameters
     ----------
     origin
-        What is copied, and the head that it becomes.
+        The source of the copy, and the id of its head.
     planned
         The new dataset without samples.
     parts
         See :func:`counterparts`.
     documents
-        Files of the dataset as a whole.
+        Files of the whole dataset.
 
     Raises
     ------
     ChecksumError
-        If chunks are damaged or missing. All others have been copied then, and a second call goes on.
+        If chunks are damaged or missing. All others have been copied then, and a second call continues.
     """
     journal = Journal(target, origin)
     done = journal.begin()
@@ -90,7 +90,7 @@ def copy_version(
     left = [
         item
         for item in items
-        # Of a chunk without checksums they are made while it is read.
+        # Checksums of a chunk without recorded ones are computed while it is read.
         if item.sums is None or here.get(item.goal) != item.stat.size or done.get(item.goal) != item.stat.etag
     ]
     total = sum(item.stat.size for item in items)
@@ -111,37 +111,33 @@ def copy_version(
 
 
 def _items(source: Storage, head: str, parts: Mapping[str, TensorState]) -> tuple[list[Item], dict[str, str]]:
-    """Return the chunk files to copy, and those that are not there."""
+    """Return the chunk files to copy, and missing ones."""
     listed = {key: stat for key, stat in source.list("") if "/chunks/" in key}
     items: dict[str, Item] = {}
     missing: dict[str, str] = {}
     for new, state in parts.items():
         table = state.table
-        ends = np.cumsum(table.places.sum_counts())
-        sizes = table.places.sizes.tolist()
+        sums = recorded_sums(table.places)
         for row in range(len(table)):
             key = table.key(row)
             stat = listed.get(key)
             if stat is None:
                 missing[key] = "it is missing"
                 continue
-            start = int(ends[row - 1]) if row else 0
-            sums: Sums = (sizes[row], table.places.sums[start : int(ends[row])].tolist())
+            known = sums(row)
             goal = f"{folder_of(head)}{new}/chunks/{key.rpartition('/')[2]}"
-            items[goal] = Item(key, stat, sums if sizes[row] else None, goal)
+            items[goal] = Item(key, stat, known if known[0] else None, goal)
     return list(items.values()), missing
 
 
 def _filled(planned: TensorState, part: TensorState, head: str, made: Mapping[str, Sums]) -> TensorState:
-    """Return a new tensor with the samples of another, whose chunks lie in the folder of the head."""
+    """Return a new tensor with the samples of another, whose chunks are in the folder of the head."""
     table = part.table
     places = table.places
-    ends = np.cumsum(places.sum_counts())
-    known: list[Sums] = []
-    for row, size in enumerate(places.sizes.tolist()):
-        start = int(ends[row - 1]) if row else 0
-        values = places.sums[start : int(ends[row])].tolist()
-        known.append((size, values) if size else made.get(table.key(row), (0, [])))
+    sums = recorded_sums(places)
+    known = [
+        sums(row) if places.sizes[row] else made.get(table.key(row), (0, [])) for row in range(len(table))
+    ]
     own = ChunkPlaces(
         ((head, planned.key),) if len(table) else (),
         np.zeros(len(table), np.uint32),

@@ -1,7 +1,7 @@
-"""A dataset with all its history, made again elsewhere: in parallel, checked, and continued where a kill cut it off.
+"""Copy of a dataset with all its history: in parallel, verified, and continued after a kill.
 
-The version tree goes last: until it is there, half a copy is no dataset. Until then a journal lies beside
-what has arrived, by which the next attempt goes on.
+The version tree is written last: until then the copy is not a dataset, and a journal beside the arrived objects lets
+the next attempt continue.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.copying.transfer import Item, Sums, Transfer
+from lakebed.copying.transfer import Item, Sums, Transfer, recorded_sums
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import ChecksumError, CorruptError, DatasetExistsError, KeyNotFound
@@ -26,17 +26,17 @@ from lakebed.session.copy_journal import FOLDER, Journal, Origin
 from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.concurrently import concurrently
 from lakebed.versions.add_digests import add_digests, renew_digests
-from lakebed.versions.digests import digests_of
 from lakebed.versions.locks.marker import released_file
+from lakebed.versions.manifests import digests_of
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_version
 from lakebed.versions.state import Snapshot, folder_of
 from lakebed.versions.swap import read_tree_at
 from lakebed.writing.names import normalize
 from lakebed.writing.structure import companions_of, is_inside, without
 
-# Versions that are held in memory at once while their checksums are gathered.
+# Versions in memory at once while checksums are gathered.
 _AT_ONCE = 16
-# A source that is written meanwhile may have lost what its listing named: so often it is looked at again.
+# Attempts if the source is written meanwhile, and may have lost listed objects.
 _ROUNDS = 5
 _SHOWN = 5
 
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 def deepcopy(source: Storage, target: Storage, tensors: Sequence[str] | None, *, progressbar: bool) -> None:
-    """Copy a dataset to a place that is empty, or holds an unfinished copy of the same.
+    """Copy a dataset to an empty place, or to an unfinished copy of it.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ def deepcopy(source: Storage, target: Storage, tensors: Sequence[str] | None, *,
     Raises
     ------
     ChecksumError
-        If chunks of the source are damaged or missing. Everything else has been copied then: a second call goes on once
-        they are repaired.
+        If chunks of the source are damaged or missing. Everything else has been copied then: a second call continues
+        once they are repaired.
     DatasetExistsError
         If the copy was finished before, and has been written since.
     """
@@ -70,14 +70,14 @@ def deepcopy(source: Storage, target: Storage, tensors: Sequence[str] | None, *,
     if target.stat(TREE_KEY) is None:
         target.put(TREE_KEY, tree)
     at = read_tree_at(target)
-    had = digests_of(at.tree) if tensors is None else {}  # without some tensors, all manifests are others
+    had = digests_of(at.tree) if tensors is None else {}  # without some tensors, all manifests differ
     digests = digests_of(
         add_digests(target, at, sums)
         if tensors is None
         else renew_digests(target, at, _visible(at.tree), sums)
     )
     if not traits_of(target).system_locks:
-        # There the lock file of a head vouches for its manifest.
+        # On such stores the lock file of a head vouches for its manifest.
         heads = set(at.tree.branches.values())
         confirmed = [i for i in heads if i in digests and (i in plan.trusted or i not in had)]
         target.put_many([released_file(head, digests[head]) for head in confirmed])
@@ -93,7 +93,7 @@ def _copy_objects(
     *,
     progressbar: bool,
 ) -> tuple[bytes, _Plan, dict[str, Sums]]:
-    """Copy everything but the version tree; return that, what was planned, and the checksums known of chunks."""
+    """Copy everything but the version tree; return that, the plan, and the known checksums of chunks."""
     arrived = dict(done)
 
     def note(items: Sequence[Item]) -> None:
@@ -113,9 +113,8 @@ def _copy_objects(
             if here.get(item.key) != item.stat.size or arrived.get(item.key) != item.stat.etag
         ]
         total = sum(item.stat.size for item in plan.items)
-        with bytes_bar(
-            "Copying", total, done=total - sum(item.stat.size for item in left), shown=progressbar
-        ) as advance:
+        already = total - sum(item.stat.size for item in left)
+        with bytes_bar("Copying", total, done=already, shown=progressbar) as advance:
             outcome = Transfer(source, target, note, advance).run(left)
         if outcome.missing and source.get(TREE_KEY) != tree:
             _log.info("%s was written while it was copied: looking at it again", source.url)
@@ -129,7 +128,7 @@ def _copy_objects(
 
 
 def _check_unfinished(target: Storage, tree: VersionTree) -> None:
-    """Refuse to go on with a copy that is finished, and no longer is what it was copied from."""
+    """Refuse to continue a finished copy that no longer equals its source."""
     try:
         present = VersionTree.from_bytes(target.get(TREE_KEY))
     except KeyNotFound:
@@ -141,25 +140,25 @@ def _check_unfinished(target: Storage, tree: VersionTree) -> None:
         )
 
 
-# -- what there is to copy ---------------------------------------------------------------------------------------
+# -- the plan ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a copy consists of.
+    """The parts of a copy.
 
     Parameters
     ----------
     items
         Objects to copy as they are.
     rewritten
-        Objects that are others in the copy: dataset_meta.json without the tensors that stay behind.
+        Objects that differ in the copy: dataset_meta.json without the dropped tensors.
     sums
-        Checksums of the chunks on record.
+        Recorded checksums of the chunks.
     damaged
-        What is known to be wrong before anything is read.
+        Damage that is known before anything is read.
     trusted
-        Versions whose manifests count.
+        Versions with valid manifests.
     """
 
     items: list[Item]
@@ -196,7 +195,7 @@ def _plan(source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> 
 
 
 def own_objects(source: Storage) -> dict[str, Stat]:
-    """Return the objects that are the dataset's content, by key, and none of another dataset in a folder below it."""
+    """Return the objects of the dataset's content by key, without other datasets in folders below it."""
     listed = {key: stat for key, stat in source.list("") if not _stays(key)}
     nested = tuple(
         key.removesuffix(name)
@@ -208,18 +207,18 @@ def own_objects(source: Storage) -> dict[str, Stat]:
 
 
 def _stays(key: str) -> bool:
-    """Tell whether an object is none of the dataset's content: locks, the tree, the journal of a copy."""
+    """Tell whether an object is outside of the dataset's content: locks, the tree, the journal of a copy."""
     return key.endswith(".lock") or key == TREE_KEY or key.startswith(FOLDER)
 
 
 def _visible(tree: VersionTree) -> list[str]:
-    """Return the commits and heads: what anybody can open."""
+    """Return the commits and heads: all versions that users can open."""
     heads = set(tree.branches.values())
     return [i for i, node in tree.commits.items() if node.is_committed or i in heads]
 
 
 def _snapshots(source: Storage, tree: VersionTree, damaged: dict[str, str]) -> Iterator[Snapshot]:
-    """Open every version that can be seen, a few at a time."""
+    """Open every visible version, a few at a time."""
     ids = _visible(tree)
 
     def opened(version_id: str) -> Snapshot | None:
@@ -236,13 +235,13 @@ def _snapshots(source: Storage, tree: VersionTree, damaged: dict[str, str]) -> I
 
 
 class _Seen:
-    """Chunks by their folder, as sorted ids: versions name those of the versions before them again."""
+    """Known chunks by folder, as sorted ids: versions name chunks of earlier versions again."""
 
     def __init__(self) -> None:
         self._ids: dict[tuple[str, str], NDArray[np.uint64]] = {}
 
     def new(self, folder: tuple[str, str], ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Tell which ids are new, and take them in."""
+        """Tell which ids are new, and add them."""
         before = self._ids.get(folder, np.zeros(0, np.uint64))
         found = ~np.isin(ids, before)
         self._ids[folder] = np.union1d(before, ids[found])
@@ -250,11 +249,11 @@ class _Seen:
 
 
 def _chunks(snapshot: Snapshot, measured: _Seen, named: _Seen) -> Iterator[tuple[str, int, Sequence[int]]]:
-    """Yield key, size and checksums of the chunks of a version that are new; size 0 where there are none on record."""
+    """Yield key, size and checksums of the new chunks of a version; size 0 without a record."""
     for state in snapshot.tensors.values():
         table = state.table
         places = table.places
-        ends = np.cumsum(places.sum_counts())
+        sums = recorded_sums(places)
         for number, folder in enumerate(places.folders):
             rows = np.flatnonzero(places.folder_of == number)
             for seen, mine in (
@@ -262,20 +261,19 @@ def _chunks(snapshot: Snapshot, measured: _Seen, named: _Seen) -> Iterator[tuple
                 (named, rows[places.sizes[rows] == 0]),
             ):
                 for row in mine[seen.new(folder, table.ids.ids[mine])].tolist():
-                    start = int(ends[row - 1]) if row else 0
-                    yield table.key(row), int(places.sizes[row]), places.sums[start : int(ends[row])].tolist()
+                    yield table.key(row), *sums(row)
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """Which objects belong to the tensors that are kept.
+    """The objects of the tensors to keep.
 
     Parameters
     ----------
     dropped
-        Keys of the tensors that are left behind, each with a ``/``.
+        Keys of the dropped tensors, each with a ``/``.
     rewritten
-        Documents of the versions without the other tensors.
+        Documents of the versions without the dropped tensors.
     """
 
     dropped: tuple[str, ...] = ()
@@ -283,9 +281,9 @@ class _Choice:
 
     @classmethod
     def of(cls, source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> _Choice:
-        """Choose tensors or groups in every version by the names that they have there.
+        """Choose tensors or groups in every version by their names there.
 
-        What one version keeps stays in the folders of all others: its chunks may lie there, under another name.
+        Tensors that one version keeps stay in the folders of all others, which may hold their chunks under other names.
         """
         if tensors is None:
             return cls()
@@ -307,7 +305,7 @@ class _Choice:
         return cls((manifest_key(""), *sorted(dropped)), rewritten)  # manifests name all tensors
 
     def has(self, key: str) -> bool:
-        """Tell whether an object is kept."""
+        """Whether an object is kept."""
         return not _FOLDER.sub("", key).startswith(self.dropped)
 
 
@@ -320,34 +318,34 @@ def _kept_keys(meta: DatasetMeta, names: Sequence[str]) -> set[str]:
     return {all_names[name] for name in kept}
 
 
-# -- what came of it ---------------------------------------------------------------------------------------------
+# -- the result --------------------------------------------------------------------------------------------------
 
 
 def drop_others(target: Storage, here: Iterable[str], wanted: set[str]) -> None:
-    """Remove what an earlier attempt has brought, and the source has no longer."""
+    """Remove objects of an earlier attempt that the source no longer has."""
     for key in here:
         if key not in wanted and not _stays(key):
             target.delete(key)
 
 
 def report(source: Storage, damaged: Mapping[str, str]) -> None:
-    """Raise if a part of the source could not be copied as it should be.
+    """Raise an error if a part of the source could not be copied intact.
 
     Parameters
     ----------
     damaged
-        Keys, and what is wrong with each.
+        Keys and their damage.
     """
     if not damaged:
         return
     raise ChecksumError(
         f"{source.url} is damaged and was not copied as a whole: {describe(damaged)}. Everything else has been copied: "
-        "bring the damaged objects back, or repair the dataset (lakebed repair), and copy it again to go on",
+        "bring the damaged objects back, or repair the dataset (lakebed repair), and copy it again to continue",
         dataset=source.url,
     )
 
 
 def describe(damaged: Mapping[str, str]) -> str:
-    """Return the first keys, and what is wrong with each."""
+    """Return the first keys and their damage."""
     lines = "; ".join(f"{key}: {why}" for key, why in sorted(damaged.items())[:_SHOWN])
     return f"{lines}; and {len(damaged) - _SHOWN:,} more" if len(damaged) > _SHOWN else lines

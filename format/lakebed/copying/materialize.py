@@ -1,8 +1,8 @@
-"""Links -> data: what the links of a dataset lead to is fetched into chunks, bit by bit, and goes on after a kill.
+"""Links -> data: linked files are fetched into chunks, step by step, and a killed run continues.
 
-What is done is published along the way. A note beside the dataset says what is being made of what; as long as it is
-there, the same call goes on where the last one stopped. It holds the state of each source tensor, so that a source that
-has changed meanwhile is noticed, and the links that were left out as broken.
+Progress is published along the way. A note beside the dataset records the source and the target; while it exists, the
+same call continues where the last one stopped. It holds the state of each source tensor, to notice changes of the
+source, and the broken links that were left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakebed.copying.resolve_links import BrokenLink, LinkResolver
 from lakebed.documents import json_style
 from lakebed.errors import DatasetExistsError, GetDataFromLinkError, KeyNotFound, SampleAppendError
 from lakebed.reading.index import Index
-from lakebed.session.copy_samples import Source, columns
+from lakebed.session.changes.copy_samples import Source, columns
 from lakebed.session.handle import Handle
 from lakebed.session.places import Path, make
 from lakebed.session.schema import add_planned, blank, delete_tensor, rename_tensor
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 KEY = ".lakebed/materializing.json"
 """The note."""
 
-# What was fetched is published after so many bytes, or seconds.
+# Progress is published after so many bytes, or seconds.
 _PUBLISH_BYTES = 256 << 20
 _PUBLISH_SECONDS = 30.0
 _SUFFIX = "_unlinked"
@@ -52,7 +52,7 @@ _SUFFIX = "_unlinked"
 
 @dataclass(slots=True)
 class Job:
-    """What is to be made of what.
+    """A task of making data of links.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Job:
     rows
         Digest of the selected rows.
     broken
-        Links that were left out so far.
+        Broken links so far.
     """
 
     source: str
@@ -72,16 +72,16 @@ class Job:
     broken: list[BrokenLink] = field(default_factory=list)
 
     def is_same(self, other: Job) -> bool:
-        """Whether the other one does the same."""
+        """Whether another task is the same."""
         return (self.source, self.tensors, self.rows) == (other.source, other.tensors, other.rows)
 
     def to_bytes(self) -> bytes:
-        """Write the note."""
+        """Return the note as JSON."""
         return json.dumps(asdict(self), indent=1).encode()
 
     @classmethod
     def of(cls, table: Table) -> Job:
-        """Describe what is to be done."""
+        """Return the task for a table."""
         states = {new: (table.names[new], _digest(state)) for new, state in table.states().items()}
         index = table.index
         rows = "" if index.is_trivial else hashlib.sha256(_rows(index, table.longest).tobytes()).hexdigest()
@@ -89,7 +89,7 @@ class Job:
 
     @classmethod
     def at(cls, storage: Storage) -> Job | None:
-        """Read the note of a dataset; None if there is none."""
+        """Read the note of a dataset; None if it has none."""
         try:
             found = json_style.load_object(storage.get(KEY), KEY)
         except KeyNotFound:
@@ -101,7 +101,7 @@ class Job:
 
 
 def _digest(state: TensorState) -> str:
-    """Return what tells a state of a tensor from another: chunks have names of their own, and never change."""
+    """Return a digest of the state of a tensor: chunks have unique names, and never change."""
     found = hashlib.sha256(state.table.ids.to_bytes())
     for extra in (state.sequence, state.creds):
         found.update(b"-" if extra is None else extra.to_bytes())
@@ -114,16 +114,16 @@ def _rows(index: Index, length: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """How rows are copied.
+    """Options of copying rows.
 
     Parameters
     ----------
     unlink
-        Fetch what links lead to; else links are copied as links.
+        Fetch linked data; otherwise links are copied as links.
     ignore_errors
-        Leave an empty sample where a link leads nowhere.
+        Leave an empty sample in place of a broken link.
     workers
-        Threads that copy tensors side by side; links are fetched side by side in any case.
+        Threads that copy tensors in parallel; links are fetched in parallel in any case.
     """
 
     unlink: bool = True
@@ -143,25 +143,25 @@ def copy_resolved(
     ignore_errors: bool = False,
     progressbar: bool = False,
 ) -> tuple[Handle, list[BrokenLink]]:
-    """Make a dataset that holds what the links of a table lead to, or go on making it.
+    """Create a dataset with the linked data of a table, or continue doing so.
 
     Tensors without links are copied as they are.
 
     Parameters
     ----------
     ignore_errors
-        Leave an empty sample where a link leads nowhere.
+        Leave an empty sample in place of a broken link.
 
     Returns
     -------
-    The new dataset, and the links that lead nowhere.
+    The new dataset, and the broken links.
 
     Raises
     ------
     DatasetHandlerError
-        If there is a dataset at ``dest`` that is no beginning of this, and ``overwrite`` is false.
+        If a dataset exists at ``dest`` that is not a beginning of this, and ``overwrite`` is false.
     GetDataFromLinkError, SampleAppendError
-        If a file cannot be had or stored. What was fetched stays at ``dest``: the same call goes on from there.
+        If a file is not available or cannot be stored. Fetched data stays at ``dest``: the same call continues.
     """
     source = table.session
     refuse_same_place(source, dest)
@@ -180,17 +180,17 @@ def copy_resolved(
 
 
 def fill(table: Table, target: Session, job: Job, how: Copying) -> None:
-    """Copy the rows of a table into tensors that :func:`add_tensors` has made, or go on copying them.
+    """Copy the rows of a table into the tensors of :func:`add_tensors`, or continue doing so.
 
     Raises
     ------
     GetDataFromLinkError, SampleAppendError
-        If a file cannot be had or stored. What was fetched is published: the same call goes on from there.
+        If a file is not available or cannot be stored. Fetched data is published: the same call continues.
     """
     try:
         with _bar(table, shown=how.progressbar) as bar:
             fillings = [_Filling(table, new, target, job, bar, how) for new in table.names]
-            # What is noted of broken links is of no more than what is published: one tensor of links at a time.
+            # The note must not name broken links beyond published rows: one tensor of links at a time.
             alone = [one for one in fillings if how.workers < 2 or one.follows_links]
             together = [one for one in fillings if one not in alone]
             if together:
@@ -209,7 +209,7 @@ def _begun(source: Session, job: Job, dest: Path, *, overwrite: bool) -> tuple[H
     found = None if overwrite or storage.stat(TREE_KEY) is None else Job.at(storage)
     if found is None:
         handle = make(dest, overwrite=overwrite)
-        # Before the tensors: a process that is killed between them leaves a beginning that can be gone on from.
+        # Before the tensors: a process that is killed between them leaves a beginning that can be continued.
         handle.session.storage.put(KEY, job.to_bytes())
     elif found.is_same(job):
         handle, job = Handle(Session(storage), parse(dest).shown), found
@@ -223,7 +223,7 @@ def _begun(source: Session, job: Job, dest: Path, *, overwrite: bool) -> tuple[H
 
 
 def add_tensors(source: Session, target: Session, job: Job, *, unlink: bool) -> None:
-    """Make the tensors that a copy consists of, those that are not there yet."""
+    """Create the tensors of a copy that do not exist yet."""
     schema = target.schema()
     with target.mutex, target.writing() as draft:
         draft.schema.set_info(dict(source.schema().info))
@@ -238,20 +238,20 @@ def add_tensors(source: Session, target: Session, job: Job, *, unlink: bool) -> 
 def resolve_in_place(
     session: Session, names: Sequence[str], *, ignore_errors: bool = False, progressbar: bool = False
 ) -> list[BrokenLink]:
-    """Put what links lead to in their place; older versions keep the links.
+    """Replace links by their data; older versions keep the links.
 
     A tensor ``x_unlinked`` is filled beside each tensor ``x``; at the end all of them take the places of the others.
 
     Returns
     -------
-    The links that lead nowhere.
+    The broken links.
 
     Raises
     ------
     ReadOnlyModeError, LockedException
         If the dataset cannot be changed.
     GetDataFromLinkError, SampleAppendError
-        If a file cannot be had or stored. What was fetched stays: the same call goes on from there.
+        If a file is not available or cannot be stored. Fetched data stays: the same call continues.
     """
     session.hold()
     try:
@@ -267,25 +267,19 @@ def resolve_in_place(
             if session.schema().key_of(new) is None:
                 add_planned(session, new, blank(session.schema(), old, new, unlink=True))
         how = Copying(ignore_errors=ignore_errors, progressbar=progressbar)
-        with _bar(table, shown=progressbar) as bar:
-            for new in table.names:
-                _fill(_Filling(table, new, session, job, bar, how))
+        fill(table, session, job, how)
         for new, old in table.names.items():
             delete_tensor(session, old, large_ok=True)
             rename_tensor(session, new, old)
         session.flush()
         session.storage.delete(KEY)
-    except (GetDataFromLinkError, SampleAppendError) as error:
-        session.flush()
-        error.add_note("what was fetched is kept: the same call goes on from there")
-        raise
     finally:
         session.release()
     return list(dict.fromkeys(job.broken))
 
 
 def _drop(session: Session, job: Job) -> None:
-    """Remove what was begun with another state of the links."""
+    """Remove the results of a task with another state of the links."""
     for new in job.tensors:
         if session.schema().key_of(new) is not None:
             delete_tensor(session, new, large_ok=True)
@@ -296,7 +290,7 @@ def _drop(session: Session, job: Job) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Filling:
-    """One column of a table on its way into a tensor of that name."""
+    """One column of a table, and the tensor that it fills."""
 
     table: Table
     name: str
@@ -307,7 +301,7 @@ class _Filling:
 
     @property
     def follows_links(self) -> bool:
-        """Whether the samples lie elsewhere, and are fetched."""
+        """Whether the samples are links to be fetched."""
         return self.how.unlink and self.table.state(self.name).meta.is_link
 
     def state(self) -> TensorState:
@@ -315,7 +309,7 @@ class _Filling:
 
     def columns(self, rows: NDArray[np.int64]) -> Iterator[tuple[Column, int]]:
         """Yield rows as columns, and the bytes of each."""
-        # The reader keeps to this version, whatever is added to the dataset meanwhile.
+        # The reader stays at this version, whatever is added to the dataset meanwhile.
         reader = self.table.reader(self.name)
         if self.follows_links:
             yield from LinkResolver(reader, self.job.broken if self.how.ignore_errors else None).columns(
@@ -328,7 +322,7 @@ class _Filling:
 
 
 def _fill(filling: _Filling) -> None:
-    """Append the rows that are still missing, and publish now and then."""
+    """Append the missing rows, and publish regularly."""
     target, source = filling.target, filling.table.session
     rows = np.asarray(filling.table.rows_of(filling.name), dtype=np.int64)
     done = filling.state().length
@@ -350,14 +344,14 @@ def _fill(filling: _Filling) -> None:
 
 
 def _publish(filling: _Filling) -> None:
-    """Publish what was added; the note knows of its broken links first, and of those of no more than that."""
+    """Publish the added rows; before that, write their broken links, and no others, into the note."""
     storage = filling.target.storage
     storage.put(KEY, filling.job.to_bytes())
     filling.target.flush()
 
 
 def _keep_ids(filling: _Filling, rows: NDArray[np.int64]) -> None:
-    """Let samples that take the place of links keep the ids of those, by which branches are merged."""
+    """Give samples that replace links the ids of these, by which branches are merged."""
     with filling.target.mutex, filling.target.writing() as draft:
         key = filling.state().key
         hidden = companion_key(draft.schema.meta, filling.name, "id")

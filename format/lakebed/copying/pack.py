@@ -13,11 +13,11 @@ from typing import IO
 
 from lakebed.copying.deepcopy import deepcopy
 from lakebed.errors import DatasetExistsError, InvalidInputError, PathNotEmptyException
+from lakebed.errors.stores import storage_error
 from lakebed.session.handle import Handle
 from lakebed.session.places import Path, whole
 from lakebed.session.session import Session
 from lakebed.storage.base import Storage, without_cache
-from lakebed.storage.disk import storage_error
 from lakebed.storage.pack_writer import PackWriter
 from lakebed.storage.packed import PackedStorage
 from lakebed.storage.url import PACKED_SUFFIX, Location, file_of, open_storage
@@ -26,16 +26,16 @@ from lakebed.storage.url import PACKED_SUFFIX, Location, file_of, open_storage
 def pack_everything(
     source: Session, dest: Path, tensors: Sequence[str] | None, *, overwrite: bool, progressbar: bool
 ) -> Handle:
-    """Write a dataset, history and all, to one file, which is there as a whole or not at all; open that.
+    """Write a dataset, history and all, to one file, which appears complete or not at all; open that.
 
     Raises
     ------
     InvalidInputError
         If the name of the file does not end in ``.lake``.
     DatasetHandlerError
-        If there is such a file and ``overwrite`` is false.
+        If the file exists and ``overwrite`` is false.
     PathNotEmptyException
-        If there is a folder of that name.
+        If a folder of that name exists.
     ChecksumError
         If the source is damaged.
     """
@@ -80,7 +80,7 @@ def _pack_to_file(
 def _pack_to_store(
     origin: Storage, location: Location, tensors: Sequence[str] | None, *, overwrite: bool, progressbar: bool
 ) -> None:
-    """Make the file on this machine's disk first: what a store takes has to be whole."""
+    """Write the file to a local disk first, because a store takes only complete files."""
     storage, key = file_of(location)
     _refuse_existing(storage.stat(key) is not None, location.shown, overwrite=overwrite)
     with tempfile.TemporaryFile(prefix="lakebed-pack-") as file:
@@ -121,7 +121,7 @@ def check_packed(path: Path) -> None:
     Raises
     ------
     InvalidInputError
-        If it is no packed dataset.
+        If it is not a packed dataset.
     """
     found = without_cache(open_storage(path))
     if not isinstance(found, PackedStorage):

@@ -1,9 +1,8 @@
-"""A place of backups: points that are there as a whole or not at all, and the one process that adds to them.
+"""A repository of backups: points that appear complete or not at all, and the single process that adds to them.
 
-Everything that can be seen changes with the catalog, by one conditional put. Contents of files are never replaced, and
-a content that no listed point has is never taken up again by a later one, since each run brings its own under its own
-name: so a process that was taken for dead, and goes on, does no harm. Its publish is refused, and what it removes
-belongs to nobody.
+All visible changes are made by one conditional put of the catalog. Contents of files are never replaced, and a content
+without a listed point is never reused by a later one, because each run stores its own under its own name. So a process
+that was taken for dead, and continues, does no harm: its publish is refused, and its removals concern nobody.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lakebed import config
 from lakebed.copying.retention import Point, Retention, kept_points
@@ -48,14 +47,14 @@ from lakebed.errors import (
 )
 from lakebed.runtime import clock
 from lakebed.storage.base import Storage, is_bulk, traits_of
+from lakebed.storage.files.orphan_files import remove, remove_temporary, temporary_files
 from lakebed.storage.lock import Owner, WriterLock
-from lakebed.storage.orphan_files import remove, remove_temporary, temporary_files
 
 _LOCK = "backup"
 _TRIES = 50
-# More than a catalog of thousands of points has: it is read by one request.
+# Larger than a catalog of thousands of points, which is read by one request.
 _CATALOG_BYTES = 1 << 22
-# Seconds of work that a kill may undo.
+# Seconds of work that a kill may lose.
 _EVERY = 3.0
 
 _log = logging.getLogger(__name__)
@@ -64,14 +63,8 @@ Edit = Callable[[Catalog], Catalog]
 
 
 def sha256(data: bytes) -> str:
-    """Return the checksum by which contents are known."""
+    """Return the checksum that identifies contents."""
     return hashlib.sha256(data).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class _CatalogAt:
-    catalog: Catalog
-    etag: str | None
 
 
 class Repository:
@@ -80,7 +73,7 @@ class Repository:
     Parameters
     ----------
     storage
-        Where they lie.
+        Their location.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -88,13 +81,13 @@ class Repository:
 
     @property
     def url(self) -> str:
-        """Address, for people."""
+        """Address, for messages."""
         return self.storage.url
 
     # -- reading -----------------------------------------------------------------------------------------------
 
     def catalog(self) -> Catalog:
-        """Read which points there are.
+        """Read the list of points.
 
         Raises
         ------
@@ -103,21 +96,21 @@ class Repository:
         ChecksumError
             If the catalog is damaged.
         """
-        at = self._read()
-        if at.etag is None:
+        catalog, etag = self._read()
+        if etag is None:
             raise DatasetNotFoundError(
                 f"there are no backups at {self.url}: check the address, or make one with lakebed.backup"
             )
-        return at.catalog
+        return catalog
 
-    def _read(self) -> _CatalogAt:
+    def _read(self) -> tuple[Catalog, str | None]:
         try:
             found = self.storage.get_tail(CATALOG_KEY, _CATALOG_BYTES)
             if len(found.data) < found.stat.size:
                 found = self.storage.get_tail(CATALOG_KEY, found.stat.size)
-            return _CatalogAt(Catalog.from_bytes(found.data), found.stat.etag)
+            return Catalog.from_bytes(found.data), found.stat.etag
         except KeyNotFound:
-            return _CatalogAt(Catalog(), None)
+            return Catalog(), None
         except FormatError as error:
             raise ChecksumError(
                 f"{CATALOG_KEY} of the backups at {self.url} can not be read: {error}. The points themselves are "
@@ -127,7 +120,7 @@ class Repository:
             ) from error
 
     def files(self, id: str) -> FileList:  # noqa: A002
-        """Read which files a point consists of.
+        """Read the list of files of a point.
 
         Raises
         ------
@@ -149,27 +142,27 @@ class Repository:
     # -- changing the catalog ----------------------------------------------------------------------------------
 
     def change(self, edit: Edit) -> Catalog:
-        """Replace the catalog by an edited one, on top of whatever others have made of it meanwhile.
+        """Replace the catalog by an edited one, based on its latest state.
 
         Parameters
         ----------
         edit
-            Returns the new catalog; given a new one, returns the same.
+            Returns the new catalog; applied to that, it returns the same.
 
         Raises
         ------
         CommitFailed
-            If others replace it all the time; nothing was changed.
+            If other processes replace it all the time; nothing was changed.
         CommitStateUnknown
-            If the store's answer was lost, and reading again does not tell.
+            If the store's answer was lost, and reading again gives no certainty.
         """
         for attempt in range(_TRIES):
-            at = self._read()
-            wanted = edit(at.catalog)
-            if wanted == at.catalog and at.etag is not None:
+            catalog, etag = self._read()
+            wanted = edit(catalog)
+            if wanted == catalog and etag is not None:
                 return wanted
             try:
-                self.storage.put_if(CATALOG_KEY, wanted.to_bytes(), at.etag)
+                self.storage.put_if(CATALOG_KEY, wanted.to_bytes(), etag)
             except PreconditionFailed:
                 clock.sleep(0.001 * attempt)
             except StorageError as error:
@@ -184,7 +177,7 @@ class Repository:
 
     def _took_effect(self, wanted: Catalog, error: StorageError) -> bool:
         try:
-            if self._read().catalog != wanted:
+            if self._read()[0] != wanted:
                 return False
             self.storage.sync([CATALOG_KEY])
         except (StorageError, ChecksumError) as again:
@@ -198,19 +191,19 @@ class Repository:
 
     @contextmanager
     def running(self, source: str) -> Iterator[BackupRun]:
-        """Be the one process that makes a backup here; take over what was cut off.
+        """Make the only backup that runs here; take over an interrupted one.
 
         Parameters
         ----------
         source
-            Address of the dataset, which a new place is made for.
+            Address of the dataset, for a new repository.
 
         Raises
         ------
         LockedException
-            If another process is at work here, or may be.
+            If another process is active here, or may be.
         PathNotEmptyException
-            If a new place holds other files.
+            If a new repository holds other files.
         """
         self._check_place()
         lock = WriterLock(self.storage, _LOCK)
@@ -224,7 +217,7 @@ class Repository:
             run = self._begin(source)
             run.resume()
             if any(point.id == run.id for point in self.catalog().points):
-                run.finish()  # it was cut off after its end: only what it was to remove is left
+                run.finish()  # it was interrupted after publishing: only its removals remain
                 run = self._begin(source)
                 run.resume()
             yield run
@@ -257,11 +250,11 @@ class Repository:
         run = self.change(edit).run or fresh
         if run.id != fresh.id:
             for key, _, _ in list(temporary_files(self.storage)):
-                remove_temporary(self.storage, key)  # of the process that was cut off
+                remove_temporary(self.storage, key)  # left by the interrupted process
         return BackupRun(self, run)
 
     def _may_live(self, run: Run, me: Owner) -> bool:
-        """Whether the process of a run may be at work, as far as locks of the system do not tell."""
+        """Whether the process of a run may be alive, if locks of the system do not tell."""
         if traits_of(self.storage).system_locks:
             return False  # we hold its lock
         is_here = (run.host, run.node, run.boot) == (me.host, me.node, me.boot)
@@ -281,21 +274,21 @@ def _is_process(pid: int) -> bool:
 
 
 class BackupRun:
-    """One backup in the making.
+    """One running backup.
 
     Parameters
     ----------
     repository
-        Where it goes.
+        Its repository.
     run
-        What the catalog says of it.
+        Its entry in the catalog.
 
     Attributes
     ----------
     done
-        What earlier attempts have brought, by key and etag in the source.
+        Files stored by earlier attempts, by key and etag in the source.
     present
-        Sizes of all contents that are there, by key.
+        Sizes of all stored contents, by key.
     """
 
     def __init__(self, repository: Repository, run: Run) -> None:
@@ -311,12 +304,12 @@ class BackupRun:
 
     @property
     def id(self) -> str:
-        """Name of the point that it will be."""
+        """Name of its future point."""
         return self._run.id
 
     @property
     def storage(self) -> Storage:
-        """Where it goes."""
+        """The storage of the repository."""
         return self._storage
 
     @property
@@ -324,7 +317,7 @@ class BackupRun:
         return f"runs/{self.id}/"
 
     def resume(self) -> None:
-        """Learn what there is, and what earlier attempts have done."""
+        """Read the stored contents, and the journal of earlier attempts."""
         self.present = {key: stat.size for key, stat in self._storage.list(OBJECTS)}
         for key in [key for key, _ in self._storage.list(self._journal)]:
             for file in _entries(self._storage.get(key), self.id):
@@ -332,11 +325,11 @@ class BackupRun:
                     self.done[file.key, file.etag] = file
 
     def has(self, file: StoredFile) -> bool:
-        """Whether the content of a file is there, by its length."""
+        """Whether the content of a file is stored, by its length."""
         return self.present.get(file.object) == file.size
 
     def note(self, files: Sequence[StoredFile]) -> None:
-        """Write down every few seconds what has arrived, once it is there for good; say that this process lives.
+        """Record durable arrivals every few seconds; renew the sign of life.
 
         Raises
         ------
@@ -356,7 +349,7 @@ class BackupRun:
                 )
 
     def flush(self) -> None:
-        """Write down what has arrived; it is there for good after that."""
+        """Record what has arrived, which is durable after that."""
         with self._mutex:
             self._write()
 
@@ -373,7 +366,13 @@ class BackupRun:
         self._written = time.monotonic()
 
     def _checked(self, catalog: Catalog) -> Catalog:
-        """Return the catalog if this still is the run that it tells of."""
+        """Return the catalog if it still names this run.
+
+        Raises
+        ------
+        LeaseLost
+            If another process has taken over.
+        """
         if catalog.run is None or catalog.run.token != self._run.token:
             raise LeaseLost(
                 f"another process took over the backup to {self._repository.url}, as this one had not been seen for "
@@ -382,11 +381,11 @@ class BackupRun:
         return catalog
 
     def publish(self, point: BackupPoint, files: FileList, rule: Retention) -> tuple[str, ...]:
-        """Make the point one of those that there are, and let those go that the rule does not keep, in one step.
+        """Add the point to the catalog, and remove those that the rule does not keep, in one step.
 
         Returns
         -------
-        Ids of the points that went.
+        Ids of the removed points.
 
         Raises
         ------
@@ -410,10 +409,10 @@ class BackupRun:
         return self._repository.change(edit).removed
 
     def finish(self) -> None:
-        """Remove what no point needs any more, and end the run.
+        """Remove contents that no point needs any more, and end the run.
 
-        Contents that were there before this run, and that no point has, belong to nobody: they are of points that went,
-        and of runs that came to nothing.
+        Contents that existed before this run and have no point belong to nobody: they come from removed points and
+        from failed runs.
         """
         catalog = self._checked(self._repository.catalog())
         own = self._repository.files(self.id).objects
@@ -448,7 +447,7 @@ def _delete(storage: Storage, keys: Sequence[str]) -> None:
 
 
 def _entries(data: bytes, run: str) -> Iterator[StoredFile]:
-    """Parse an entry of a journal; a damaged one counts for nothing, and its files are copied again."""
+    """Parse an entry of a journal; a damaged one is ignored, and its files are copied again."""
     try:
         found = json_style.load_object(data, "journal")["done"]
         for key, etag, size, digest in found:

@@ -1,4 +1,4 @@
-"""Links -> columns of what they lead to: files are fetched ahead, and kept byte for byte where they fit."""
+"""Links -> columns of the linked data: files are fetched ahead, and kept byte for byte if possible."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from lakebed.versions.state import TensorState
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column
 
-# Rows whose links are read, and bytes of files that go into a column.
+# Rows whose links are read together, and bytes of files per column.
 _ROWS = 1024
 _BATCH_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenLink:
-    """A link whose file could not be had.
+    """A link whose file is not available.
 
     Parameters
     ----------
     tensor, row
-        Where the link is.
+        Place of the link.
     url
-        Where it leads, without secrets.
+        Its address, without secrets.
     reason
-        What went wrong.
+        The error.
     """
 
     tensor: str
@@ -50,19 +50,19 @@ class BrokenLink:
 
 
 Item = tuple[int, "Sample | NDArray[Any] | BrokenLink | Any"]
-"""A flat row, and what its link leads to."""
+"""A flat row, and the value of its link."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkResolver:
-    """Fetches what the links of one tensor lead to.
+    """Reader of the linked data of one tensor.
 
     Parameters
     ----------
     reader
         Reads the tensor of links.
     broken
-        Takes up links that lead nowhere, which become empty samples; None raises their errors.
+        Receives links without files, which become empty samples; None raises their errors.
     """
 
     reader: SampleReader
@@ -71,19 +71,19 @@ class LinkResolver:
     def columns(
         self, rows: NDArray[np.int64], state: Callable[[], TensorState]
     ) -> Iterator[tuple[Column, int]]:
-        """Yield the data of rows as columns of bounded size, each with the number of bytes that were fetched.
+        """Yield the data of rows as columns of bounded size, each with the number of fetched bytes.
 
         Parameters
         ----------
         state
-            The tensor that takes them in, as it is at the moment.
+            Returns the present state of the tensor that receives them.
 
         Raises
         ------
         GetDataFromLinkError
-            If a file cannot be had; it names the row.
+            If a file is not available; the error names the row.
         SampleAppendError
-            If the tensor cannot hold what is there; it names the row.
+            If the tensor cannot hold a value; the error names the row.
         """
         sequence = self.reader.state.sequence
         spans = [(int(row), int(row) + 1) if sequence is None else sequence.span(int(row)) for row in rows]
@@ -112,7 +112,7 @@ class LinkResolver:
             yield from in_order(wanted, work, min(len(rows), threads_for(urls)), _size)
 
     def _value(self, row: int, url: str | None, kind: str | None) -> Any:
-        """Fetch a file, and decode it, here where others do the same, if it is not kept as it is."""
+        """Fetch a file, and decode it unless it is kept as it is; decoding runs in parallel here."""
         links = self.reader.links
         try:
             if url is None:
@@ -161,7 +161,7 @@ class LinkResolver:
         items[at] = (row, BrokenLink(self.reader.name, row, shown(url), str(error)))
 
     def _encoded(self, items: Sequence[Item], state: TensorState) -> Column:
-        """Encode values as flat samples, a lost one as an empty one."""
+        """Encode values as flat samples; lost ones are empty."""
         values = [None if isinstance(value, BrokenLink) else value for _, value in items]
         meta = state.meta.with_(is_sequence=False)
         column = encode_column(values, meta, state.info, meta.name or state.key) if values else Column([])

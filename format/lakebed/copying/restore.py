@@ -1,4 +1,4 @@
-"""A dataset made again from a backup, byte for byte; the version tree goes last: until then, it is no dataset."""
+"""Restoring of a dataset from a backup, byte for byte; the version tree is written last, and makes it a dataset."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lakebed.session.places import Path, vacate, whole
 from lakebed.session.session import Session
 from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.url import open_storage
-from lakebed.versions.digests import digests_of
 from lakebed.versions.locks.marker import released_file
+from lakebed.versions.manifests import digests_of
 from lakebed.versions.opening import TREE_KEY
 
 _ID = re.compile(r"[0-9a-f]{4,12}")
@@ -30,7 +30,7 @@ _SHOWN = 10
 
 
 def is_id(at: str) -> bool:
-    """Whether text may be the id of a point, or the beginning of one."""
+    """Whether text may be the id of a point, or the beginning of it."""
     return _ID.fullmatch(at) is not None
 
 
@@ -40,20 +40,20 @@ def chosen_point(repository: Repository, at: str | float | None) -> str:
     Parameters
     ----------
     at
-        Its id, or the first four or more characters of it; or POSIX seconds, of which the last point before is meant;
-        None is the newest.
+        Its id, or the first four or more characters of it; or POSIX seconds, for the last point before; None is the
+        newest.
 
     Raises
     ------
     InvalidInputError
-        If there is no such point.
+        If the point does not exist.
     DatasetNotFoundError, ChecksumError
-        If there are no backups, or the catalog is damaged and no whole id is given.
+        If no backups exist, or the catalog is damaged and no whole id is given.
     """
     try:
         points = repository.catalog().points
     except ChecksumError:
-        # The lists of files do not need the catalog.
+        # The lists of files are readable without the catalog.
         if isinstance(at, str) and len(at) == _WHOLE_ID and _ID.fullmatch(at):
             return at
         raise
@@ -68,30 +68,30 @@ def chosen_point(repository: Repository, at: str | float | None) -> str:
         found = [point for point in found if point.time <= at]
     if found:
         return found[-1].id
-    moment = (
-        at if isinstance(at, str) or at is None else f"{datetime.fromtimestamp(at, UTC):%F %T} UTC or before"
-    )
-    there = ", ".join(
-        f"{point.id} ({datetime.fromtimestamp(point.time, UTC):%F %T})" for point in points[-_SHOWN:]
-    )
-    raise InvalidInputError(
-        f"there is no backup {moment or ''} at {repository.url}; there are: {there or 'none'}"
-    )
+    moment = "" if at is None else at
+    if not isinstance(moment, str):
+        moment = f"{_time(moment)} UTC or before"
+    there = ", ".join(f"{point.id} ({_time(point.time)})" for point in points[-_SHOWN:])
+    raise InvalidInputError(f"there is no backup {moment} at {repository.url}; there are: {there or 'none'}")
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%F %T}"
 
 
 def restore(
     storage: Storage, dest: Path, at: str | float | None, *, overwrite: bool, progressbar: bool
 ) -> Handle:
-    """Make the dataset of a point at an empty or new place, or go on where an earlier attempt was cut off.
+    """Restore a point to an empty or new place, or continue an interrupted attempt.
 
     Raises
     ------
     ChecksumError
-        If the backup is damaged; what is at the destination is no dataset then.
+        If the backup is damaged; the destination is then not a dataset.
     DatasetHandlerError
-        If there is something else at the destination, and ``overwrite`` is false.
+        If something else exists at the destination, and ``overwrite`` is false.
     InvalidInputError
-        If there is no such point.
+        If the point does not exist.
     """
     repository = Repository(storage)
     found = repository.files(chosen_point(repository, at))
@@ -101,7 +101,7 @@ def restore(
     origin = Origin(f"{repository.url}#{found.id}", str(getattr(storage, "endpoint", "")), None)
     if unfinished(target) != origin:
         if overwrite and target.stat(TREE_KEY) is not None:
-            # Before something is removed for a backup that cannot take its place.
+            # Verified before anything is removed for a backup that could not replace it.
             wrong = wrong_objects(storage, found.objects.values())
             damaged = {key: wrong[file.object] for key, file in found.files.items() if file.object in wrong}
             if damaged:
@@ -123,7 +123,7 @@ def restore(
 
 
 def _check_unwritten(target: Storage, tree: bytes) -> None:
-    """Refuse to go on with what was finished, and has been written since."""
+    """Refuse to continue a finished restore whose result has been written since."""
     try:
         present = target.get(TREE_KEY)
     except KeyNotFound:
@@ -196,7 +196,7 @@ def _restore_objects(
 
 
 class _Restoring(Transfer):
-    """Copies contents to their keys, each compared with its checksum."""
+    """Transfer of contents to their keys, each compared with its checksum."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class _Restoring(Transfer):
         advance: Advance,
     ) -> None:
         super().__init__(repository.storage, target, done, advance)
-        self._inside = None  # everything passes through this process, which compares it with its checksum
+        self._inside = None  # no server-side copies: this process computes the checksums
         self._files = files
         self.wrong: dict[str, str] = {}
 
@@ -221,7 +221,7 @@ class _Restoring(Transfer):
 
 
 def _mark_heads(target: Storage, found: FileList, tree: VersionTree) -> None:
-    """Let the lock files of heads vouch for their manifests, on a store without locks of its own."""
+    """Let the lock files of heads vouch for their manifests, on stores without locks of their own."""
     if traits_of(target).system_locks:
         return
     digests = digests_of(tree)

@@ -1,6 +1,6 @@
-"""Which backup points stay: the newest ones, and the newest one of each of the latest days, weeks and months.
+"""Retention of backup points: the newest ones, and the newest of each of the latest days, weeks and months.
 
-Nothing here touches a storage: it is a function of points and a rule.
+Pure: a function of points and a rule.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Point:
     Parameters
     ----------
     time
-        When it was made, in POSIX seconds.
+        Time of the backup, in POSIX seconds.
     name
         Its id.
     """
@@ -30,21 +30,21 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How many points stay.
+    """A rule that says how many points are kept.
 
-    Days, weeks and months are those of UTC, and weeks begin on Monday. Only those that have a point are counted: a
-    pause in the backups makes none of the older ones go.
+    Days, weeks and months are those of UTC, and weeks begin on Monday. Only those with a point are counted: a pause in
+    the backups removes none of the older points.
 
     Parameters
     ----------
     last
-        So many of the newest points.
+        Number of newest points.
     daily
-        The newest point of each of so many days.
+        Number of days whose newest point is kept.
     weekly
-        The newest point of each of so many weeks.
+        Number of weeks whose newest point is kept.
     monthly
-        The newest point of each of so many months.
+        Number of months whose newest point is kept.
     """
 
     last: int = 0
@@ -53,7 +53,7 @@ class Retention:
     monthly: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be a number of points."""
+        """Refuse values that are not numbers of points."""
         for each in fields(self):
             count = getattr(self, each.name)
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
@@ -61,19 +61,19 @@ class Retention:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether no part of the rule was given."""
+        """Whether the rule has no part."""
         return not (self.last or self.daily or self.weekly or self.monthly)
 
 
 def kept_points(points: Iterable[Point], rule: Retention) -> set[Point]:
-    """Return the points that stay; the newest is always among them, and an empty rule keeps all.
+    """Return the points to keep; the newest is always among them, and an empty rule keeps all.
 
     Parameters
     ----------
     points
-        The complete backups, in any order; an unfinished one must not be given.
+        The complete backups, in any order.
     rule
-        How many of them stay.
+        Numbers of points to keep.
     """
     newest_first = sorted(points, reverse=True)
     if rule.is_empty:
@@ -103,7 +103,9 @@ def _day(day: date) -> tuple[int, ...]:
 
 
 def _week(day: date) -> tuple[int, ...]:
-    return day.isocalendar()[:2]  # the year of the week: the last days of December may lie in the next one
+    return day.isocalendar()[
+        :2
+    ]  # with the year of the week: the last days of December may belong to the next one
 
 
 def _month(day: date) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
-"""Many objects from one storage to another: at the same time, within bounds of memory, checked on their way.
+"""Transfer of many objects from one storage to another: in parallel, within a memory limit, verified.
 
-Between places of one bucket the store copies, and no byte passes through this process. Objects whose checksums are
-known are compared with them everywhere else: what is damaged is reported, and not copied.
+Within one bucket the store copies objects, and no byte passes through this process. Otherwise objects with known
+checksums are compared with them: damaged ones are reported, and not copied.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
+import numpy as np
+
 from lakebed import config
-from lakebed.documents.manifest import block_sums
+from lakebed.documents.manifest import ChunkPlaces, block_sums
 from lakebed.errors import KeyNotFound, StoragePermissionError
 from lakebed.runtime.progress import Advance
 from lakebed.storage.base import Stat, Storage, is_bucket, traits_of
@@ -23,12 +25,12 @@ from lakebed.storage.concurrently import concurrently
 Sums = tuple[int, Sequence[int]]
 """Size of an object, and the xxh3-64 of each of its blocks."""
 
-# Objects that one thread takes at once where both ends are of this machine: a call for each would cost more than it.
+# Objects per task between local disks: a call for each would cost more than the object.
 _TOGETHER = 64
 _TOGETHER_BYTES = 4 << 20
-# What threads of this machine's own disks do at the same time at most: more do not make them faster.
+# Most threads for local disks: more are not faster.
 _LOCAL_WORKERS = 4
-# Stores copy objects up to this size by themselves.
+# Largest object that stores copy by themselves.
 _LARGEST_COPY = 5 << 30
 
 _log = logging.getLogger(__name__)
@@ -43,11 +45,11 @@ class Item:
     key
         Its key.
     stat
-        What the listing said of it.
+        Its entry in the listing.
     sums
-        What it must hold, if that is on record.
+        Its recorded checksums, if any.
     to
-        Its key there, if that is another.
+        Its key in the target, if that differs.
     """
 
     key: str
@@ -57,22 +59,22 @@ class Item:
 
     @property
     def goal(self) -> str:
-        """Its key there."""
+        """Its key in the target."""
         return self.to or self.key
 
 
 @dataclass
 class Outcome:
-    """What came of it, beside what was copied.
+    """The result of a transfer, beside the copied objects.
 
     Attributes
     ----------
     damaged
-        Keys of objects that are not what they should be, and why; they were not copied.
+        Keys of objects that are damaged, and why; they were not copied.
     missing
-        Keys of objects that were there when the source was listed, and are gone.
+        Keys of objects that disappeared after the source was listed.
     sums
-        Checksums of chunks that had none on record.
+        Checksums of chunks without recorded ones.
     """
 
     damaged: dict[str, str] = field(default_factory=dict)
@@ -81,14 +83,14 @@ class Outcome:
 
 
 class Transfer:
-    """Copies objects between two storages.
+    """A copier of objects between two storages.
 
     Parameters
     ----------
     done
-        Called with what has arrived, by any thread.
+        Called with arrived objects, by any thread.
     advance
-        Called with the bytes that have.
+        Called with their bytes.
     """
 
     def __init__(
@@ -103,12 +105,11 @@ class Transfer:
         self.outcome = Outcome()
 
     def run(self, items: Sequence[Item]) -> Outcome:
-        """Copy all; after an error of a storage nothing further is begun."""
+        """Copy all objects; after an error of a storage no further copy is started."""
         near = traits_of(self._source).local and traits_of(self._target).local
         workers = _LOCAL_WORKERS if near else config.REQUESTS
-        concurrently(
-            (partial(self._transfer_batch, batch) for batch in _batches(items, near=near)), workers=workers
-        )
+        batches = _batches(items, near=near)
+        concurrently((partial(self._transfer_batch, batch) for batch in batches), workers=workers)
         return self.outcome
 
     def _transfer_batch(self, items: Sequence[Item]) -> None:
@@ -123,12 +124,12 @@ class Transfer:
         self._record([item for item in items if item.goal in found])
 
     def _write(self, found: Mapping[str, bytes]) -> None:
-        # A batch of a disk takes the folders that it makes for its own: one batch at a time.
+        # One batch at a time on a disk: a batch owns the folders that it creates.
         with self._batch if self._is_disk else nullcontext():
             self._target.put_many(found.items(), durable=False)
 
     def _server_side_copy(self, item: Item, storage: Storage, here: str, there: str) -> bool:
-        """Let the store copy an object; return False if it may not, so that we have to."""
+        """Let the store copy an object; return False if it is not permitted to."""
         if item.sums is not None and item.sums[0] != item.stat.size:
             self.outcome.damaged[item.key] = f"it has {item.stat.size} bytes instead of {item.sums[0]}"
             return True
@@ -165,7 +166,7 @@ class Transfer:
 
 
 def difference(data: bytes, sums: Sums) -> str | None:
-    """Say in what content differs from what is on record; None if it does not."""
+    """Return the difference between content and recorded checksums; None if they agree."""
     size, wanted = sums
     if len(data) != size:
         return f"it has {len(data)} bytes instead of {size}"
@@ -174,15 +175,21 @@ def difference(data: bytes, sums: Sums) -> str | None:
     return None if wrong is None else f"its checksum is wrong in block {wrong}"
 
 
+def recorded_sums(places: ChunkPlaces) -> Callable[[int], Sums]:
+    """Return a function from the row of a chunk to its recorded size and checksums; size 0 without a record."""
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(places.sum_counts())]).tolist()
+    return lambda row: (int(places.sizes[row]), places.sums[ends[row] : ends[row + 1]].tolist())
+
+
 def inside(source: Storage, target: Storage) -> tuple[Storage, str, str] | None:
-    """Return the storage that holds two others, and the prefixes of their keys in it; None if there is no such."""
+    """Return the storage that contains two others, and the prefixes of their keys in it; None if none does."""
     if is_bucket(source) and is_bucket(target):
         return target.around(source)
     return None
 
 
 def _batches(items: Sequence[Item], *, near: bool) -> Iterator[list[Item]]:
-    """Split objects, large ones first, so that none is left to wait for at the end; one by one over a network."""
+    """Split objects into batches, large ones first, to avoid a long wait at the end; single objects over a network."""
     batch: list[Item] = []
     size = 0
     for item in sorted(items, key=lambda item: -item.stat.size):
@@ -196,36 +203,22 @@ def _batches(items: Sequence[Item], *, near: bool) -> Iterator[list[Item]]:
 
 
 class _ByteBudget:
-    """So many bytes may be under way; an object larger than that goes alone."""
+    """A limit of bytes in flight; a larger object is transferred alone."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._taken = 0
         self._change = threading.Condition()
 
-    def of(self, size: int) -> _Reservation:
-        return _Reservation(self, size)
-
-    def acquire(self, size: int) -> None:
+    @contextmanager
+    def of(self, size: int) -> Iterator[None]:
+        """Reserve bytes for the duration of a block; wait until they are free."""
         with self._change:
             self._change.wait_for(lambda: not self._taken or self._taken + size <= self._most)
             self._taken += size
-
-    def release(self, size: int) -> None:
-        with self._change:
-            self._taken -= size
-            self._change.notify_all()
-
-
-@dataclass(frozen=True, slots=True)
-class _Reservation:
-    """Room that is given back at the end of a block."""
-
-    room: _ByteBudget
-    size: int
-
-    def __enter__(self) -> None:
-        self.room.acquire(self.size)
-
-    def __exit__(self, *_: object) -> None:
-        self.room.release(self.size)
+        try:
+            yield
+        finally:
+            with self._change:
+                self._taken -= size
+                self._change.notify_all()

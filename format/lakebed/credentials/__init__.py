@@ -1,5 +1,4 @@
-"""Credentials under names: where they are kept and how they are found; one module for each provider.
+"""Credentials under names: their storage and the search for them, with one module for each provider.
 
-What a provider finds leaves it as a dictionary whose secrets are covered; no plain text of theirs stays in a frame that
-raises.
+Providers return dictionaries whose secrets are covered; no frame that raises an error holds secrets as plain text.
 """

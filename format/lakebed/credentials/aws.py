@@ -1,13 +1,13 @@
 """Credentials kept by AWS: a secret of Secrets Manager, or a parameter of the Systems Manager, each a JSON dictionary.
 
-What an entry in the environment or in the file says::
+An entry in the environment or in the file holds::
 
     provider = "aws-secretsmanager"     or "aws-ssm"
     secret_id = "prod/datasets"         parameter = "/prod/datasets"
-    manager_region, manager_profile, manager_endpoint      where it is asked, and as whom; botocore's defaults else
+    manager_region, manager_profile, manager_endpoint      place and account of the question, as in botocore
 
-Other keys of the entry, such as ``aws_region`` and ``endpoint_url``, are for the store, as those of the secret, which
-come first. Secrets that hold no dictionary but one text are taken by no store: put a dictionary into them.
+Other keys of the entry, such as ``aws_region`` and ``endpoint_url``, are for the store, like those of the secret, which
+have priority. A secret must hold a dictionary, not a single text.
 """
 
 from __future__ import annotations
@@ -25,15 +25,13 @@ from lakebed.errors import (
     StoragePermissionError,
     StorageUnavailableError,
 )
+from lakebed.storage.auth.chain import botocore_session
 from lakebed.storage.auth.log_filter import quiet
 
 if TYPE_CHECKING:
     from lakebed.storage.credentials import Given
 
 _log = logging.getLogger(__name__)
-
-ATTEMPTS = 4
-"""Times that AWS is asked before that counts as a failure."""
 
 _ABSENT = frozenset({"ResourceNotFoundException", "ParameterNotFound", "ParameterVersionNotFound"})
 _DENIED = frozenset(
@@ -50,11 +48,11 @@ def secret(entry: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     ManagedCredentialsNotFoundError
-        If there is no such secret.
+        If the secret does not exist.
     InvalidInputError
-        If the entry names none, or it holds no dictionary.
+        If the entry names no secret, or the secret holds no dictionary.
     StoragePermissionError, MissingCredsError
-        If AWS does not show it to this account, or there is no account.
+        If this account may not read it, or there are no credentials for AWS.
     StorageUnavailableError
         If AWS cannot be reached.
     """
@@ -97,7 +95,11 @@ def _from_aws(
     ask: Callable[[Any], Given | None],
 ) -> dict[str, Any]:
     endpoint, profile = option(entry, "manager_endpoint"), option(entry, "manager_profile")
-    found = _asked(service, what, region, endpoint, profile, ask)
+
+    def asked() -> Given | None:
+        return ask(botocore_session(profile, region).create_client(service, endpoint_url=endpoint))
+
+    found = _answer(asked, what)
     if isinstance(found, LakebedError):
         raise found
     if found is None:
@@ -106,36 +108,23 @@ def _from_aws(
     return {**without_options(entry), **found}
 
 
-def _asked(
-    service: str,
-    what: str,
-    region: str | None,
-    endpoint: str | None,
-    profile: str | None,
-    ask: Callable[[Any], Given | None],
-) -> Given | LakebedError | None:
-    """Ask AWS; errors are returned, so that what the library had in its hands is in no traceback."""
-    import boto3
-    from botocore.config import Config
+def _answer(ask: Callable[[], Given | None], what: str) -> Given | LakebedError | None:
+    """Ask AWS; return errors instead of raising them, so that no traceback shows data of the library."""
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
-    config = Config(
-        connect_timeout=5, read_timeout=15, retries={"total_max_attempts": ATTEMPTS, "mode": "standard"}
-    )
     try:
         with quiet():
-            session = boto3.Session(profile_name=profile, region_name=region)
-            return ask(session.client(service, endpoint_url=endpoint, config=config))
+            return ask()
     except ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", "error"))
     except NoCredentialsError:
         return MissingCredsError(
-            f"the {what} of AWS can not be asked for: there are no credentials for AWS itself"
+            f"the {what} of AWS cannot be asked for: there are no credentials for AWS itself"
         )
     except (BotoCoreError, OSError) as error:
-        return StorageUnavailableError(f"the {what} of AWS can not be asked for: {type(error).__name__}")
+        return StorageUnavailableError(f"the {what} of AWS cannot be asked for: {type(error).__name__}")
     except ValueError:
-        return InvalidInputError(f"the {what} of AWS can not be asked for: manager_endpoint is no address")
+        return InvalidInputError(f"the {what} of AWS cannot be asked for: manager_endpoint is no address")
     if code in _ABSENT:
         return ManagedCredentialsNotFoundError(f"AWS has no {what} ({code})")
     if code in _DENIED:

@@ -1,12 +1,12 @@
-"""What providers of named credentials have in common: what an entry is, and what of it only concerns its provider.
+"""Entries of named credentials, and their keys for providers.
 
-An entry is what ``creds=`` takes, the keys of Deep Lake 3.x, and these:
+An entry holds the keys of ``creds=``, which are those of Deep Lake 3.x, and these:
 
 ==================================================  ==================================================================
-``provider``                                        who makes credentials of this entry; without it, it is them itself
-``urls``                                            addresses, or beginnings of some, that the credentials are for
+``provider``                                        maker of the credentials; without it, the entry itself holds them
+``urls``                                            addresses, or beginnings of addresses, for the credentials
 ``ttl``                                             seconds after which the provider is asked again
-``secret_id``, ``parameter``, ``manager_...``       what the provider ``aws-secretsmanager`` or ``aws-ssm`` asks for
+``secret_id``, ``parameter``, ``manager_...``       options of the providers ``aws-secretsmanager`` and ``aws-ssm``
 ==================================================  ==================================================================
 """
 
@@ -23,17 +23,17 @@ from lakebed.storage.secret import Secret
 OPTIONS = frozenset(
     "provider urls ttl secret_id parameter manager_region manager_profile manager_endpoint previous".split()
 )
-"""Keys of an entry that a store does not get to see."""
+"""Keys of an entry that are not passed to a store."""
 
 _SIMPLE = (str, int, float, bool, Secret)
 
 
 class Provider(Protocol):
-    """What may know credentials by name."""
+    """Source of entries by name."""
 
     @property
     def name(self) -> str:
-        """What this is, for people: never a secret."""
+        """Name for people; never a secret."""
         ...
 
     def find(self, key: str) -> Given | None:
@@ -42,7 +42,7 @@ class Provider(Protocol):
         Raises
         ------
         InvalidInputError
-            If there is one that cannot be used, such as a file that others can read.
+            If the entry cannot be used, for example because others can read its file.
         """
         ...
 
@@ -51,7 +51,7 @@ class Provider(Protocol):
         ...
 
     def place(self, key: str) -> str:
-        """Say where an entry of this name is, or would be."""
+        """Return the place of an entry with this name, which need not exist."""
         ...
 
 
@@ -66,7 +66,7 @@ def entry(value: Any) -> Given | None:
 
 
 def parsed(text: str | None) -> Given | None:
-    """Return the entry that a JSON text holds; None if it holds none. The text may be secret: nothing is raised."""
+    """Return the entry in a JSON text, None if it holds none; the text may be secret, so nothing is raised."""
     try:
         return entry(json.loads(text or ""))
     except (ValueError, RecursionError):
@@ -74,12 +74,12 @@ def parsed(text: str | None) -> Given | None:
 
 
 def option(found: Mapping[str, Any], name: str) -> str | None:
-    """Return an option of an entry that has to be text.
+    """Return an option of an entry, which must be text.
 
     Raises
     ------
     InvalidInputError
-        If it is something else.
+        If it is not text.
     """
     value = found.get(name)
     if isinstance(value, Secret):
@@ -90,12 +90,12 @@ def option(found: Mapping[str, Any], name: str) -> str | None:
 
 
 def without_options(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of an entry a store gets to see."""
+    """Return the keys of an entry for a store."""
     return {key: value for key, value in found.items() if key not in OPTIONS}
 
 
 def plain(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry as it is written: only for a caller that stores it at once."""
+    """Return an entry with its secrets as plain text, for a caller that stores it at once."""
     return {key: value.reveal() if isinstance(value, Secret) else value for key, value in found.items()}
 
 

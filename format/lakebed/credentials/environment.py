@@ -1,7 +1,7 @@
 """Credentials in the environment: ``LAKEBED_CREDS_<NAME>`` holds them as a JSON dictionary.
 
-A name of letters, digits and ``_`` is looked for as it is, then every name in capitals, all else in it made ``_``:
-``lab-1`` is ``LAKEBED_CREDS_LAB_1``.
+A name of letters, digits and ``_`` is tried as it is; then every name is tried in capitals, with ``_`` for all other
+characters: ``lab-1`` is ``LAKEBED_CREDS_LAB_1``.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from lakebed.storage.credentials import Given
 
 PREFIX = "LAKEBED_CREDS_"
 FILE = "LAKEBED_CREDS_FILE"
-"""Names a file with credentials, and so no credentials itself."""
+"""Variable that names a file with credentials, and is no entry itself."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_]+")
 _OTHER = re.compile(r"[^A-Z0-9]")
 
 
 class Environment:
-    """Looks into the environment of this process, which workers inherit."""
+    """Provider of entries in the environment of this process, which workers inherit."""
 
     name = "environment"
 
     def find(self, key: str) -> Given | None:
-        """Return the entry of a name, None if there is no such variable.
+        """Return the entry of a name, None without such a variable.
 
         Raises
         ------
@@ -46,7 +46,7 @@ class Environment:
         return found
 
     def names(self) -> list[str]:
-        """Return what follows the prefix in the names of variables."""
+        """Return the names of variables without the prefix."""
         return sorted(
             name.removeprefix(PREFIX) for name in os.environ if name.startswith(PREFIX) and name != FILE
         )

@@ -14,39 +14,39 @@ It is ``~/.config/lakebed/credentials.toml``, or what ``LAKEBED_CREDS_FILE`` nam
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from lakebed.credentials import toml_text
 from lakebed.credentials.base import entry
 from lakebed.credentials.environment import FILE
-from lakebed.errors import InvalidInputError, StorageError, StoragePermissionError
+from lakebed.errors import InvalidInputError, StoragePermissionError
+from lakebed.errors.stores import storage_error
 from lakebed.storage.credentials import Given
+from lakebed.storage.files.disk import exclusive, flush_folders
 
 _MOST_BYTES = 1 << 20
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class OwnersFile:
-    """Reads the file whenever it is asked: it is small, and may have changed."""
+    """Provider that reads the file for each question: it is small, and may have changed."""
 
     name = "file"
 
     def find(self, key: str) -> Given | None:
-        """Return the entry of a name, None if the file has none, or there is no file.
+        """Return the entry of a name, None without an entry or a file.
 
         Raises
         ------
         StoragePermissionError
             If others can read the file, or it belongs to another user.
         InvalidInputError
-            If it is no TOML, or the entry none of credentials.
+            If the file is no TOML, or the entry holds no credentials.
         """
         tables = _tables(path())
         if key not in tables:
@@ -63,16 +63,16 @@ class OwnersFile:
         return sorted(_tables(path()))
 
     def place(self, key: str) -> str:  # noqa: ARG002 - one of many
-        """Return where the file is."""
+        """Return the path of the file."""
         return str(path())
 
     def change(self, key: str, edit: Callable[[Given | None], Mapping[str, Any] | None]) -> None:
-        """Replace one table, leaving all else in the file as it is; the old file or the new one is there at any time.
+        """Replace one table and leave the rest of the file as it is; the old or the new file exists at any time.
 
         Parameters
         ----------
         edit
-            What the table will hold, from what it holds; None removes it.
+            Returns the new content of the table for the old one; None removes the table.
 
         Raises
         ------
@@ -80,7 +80,11 @@ class OwnersFile:
             As for :meth:`find`, or if the file cannot be written.
         """
         place = path()
-        with _alone(place):
+        try:
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise storage_error(error, "create", str(place.parent)) from error
+        with exclusive(f"{place}.lock"):
             old = _tables(place)
             problem = _replace(place, key, edit(old.get(key)))
         if problem is not None:
@@ -88,25 +92,21 @@ class OwnersFile:
 
 
 def path() -> Path:
-    """Return where the file is, or would be."""
-    given = os.environ.get(FILE)
-    if given:
-        return Path(given).expanduser()
-    return (
-        Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "lakebed" / "credentials.toml"
-    )
+    """Return the path of the file, which need not exist."""
+    folder = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(os.environ.get(FILE) or f"{folder}/lakebed/credentials.toml").expanduser()
 
 
 def _tables(place: Path) -> dict[str, Given | None]:
-    """Return the tables by name, None for one that is no entry. The text of the file stays out of this frame."""
+    """Return the tables by name, None for one that is no entry, without the text of the file in this frame."""
     problem, tables = _parsed(place)
     if problem is not None:
-        raise InvalidInputError(f"{place} can not be used: {problem}")
+        raise InvalidInputError(f"{place} cannot be used: {problem}")
     return tables
 
 
 def _parsed(place: Path) -> tuple[str | None, dict[str, Given | None]]:
-    """Read the file; return what is wrong with it instead of raising, as an error here would show its text."""
+    """Read the file; return the problem instead of raising, since an exception here would show the text."""
     data = _content(place)
     if data is None:
         return None, {}
@@ -126,53 +126,33 @@ def _content(place: Path) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise StoragePermissionError(
-            f"{place} can not be opened: {error.strerror}", errno=error.errno
-        ) from error
+        raise storage_error(error, "open", str(place)) from error
     with os.fdopen(fd, "rb") as file:
         _check_private(place, os.fstat(fd))
         return file.read(_MOST_BYTES)
 
 
 def _check_private(place: Path, status: os.stat_result) -> None:
+    problem = mend = ""
     if not stat.S_ISREG(status.st_mode):
-        raise StoragePermissionError(f"{place} is no file, and no credentials are taken from it")
-    if status.st_uid not in (os.geteuid(), 0):
-        raise StoragePermissionError(
-            f"{place} belongs to somebody else, and no credentials are taken from it"
-        )
-    if status.st_mode & _OTHERS:
-        raise StoragePermissionError(
-            f"{place} can be read or written by others (mode {stat.S_IMODE(status.st_mode):04o}), and no credentials "
-            f"are taken from it: chmod 600 {place}, and replace what is in it if others had a chance to read it"
-        )
+        problem = "is no file"
+    elif status.st_uid not in (os.geteuid(), 0):
+        problem = "belongs to somebody else"
+    elif status.st_mode & _OTHERS:
+        problem = f"can be read or written by others (mode {stat.S_IMODE(status.st_mode):04o})"
+        mend = f": chmod 600 {place}, and replace the credentials in it if others had a chance to read them"
+    if problem:
+        raise StoragePermissionError(f"{place} {problem}, and no credentials are taken from it{mend}")
     if status.st_size > _MOST_BYTES:
-        raise InvalidInputError(f"{place} holds {status.st_size} bytes, which can not be credentials only")
-
-
-@contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """Keep other processes from changing the file at the same time."""
-    try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StoragePermissionError(
-            f"{place.parent} takes no file with credentials: {error.strerror}", errno=error.errno
-        ) from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
+        raise InvalidInputError(f"{place} holds {status.st_size} bytes, which cannot be credentials only")
 
 
 def _replace(place: Path, key: str, values: Mapping[str, Any] | None) -> str | None:
-    """Write the file anew with another table of a name; return what went wrong instead of raising."""
+    """Rewrite the file with the named table replaced; return the problem instead of raising it."""
     text = (_content(place) or b"").decode("utf-8")
     changed = toml_text.with_table(text, key, values)
     if changed is None:
-        return f"the table [{key}] can not be told apart from what is around it; change it in an editor"
+        return f"the table [{key}] cannot be told apart from what is around it; change it in an editor"
     draft = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         _write(draft, changed)
@@ -180,7 +160,7 @@ def _replace(place: Path, key: str, values: Mapping[str, Any] | None) -> str | N
     except OSError as error:
         draft.unlink(missing_ok=True)
         return str(error.strerror)
-    _sync_folder(place.parent)
+    flush_folders([str(place.parent)])
     return None
 
 
@@ -191,15 +171,3 @@ def _write(draft: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(fd)
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    except OSError as error:
-        raise StorageError(
-            f"{folder} can not be made durable: {error.strerror}", errno=error.errno
-        ) from error
-    finally:
-        os.close(fd)

@@ -1,10 +1,10 @@
-"""Credentials that go by a name: found when they are needed, in every process, by providers that hold them.
+"""Credentials by name, which each process finds when it needs them, by asking providers.
 
-In this order: the environment, the owner's file, the keyring of the operating system, providers of other packages. The
-entry that the first of them has may hold the credentials, or say who makes them: ``provider = "aws-assume-role"``.
+Providers are, in this order: the environment, the owner's file, the keyring of the operating system, other packages.
+The first entry may hold the credentials, or name their maker: ``provider = "aws-assume-role"``.
 
-Only the name goes to other processes. Secrets are in the :class:`Grant` that a name is good for at the moment, and
-:class:`Renewal` asks again before it runs out, or once if a store does not accept it.
+Other processes get only the name. Secrets are in the present :class:`Grant` of a name, and :class:`Renewal` asks again
+before it expires, or once if a store rejects it.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PROVIDERS: tuple[Provider, ...] = (Environment(), OwnersFile(), SystemKeyring())
-"""Who is asked for a name, in this order; providers of other packages come after them."""
+"""Providers in the order of questions; those of other packages come after them."""
 
 
 def _role(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a role that the store is to take on.
+    """Return the settings of a role for the store.
 
     Raises
     ------
     InvalidInputError
-        If the entry names none.
+        If the entry names no role.
     """
     if not entry.get("role_arn"):
         raise InvalidInputError("credentials of the provider 'aws-assume-role' need a role_arn")
     return without_options(entry)
 
 
-# The clouds' own: by profile, environment, identity of the machine or its metadata, as without credentials. A role is
-# taken on with those; ``role_arn`` names it (``external_id``, ``duration_seconds``, ...).
+# The defaults of clouds are those without credentials: profile, environment, identity or metadata of the machine. They
+# also assume a role (``role_arn``, ``external_id``, ``duration_seconds``, ...).
 MAKERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "aws-secretsmanager": aws.secret,
     "aws-ssm": aws.parameter,
@@ -60,19 +60,19 @@ MAKERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "gcp-default": without_options,
     "azure-default": without_options,
 }
-"""Who makes credentials of an entry, by what its ``provider`` says."""
+"""Makers of credentials from an entry, by its ``provider``."""
 
 
 class Keys(Protocol):
-    """What writers and readers of links ask about the credentials of their dataset."""
+    """Credentials of a dataset for writers and readers of links."""
 
     def code(self, key: str | None) -> int:
-        """Return the code under which samples refer to a name, 0 for None, and note that it is used.
+        """Return the code by which samples refer to a name, 0 for None, and note its use.
 
         Raises
         ------
         MissingCredsError
-            If the dataset has no such name.
+            If the dataset does not have the name.
         """
         ...
 
@@ -82,7 +82,7 @@ class Keys(Protocol):
         Raises
         ------
         MissingCredsError
-            If the dataset has no such name, or no provider has credentials for it.
+            If the dataset does not have the name, or no provider has credentials for it.
         LinkCredentialsError
             If they are not for this address.
         """
@@ -100,14 +100,14 @@ class Keys(Protocol):
 
 
 class Entry(NamedTuple):
-    """What a provider has under a name, and which one it was."""
+    """Entry of a name, and its provider."""
 
     provider: str
     found: Given | CredentialSource
 
 
 class Named:
-    """The source of the credentials of one name; what it grants is as good as what ``creds=`` takes.
+    """Source of the credentials of a name, whose grants hold the keys of ``creds=``.
 
     Parameters
     ----------
@@ -136,9 +136,9 @@ class Named:
         Raises
         ------
         ManagedCredentialsNotFoundError
-            If none knows the name.
+            If no provider knows the name.
         InvalidInputError, StoragePermissionError, StorageUnavailableError
-            If one knows it, but what it has is of no use, or it cannot be asked.
+            If a provider has an unusable entry, or cannot be asked.
         """
         began = clock.now()
         provider, found = look_up(self.key)
@@ -154,7 +154,7 @@ class Named:
 
 
 class NamedCredentials(Renewal):
-    """The credentials of one name as all of a process share them; only the name is pickled."""
+    """Credentials of a name, shared in a process; a pickle holds only the name."""
 
     def __init__(self, key: str) -> None:
         self._named = Named(key)
@@ -167,12 +167,12 @@ class NamedCredentials(Renewal):
         return named, (self._named.key,)
 
     def check(self, url: str) -> None:
-        """Make sure that the credentials are for an address: the writer of a dataset chose the addresses in it.
+        """Check that the credentials are for an address, which the writer of a dataset chose.
 
         Raises
         ------
         LinkCredentialsError
-            If their entry names other ones.
+            If their entry names other addresses.
         ManagedCredentialsNotFoundError
             If no provider knows the name.
         """
@@ -192,12 +192,12 @@ _shared: dict[str, NamedCredentials] = {}
 def named(key: str) -> NamedCredentials:
     """Return the credentials of a name, which need not exist yet."""
     found = _shared.get(key)
-    # Of two threads that come here at once, both go on with what the first one stored.
+    # If two threads race, both use the value that was stored first.
     return found if found is not None else _shared.setdefault(key, NamedCredentials(key))
 
 
 def forget(key: str | None = None) -> None:
-    """Ask the providers anew for a name, or (None) for all, when they are needed next."""
+    """Ask the providers again for a name, or (None) for all names, at the next use."""
     for name in [key] if key is not None else list(_shared):
         _shared.pop(name, None)
 
@@ -226,7 +226,7 @@ def look_up(key: str) -> Entry:
 
 
 def _made(found: Given, key: str) -> Given | CredentialSource:
-    """Return the credentials that an entry is, or that the provider it names makes of it."""
+    """Return the credentials in an entry, or those that its provider makes."""
     name = option(found, "provider")
     maker = None if name is None else MAKERS.get(name)
     if name is None:
@@ -270,7 +270,7 @@ def _urls(found: Given, key: str) -> tuple[str, ...]:
 
 
 def _with_hosts(made: Given, urls: tuple[str, ...]) -> Given:
-    """Let headers go to the web servers that ``urls`` names, and by that to no other."""
+    """Bind headers to the web servers in ``urls``."""
     hosts = [urlsplit(url).netloc for url in urls if url.startswith(("http://", "https://"))]
     if not hosts or "headers" not in made or "hosts" in made:
         return made
@@ -282,7 +282,7 @@ _UP = re.compile(r"(?:^|/)\.\.?(?:/|$)")
 
 
 def _is_below(url: str, root: str) -> bool:
-    """Whether an address is another or lies below it, whatever a server makes of dots and escapes in it."""
+    """Tell whether an address equals another or lies below it, however a server reads dots and escapes."""
     one, other = urlsplit(url), urlsplit(root)
     if (one.scheme.lower(), one.netloc.lower()) != (other.scheme.lower(), other.netloc.lower()):
         return False

@@ -1,8 +1,8 @@
 """Providers of other packages: entry points of the group ``lakebed.credentials``.
 
-Each is a function ``find(name, options)``. It returns a dictionary as ``creds=`` takes it, or an object with
-``grant()``, or None if it knows nothing of the name. It is asked for entries whose ``provider`` is the name of the
-entry point, with the entry as ``options``, and, with none, for names that no other provider knows.
+Each is a function ``find(name, options)``. It returns a dictionary for ``creds=``, an object with ``grant()``, or None
+if it does not know the name. It is called for entries whose ``provider`` is the name of the entry point, with the entry
+as ``options``, and without options for names that no other provider knows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint
 
 from lakebed.credentials.base import entry, plain
 from lakebed.errors import LakebedError, StorageUnavailableError
-from lakebed.runtime.plugins import entry_points
+from lakebed.runtime.installed import entry_points
 from lakebed.storage.credentials import CredentialSource, Given, Grant, kept
 
 _log = logging.getLogger(__name__)
@@ -27,12 +27,12 @@ def installed() -> dict[str, EntryPoint]:
 
 
 def ask(point: EntryPoint, key: str, options: Given | None = None) -> Given | CredentialSource | None:
-    """Ask one of them.
+    """Ask a provider.
 
     Raises
     ------
     StorageUnavailableError
-        If it fails. Its own error is not shown: it may hold secrets.
+        If it fails. Its own error is not shown, since it may hold secrets.
     """
     problem, found = _asked(point, key, options)
     if problem is not None:
@@ -45,23 +45,19 @@ def ask(point: EntryPoint, key: str, options: Given | None = None) -> Given | Cr
 def _asked(
     point: EntryPoint, key: str, options: Given | None
 ) -> tuple[str | None, Given | CredentialSource | None]:
-    """Return what went wrong, by the name of its class, and what was found."""
+    """Return the class name of an error, and the result."""
     try:
         found = point.load()(key, {} if options is None else plain(options))
         if isinstance(found, CredentialSource) or found is None:
             return None, found
         covered = entry(found) if isinstance(found, Mapping) else None
-    except Exception as error:  # noqa: BLE001 - the code of others: whatever it raises may show a secret
+    except Exception as error:  # noqa: BLE001 - code of others, whose errors may show a secret
         return type(error).__name__, None
-    return (
-        (f"it returned {type(found).__name__}, and no credentials", None)
-        if covered is None
-        else (None, covered)
-    )
+    return None if covered else f"it returned {type(found).__name__}, and no credentials", covered
 
 
 def first(key: str) -> tuple[str, Given | CredentialSource] | None:
-    """Return what the first that knows a name says, and which one it is."""
+    """Return the name of the first provider that knows a name, and its answer."""
     for name, point in installed().items():
         found = ask(point, key)
         if found is not None:
@@ -71,12 +67,12 @@ def first(key: str) -> tuple[str, Given | CredentialSource] | None:
 
 
 def granted(source: CredentialSource, key: str) -> Grant:
-    """Return what the source that one of them gave grants now, its secrets covered.
+    """Return the present grant of a provider's source, with its secrets covered.
 
     Raises
     ------
     LakebedError
-        What the source raises of this kind, which shows nothing.
+        The source's own error of this kind, which shows no secret.
     StorageUnavailableError
         If it fails in another way.
     """
@@ -92,7 +88,7 @@ def _granted(source: CredentialSource) -> tuple[LakebedError | None, Grant | Non
         values = kept(dict(grant.values))
     except LakebedError as error:
         return error, None
-    except Exception as error:  # noqa: BLE001 - the code of others, as above
+    except Exception as error:  # noqa: BLE001 - code of others, as above
         return StorageUnavailableError(
             f"{source.name} failed to grant credentials: {type(error).__name__}"
         ), None

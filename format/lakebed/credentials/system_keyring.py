@@ -13,21 +13,21 @@ from lakebed.storage.credentials import Given
 _log = logging.getLogger(__name__)
 
 SERVICE = "lakebed"
-_INDEX = "lakebed names"  # keyrings cannot be listed: the names are kept under one of their own
+_INDEX = "lakebed names"  # keyrings cannot be listed, so the names are stored in one entry
 
 
 class SystemKeyring:
-    """Asks the keyring, where the package for that and a keyring are there."""
+    """Provider of entries in the keyring, if the package and a keyring exist."""
 
     name = "keyring"
 
     def find(self, key: str) -> Given | None:
-        """Return the entry of a name, None if the keyring has none, or there is no keyring.
+        """Return the entry of a name, None without an entry or a keyring.
 
         Raises
         ------
         InvalidInputError
-            If the keyring holds something else under the name.
+            If the keyring holds another kind of content under the name.
         """
         present, found = _got(SERVICE, key)
         if present and found is None:
@@ -35,13 +35,13 @@ class SystemKeyring:
         return found
 
     def names(self) -> list[str]:
-        """Return the names that :meth:`store` has put there."""
+        """Return the names of entries from :meth:`store`."""
         if not _is_installed():
             return []
         return sorted(_listed())
 
     def place(self, key: str) -> str:  # noqa: ARG002 - one of many
-        """Say which keyring there is."""
+        """Return the name of the keyring."""
         if not _is_installed():
             return "keyring (not installed: pip install keyring)"
         import keyring
@@ -49,14 +49,14 @@ class SystemKeyring:
         return f"keyring {type(keyring.get_keyring()).__module__}"
 
     def store(self, key: str, values: Given | None) -> None:
-        """Put an entry into the keyring, in place of any before it; None removes it.
+        """Put an entry into the keyring, replacing any before it; None removes it.
 
         Raises
         ------
         ModuleNotInstalledException
-            If the package is not there.
+            If the package is not installed.
         StorageUnavailableError
-            If there is no keyring that takes it.
+            If no keyring accepts it.
         """
         if not _is_installed():
             raise ModuleNotInstalledException("keyrings need the package keyring: pip install keyring")
@@ -70,7 +70,7 @@ def _is_installed() -> bool:
 
 
 def _got(service: str, key: str) -> tuple[bool, Given | None]:
-    """Return whether there is anything under a name, and the entry that it is."""
+    """Return whether a name has any content, and its entry."""
     if not _is_installed():
         return False, None
     import keyring
@@ -85,7 +85,7 @@ def _got(service: str, key: str) -> tuple[bool, Given | None]:
 
 
 def _put(key: str, values: Given | None) -> str | None:
-    """Write an entry and the list of names; return what went wrong, which never shows what was to be written."""
+    """Write an entry and the list of names; return the problem, which never shows the entry."""
     import keyring
     from keyring.errors import KeyringError
 

@@ -1,7 +1,7 @@
-"""One table of a TOML text replaced by another, with all other text, comments included, as it was.
+"""Replace one table of a TOML text and leave all other text, including comments, as it is.
 
-The standard library reads TOML and does not write it. What is made here is read again before it is handed out: it is
-either what was asked for or nothing.
+The standard library reads TOML and does not write it. The result is parsed again before it is returned, so that it is
+either correct or None.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def with_table(text: str, name: str, values: Mapping[str, Any] | None) -> str | None:
-    """Return a text with another table of a name, or (None) without it; None if that cannot be done line by line."""
-    lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # not at what else counts as the end of a line elsewhere
+    """Return the text with a table replaced or (None) removed; None if that is not possible line by line."""
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # unlike `splitlines`, only at "\n"
     headers = [i for i, line in enumerate(lines) if _HEADER.match(line)]
     own = [i for i in headers if _path(lines[i])[:1] == [name]]
     begin = own[0] if own else len(lines)
@@ -34,7 +34,7 @@ def with_table(text: str, name: str, values: Mapping[str, Any] | None) -> str | 
 
 
 def _path(line: str) -> list[str]:
-    """Return the names in a header; [] if it is none after all."""
+    """Return the names in a header; [] if the line is no header."""
     try:
         found: Any = tomllib.loads(line)
     except tomllib.TOMLDecodeError:
@@ -47,7 +47,7 @@ def _path(line: str) -> list[str]:
 
 
 def _without_trailing_comments(lines: list[str], begin: int, end: int) -> int:
-    """Leave comments right above the next table to that."""
+    """Leave comments right above the next table to that table."""
     if end == len(lines):
         return end
     while end > begin + 1 and lines[end - 1].strip()[:1] in ("", "#"):
@@ -65,7 +65,7 @@ def _key(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    # JSON's escapes are TOML's, but for the pairs that stand for what lies beyond 16 bits, and DEL.
+    # The escapes of JSON are those of TOML, except surrogate pairs, and DEL.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

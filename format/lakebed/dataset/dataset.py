@@ -1,4 +1,4 @@
-"""Dataset: a whole dataset, one of its groups, or a selection of rows and columns; a thin facade over the session."""
+"""Dataset: a whole dataset, one of its groups, or a selection of rows and columns; a facade over the session."""
 
 from __future__ import annotations
 
@@ -6,28 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from lakebed.dataset._base import Columns
-from lakebed.dataset._columns import ColumnMethods
-from lakebed.dataset._compat import CompatMethods
-from lakebed.dataset._copy import CopyMethods
-from lakebed.dataset._creds import CredsMethods
-from lakebed.dataset._loaders import LoaderMethods
-from lakebed.dataset._merge import MergeMethods
-from lakebed.dataset._row_values import RowValueMethods
-from lakebed.dataset._rows import RowMethods
-from lakebed.dataset._schema import SchemaMethods
-from lakebed.dataset._selection import QueryMethods, SelectionMethods
-from lakebed.dataset._show import ShowMethods
-from lakebed.dataset._splits import SplitMethods, ViewMethods
-from lakebed.dataset._tables import TableMethods
-from lakebed.dataset._transforms import TransformMethods
-from lakebed.dataset._versions import VersionMethods
+from lakebed.dataset.base import Columns
+from lakebed.dataset.chapters.columns import ColumnMethods, RowValueMethods
+from lakebed.dataset.chapters.compat import CompatMethods
+from lakebed.dataset.chapters.copy import CopyMethods
+from lakebed.dataset.chapters.creds import CredsMethods
+from lakebed.dataset.chapters.loaders import LoaderMethods
+from lakebed.dataset.chapters.rows import RowMethods
+from lakebed.dataset.chapters.schema import SchemaMethods
+from lakebed.dataset.chapters.selection import QueryMethods, SelectionMethods
+from lakebed.dataset.chapters.show import ShowMethods
+from lakebed.dataset.chapters.splits import SplitMethods
+from lakebed.dataset.chapters.tables import TableMethods
+from lakebed.dataset.chapters.transforms import TransformMethods
+from lakebed.dataset.chapters.versions import MergeMethods, VersionMethods
+from lakebed.dataset.chapters.views import ViewMethods
 from lakebed.dataset.tensor import Tensor
-from lakebed.errors import (
-    GroupInfoNotSupportedError,
-    InvalidKeyTypeError,
-    TensorDoesNotExistError,
-)
+from lakebed.errors import GroupInfoNotSupportedError, InvalidKeyTypeError, TensorDoesNotExistError
 from lakebed.errors.root import instead
 from lakebed.runtime.printable import printable
 from lakebed.session.handle import Handle
@@ -38,13 +33,13 @@ from lakebed.writing.names import normalize
 if TYPE_CHECKING:
     from lakebed.dataset.info import Edit, Info
     from lakebed.reading.index import Index
-    from lakebed.session.pickling import Address
+    from lakebed.session.process.pickling import Address
     from lakebed.storage.base import Storage
     from lakebed.verbs.dataset import DatasetVerbs
 else:
 
     class DatasetVerbs:
-        """Looked up once a name is asked for that no tensor has: 3.x scripts have tensors of these names."""
+        """Loaded when a name is used that no tensor has: scripts of 3.x have tensors of these names."""
 
 
 _YIELDING = {
@@ -57,7 +52,7 @@ _YIELDING = {
     "rows": "_rows_of",
     "view_of": "_view_of",
 }
-"""Methods that 3.x does not have: where a script has a tensor of such a name, it gets that."""
+"""Methods that 3.x does not have; a tensor of the same name takes precedence."""
 
 
 class Dataset(
@@ -92,16 +87,16 @@ class Dataset(
     [1, 2, 3]
     """
 
-    # -- what it holds -----------------------------------------------------------------------------------------
+    # -- storage and info --------------------------------------------------------------------------------------
 
     @property
     def path(self) -> str:
-        """Address of the dataset, as it was given."""
+        """Address of the dataset, as the user gave it."""
         return self._handle.path
 
     @property
     def storage(self) -> Storage:
-        """Where the files lie."""
+        """Storage of the files."""
         return self._session.storage
 
     @property
@@ -132,8 +127,6 @@ class Dataset(
         with self._session.mutex, self._session.writing() as draft:
             draft.schema.set_info(edit(self._session.schema().info))
 
-    # -- rows --------------------------------------------------------------------------------------------------
-
     # -- selecting ---------------------------------------------------------------------------------------------
 
     def __getitem__(self, item: Any) -> Any:
@@ -144,7 +137,7 @@ class Dataset(
         TensorDoesNotExistError
             If no tensor or group has the name.
         InvalidKeyTypeError
-            If the item is of no kind that selects.
+            If the item has a type that selects nothing.
         """
         if isinstance(item, str):
             if type(item) is Key:
@@ -152,7 +145,7 @@ class Dataset(
             return self._named(item, as_column=True)
         if isinstance(item, Condition) or type(item) is Tensor:
             return self.filter(item)
-        _ = self._session  # what is selected of an outdated view is of what that was made of
+        _ = self._session  # moves an outdated view of a commit to that commit, or raises
         if isinstance(item, list | tuple) and item and (names := _names_of(item)) is not None:
             shown = self._columns
             columns: Columns = (
@@ -194,7 +187,7 @@ class Dataset(
         try:
             return self._named(name)
         except TensorDoesNotExistError as error:
-            if name == "tags":  # no property, as in 3.x it is a name like any other for a tensor
+            if name == "tags":  # no property, because tensors may have this name, as in 3.x
                 return self.get_tags()
             if name in _YIELDING:
                 return getattr(self, _YIELDING[name])
@@ -210,7 +203,7 @@ class Dataset(
 
             if (told := explained("Dataset", name)) is not None:
                 raise AttributeError(told) from error
-            # Programs ask for names with _ all the time, only to hear that there are none.
+            # Programs often try names with _ that do not exist: they need no hint.
             hint = "" if name.startswith("_") else instead(name, self._names())
             raise AttributeError(
                 printable(f"'Dataset' object has no attribute {name!r}, and no tensor of that name{hint}")
@@ -225,36 +218,34 @@ class Dataset(
         return schema.stored_name(normalize(name, self._group)) in schema.names()
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate over rows; over the names and values of a single row, which makes ``dict(ds[i])`` a dictionary."""
+        """Iterate over rows; for a single row over names and values, so that ``dict(ds[i])`` is a dictionary."""
         if self._index.is_single:
             yield from self.to_dict().items()
             return
         if not self._pad:
-            self._table().shared_rows()  # which says what tensor is empty, where others are not
+            self._table().shared_rows()  # raises if one tensor is empty and others are not
         for i in range(self.max_len if self._pad else self.min_len):
             index = self._index[i]
-            # Rows may be added while one iterates.
+            # Rows may be added during the iteration.
             yield type(self)(self._handle, self._group, index, self._columns, pad=self._pad, lasting=True)
-
-    # -- reading columns ---------------------------------------------------------------------------------------
 
     # -- writing -----------------------------------------------------------------------------------------------
 
     def __setitem__(self, item: Any, value: Any) -> None:
-        """Replace the samples of a tensor, or make it; or replace rows.
+        """Replace the samples of a tensor, or create it; or replace rows.
 
         Parameters
         ----------
         item
             Name of a tensor; or a row, some rows, or a condition on them.
         value
-            Samples, one for all rows, or a function of each row; see ``Tensor.__setitem__`` and ``add_column``. For
-            rows {tensor: value}.
+            Samples, one sample for all rows, or a function of each row; see ``Tensor.__setitem__`` and ``add_column``.
+            For rows {tensor: value}.
 
         Raises
         ------
         TensorDoesNotExistError
-            If some rows are selected, and there is no tensor of the name.
+            If some rows are selected, and no tensor has the name.
         TypeError
             If a group has the name, or rows are no dictionary.
         """
@@ -263,7 +254,7 @@ class Dataset(
         if not isinstance(item, str):
             self[item].update(value)
             return
-        # What a selection of rows has no tensor for is an error of its name, as in 3.x: a column is made for all rows.
+        # A column is created for all rows; in a selection of rows an unknown name is an error, as in 3.x.
         if callable(value) or (self._index.is_whole and not self._has_column(item)):
             DatasetVerbs.add_column(self, item, value)
             return
@@ -279,7 +270,7 @@ class Dataset(
         if not isinstance(item, str):
             self.pop(self[[item] if isinstance(item, int) else item])
         elif isinstance(self._named(item, as_column=True), Tensor):
-            self.root.delete_tensor(self._table_of([item]).names[item])  # which is its full name
+            self.root.delete_tensor(self._table_of([item]).names[item])
         else:
             self.delete_group(item)
 
@@ -291,7 +282,7 @@ class Dataset(
         TypeError
             If a group has the name.
         """
-        public = name.startswith("__") or not name.startswith("_")  # 3.x knows tensors such as __temp_x
+        public = name.startswith("__") or not name.startswith("_")  # tensors of 3.x may be called __temp_x
         if public and not hasattr(type(self), name) and self._has(name):
             self[name] = value
         else:
@@ -307,7 +298,7 @@ class Dataset(
         self._session.release()
 
     def __add__(self, other: Any) -> Any:
-        """Put the rows of another dataset or result behind these; see ``lakebed.concat``."""
+        """Append the rows of another dataset or result; see ``lakebed.concat``."""
         from lakebed.verbs.together import concat
 
         return concat([self, other]) if hasattr(other, "tensors") else NotImplemented
@@ -325,9 +316,9 @@ class Dataset(
         Raises
         ------
         ValueError
-            For selections above 10,000 rows unless ``force``: their shapes are found by reading.
+            If more than 10,000 rows are selected and ``force`` is false: their shapes must be read.
         """
-        from lakebed.dataset import printing
+        from lakebed.dataset.display import printing
 
         if not force and self.is_view and self.max_len >= 10_000:
             raise ValueError(
@@ -338,8 +329,8 @@ class Dataset(
         print(printing.summary_table({name: tensors[name] for name in self._shown(self._session.schema())}))
 
     def __str__(self) -> str:
-        """Return what 3.x prints; ``repr`` says more."""
-        session = self._handle.session  # of an outdated view, too
+        """Return the text of 3.x; ``repr`` says more."""
+        session = self._handle.session  # works for an outdated view, too
         read_only = ", read_only=True" if session.read_only else ""
         group = f", group_index={self._group!r}" if self._group else ""
         index = "" if self._index.is_trivial else f", index={self._index!r}"
@@ -347,11 +338,11 @@ class Dataset(
         return f"Dataset(path={self.path!r}{read_only}{index}{group}, tensors={names!r})"
 
     def __copy__(self) -> Self:
-        """Return another name for the same rows of the same open dataset, as a shallow copy is one."""
+        """Return another object for the same rows of the same open dataset."""
         return type(self)(self._handle, self._group, self._index, self._columns, pad=self._pad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Refuse: a second handle on the same data is no copy.
+        """Refuse, because a second handle on the same data would be no copy.
 
         Raises
         ------
@@ -365,7 +356,7 @@ class Dataset(
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from lakebed.session.pickling import Address
+        from lakebed.session.process.pickling import Address
 
         handle = self._handle
         place = Address.of(handle.session), handle.path
@@ -373,7 +364,7 @@ class Dataset(
 
 
 def _names_of(item: Sequence[Any]) -> list[str] | None:
-    """Return names of tensors and groups, of which those in a list may be tuples of their parts; None if it is rows."""
+    """Return names of tensors and groups; in a list they may be tuples of parts. None if the item names rows."""
     if all(isinstance(name, str) for name in item):
         return list(item)
     if isinstance(item, tuple) or not isinstance(item[0], str | tuple | list):
@@ -385,12 +376,7 @@ def _names_of(item: Sequence[Any]) -> list[str] | None:
 
 
 def _reopened(
-    cls: type[Dataset],
-    place: tuple[Address, str],
-    group: str,
-    index: Index,
-    columns: Columns,
-    pad: bool,
+    cls: type[Dataset], place: tuple[Address, str], group: str, index: Index, columns: Columns, pad: bool
 ) -> Dataset:
     address, path = place
     return cls(Handle(address.open(), path), group, index, columns, pad=pad)

@@ -1,4 +1,4 @@
-"""``ds.info`` and ``tensor.info``: a dictionary that is stored with the dataset and versioned like data."""
+"""``ds.info`` and ``tensor.info``: dictionaries that are stored with the dataset and versioned like data."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Edit = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 class Info(MutableMapping[str, Any]):
     """A view of stored info.
 
-    Keys are strings. Numbers, truth values and None become what JSON makes of them as keys, and stand for that.
+    Keys are strings. Numbers, truth values and None become the keys that JSON makes of them.
 
-    Every change is an edit that ``change`` applies to the info as it is once the writer's lock is held.
+    Every change is an edit that ``change`` applies to the info once the writer's lock is held.
 
     Parameters
     ----------
     read
-        Returns what is stored.
+        Returns the stored info.
     change
-        Stores what an edit makes of it.
+        Stores the result of an edit.
     live
-        What callers hold of it; shared by all views of one info.
+        Values that callers hold; shared by all views of one info.
     summary
-        Prints what the info is of: ``ds.info()``, as pandas calls it.
+        Prints the summary of the dataset or tensor: ``ds.info()``, as in pandas.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class Info(MutableMapping[str, Any]):
         self[name] = value
 
     def pop(self, key: str, default: Any = None) -> Any:
-        """Remove a key and return its value, or the default if there is none."""
+        """Remove a key and return its value; return the default if the key does not exist."""
         if key not in self:
             return default
         value = self[key]
@@ -142,7 +142,7 @@ class Info(MutableMapping[str, Any]):
 
 
 def _written(key: Any, error: type[Exception] = InfoError) -> str:
-    """Return the string that JSON writes for a key."""
+    """Return the string of a key in JSON."""
     if isinstance(key, str):
         return key
     if not isinstance(key, bool | int | float | None):

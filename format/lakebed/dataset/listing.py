@@ -1,8 +1,7 @@
 """The datasets at and below an address: folders are walked, buckets are listed.
 
-A dataset is one line, that of its main branch; where nothing was written to that, the line of the branch that was
-committed to last. Syncs may write to any branch, and to more than one: where they fill a dataset, each branch with rows
-of theirs is a line.
+A dataset is one entry, that of its main branch; if the main branch is empty, that of the branch that was committed to
+last. Syncs may write to several branches: in a dataset that they fill, each branch with their rows is an entry.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from lakebed.versions.tree_file import TREE_KEY
 
 _MAIN = "main"
 _OF_SYNCS = "airbyte-"
-"""Branches of such names hold what a sync has not brought in yet."""
+"""Beginning of the names of branches on which a sync is still working."""
 
 _UNKNOWN = "branch stream rows tensors branches branch_names commit time message".split()
-"""What is not known of a dataset that cannot be opened."""
+"""Keys that are None for a dataset that cannot be opened."""
 
 _SYNCED = "airbyte"
-"""Key of ``Dataset.info`` under which a sync keeps the names that the stream of a dataset has at its source."""
+"""Key of ``Dataset.info`` under which a sync stores the names of the stream at its source."""
 
 
 class Walk:
-    """Which folders, or keys of a bucket, were looked into.
+    """Progress of a walk through folders or the keys of a bucket.
 
     Attributes
     ----------
     looked : int
-        How many so far.
+        Number of folders or keys so far.
     refused : list of str
-        Folders that the operating system does not let us read.
+        Folders that cannot be read.
     """
 
     def __init__(self) -> None:
@@ -46,33 +45,33 @@ class Walk:
         self.refused: list[str] = []
 
     def enter(self, where: str) -> None:
-        """Count one more."""
+        """Count a folder or key."""
         self.looked += 1
 
     def refuse(self, error: OSError) -> None:
-        """Remember a folder that cannot be read."""
+        """Record a folder that cannot be read."""
         self.refused.append(str(error.filename))
 
 
 def datasets(place: Location, name: str, walk: Walk | None = None) -> Iterator[dict[str, Any]]:
-    """Yield what there is at an address and below it, see ``lakebed.ls``.
+    """Yield the datasets at an address and below it, see ``lakebed.ls``.
 
-    A dataset that cannot be opened is told as such: the others are listed, too.
+    Datasets that cannot be opened have an error in their entry.
 
     Parameters
     ----------
     name
-        What one whose surroundings cannot be listed is called.
+        Name of a dataset at an address that cannot be listed.
     walk
-        Hears which folders are looked into.
+        Receives the folders that are entered.
 
     Raises
     ------
     InvalidInputError
-        If a folder is none.
+        If the path is no folder.
     """
     walk = Walk() if walk is None else walk
-    if place.scheme in ("mem", "http", "https"):  # nothing tells what lies below
+    if place.scheme in ("mem", "http", "https"):  # these cannot be listed
         yield from _branches(name, _opened(place))
     elif place.scheme == "file":
         yield from _in_folder(place, walk)
@@ -96,7 +95,7 @@ def _in_folder(place: Location, walk: Walk) -> Iterator[dict[str, Any]]:
 
 
 def _in_bucket(place: Location, walk: Walk) -> Iterator[dict[str, Any]]:
-    """Look through all keys: a store has no folders to walk."""
+    """Read all keys, because a store has no folders to walk."""
     folders = []
     for key, _ in open_storage(place).list(""):
         walk.enter(key)
@@ -116,7 +115,7 @@ def _entries(path: str, place: Location) -> list[dict[str, Any]]:
 
 
 def _branches(path: str, dataset: Dataset) -> Iterator[dict[str, Any]]:
-    """Describe a dataset, and the branches besides the main one that syncs fill."""
+    """Describe a dataset, and its other branches that syncs fill."""
     first = _entry(path, dataset)
     names = [name for name in dataset.branches if name != _MAIN and not name.startswith(_OF_SYNCS)]
     others: list[dict[str, Any]] = []
@@ -127,7 +126,7 @@ def _branches(path: str, dataset: Dataset) -> Iterator[dict[str, Any]]:
     filled = [entry for entry in others if entry["stream"]]
     written = [entry for entry in others if entry["tensors"]]
     if not first["tensors"] and not filled and written:
-        # Times are ISO text of whole seconds: of two that are equal, the branch that was made later.
+        # Times are ISO text of whole seconds; if two are equal, the branch that was made later wins.
         yield max(reversed(written), key=lambda entry: str(entry["time"]))
         return
     if first["tensors"] or not filled:
@@ -136,12 +135,12 @@ def _branches(path: str, dataset: Dataset) -> Iterator[dict[str, Any]]:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether a folder is part of the dataset that it lies in: its versions, side files or saved views."""
+    """Return whether a folder belongs to the dataset around it: versions, side files or saved views."""
     return name == "versions" or name.startswith(".")
 
 
 def _entry(path: str, ds: Dataset) -> dict[str, Any]:
-    """Return what ``lakebed.ls`` tells of the branch that is checked out."""
+    """Return the entry of ``lakebed.ls`` for the branch that is checked out."""
     commits = ds.commits
     last = commits[0] if commits else {"commit": None, "time": "-", "message": "-"}
     about = ds.info.get(_SYNCED)
@@ -164,7 +163,7 @@ def _entry(path: str, ds: Dataset) -> dict[str, Any]:
 
 
 def _unreadable(path: str, error: LakebedError) -> dict[str, Any]:
-    """Return what ``lakebed.ls`` tells of a dataset that cannot be opened."""
+    """Return the entry of ``lakebed.ls`` for a dataset that cannot be opened."""
     what = "damaged" if isinstance(error, CorruptError) else "unreadable"
     nothing = dict.fromkeys(_UNKNOWN)
     return {"path": path, **nothing, "error": f"{what}: {error}"}

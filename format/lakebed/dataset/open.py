@@ -1,4 +1,4 @@
-"""Opening what is there: at a branch, commit or moment, repaired first if that is asked for."""
+"""Opening of existing datasets: at a branch, commit or moment, and repaired first on request."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import warnings
 from lakebed.documents.version_tree import OURS
 from lakebed.errors import DisplacedWarning, LockedWarning
 from lakebed.session.handle import Handle
-from lakebed.session.open_sessions import flush_open
 from lakebed.session.places import Path, check_path
+from lakebed.session.process.open_sessions import flush_open
 from lakebed.session.session import Session
 from lakebed.storage.url import open_storage, parse
 from lakebed.versions.locks.marker import live_owner
@@ -29,18 +29,18 @@ def open_at(
     Parameters
     ----------
     as_of
-        POSIX seconds: open what was the newest commit there at that time.
+        POSIX seconds: open the commit that was the newest at that time.
     reset
-        Repair first what does not open, or contradicts itself.
+        Repair the dataset first if it does not open, or contradicts itself.
     check_integrity
         Compare all metadata first.
 
     Raises
     ------
     DatasetHandlerError
-        If there is none.
+        If no dataset exists.
     CheckoutError
-        If there is no such version.
+        If the version does not exist.
     """
     check_path(path)
     location = parse(path, existing=True)
@@ -59,7 +59,7 @@ def open_at(
         as_of=as_of,
     )
     if OURS not in session.tree.extra:
-        # Deep Lake 3.x was the last writer: only then can a publish of ours have been displaced.
+        # Deep Lake 3.x was the last writer: only that can displace a publish of this library.
         from lakebed.maintenance.recover_orphans import warning_of
 
         message = warning_of(storage, session.tree)
@@ -78,13 +78,13 @@ def open_at(
 
 
 def _warn_if_locked(session: Session) -> None:
-    """Tell whoever may want to write that another process does."""
+    """Warn that another process is writing."""
     owner = live_owner(session.storage, session.snapshot.version_id, session.lock_seen)
     if owner is not None:
         warnings.warn(
-            f"branch {session.branch!r} of {session.storage.url} is being written by {owner}: what is published can be "
-            "read, and a change will raise LockedException until that is done. Open it with read_only=True if "
-            "nothing is to be changed.",
+            f"branch {session.branch!r} of {session.storage.url} is being written by {owner}: published data can be "
+            "read, and changes raise LockedException until that is done. Open it with read_only=True if nothing is to "
+            "be changed.",
             LockedWarning,
             stacklevel=4,
         )

@@ -1,10 +1,10 @@
-"""Queries that are read and checked once, and answered for values as often as they are given."""
+"""Prepared queries: parsed and checked once, then answered for any number of values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lakebed.dataset.queries import Queried, facade
 from lakebed.errors import QueryError
@@ -16,23 +16,24 @@ from lakebed.query.run import explained
 from lakebed.query.values.limits import Limits
 
 if TYPE_CHECKING:
-    from lakebed.dataset.dataset import Dataset
     from lakebed.query.result import Result
 
+D = TypeVar("D")
+"""Class of the dataset that a query of rows returns."""
 
-class Prepared:
-    """A query whose values are given when it is run; made by ``ds.prepare`` and ``lakebed.query.prepare``.
 
-    It is read once, and checked: names that do not exist and types that do not go together raise when it is made. Each
-    run asks the dataset as it is then: rows that were appended are among them, and a schema that has changed is looked
-    up anew. Datasets of FROM are opened by each run.
+class Prepared(Generic[D]):
+    """A query whose values are given with each run; made by ``ds.prepare`` and ``lakebed.query.prepare``.
+
+    It is parsed and checked once: unknown names and incompatible types raise an error when it is made. Each run reads
+    the present state of the dataset, its schema and appended rows included, and opens the datasets of FROM.
 
     Parameters
     ----------
     text
         The query.
     queried
-        Returns what it asks.
+        Returns the source of its rows.
     """
 
     def __init__(self, text: str, queried: Callable[[], Queried], limits: Limits, ways: Ways) -> None:
@@ -45,15 +46,15 @@ class Prepared:
 
     @property
     def count(self) -> int:
-        """How many values it takes: that of its ``?``, or of the names ``$name`` in it."""
+        """Number of values: that of its ``?``, or of its names ``$name``."""
         return self._query.parameters
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its values, in the order in which they first stand in it; none where it has ``?``."""
+        """Names of its values, in the order of their first use; empty if it has ``?``."""
         return tuple(name for name, _ in self._query.named)
 
-    def run(self, /, *parameters: Any, **named: Any) -> Dataset | Result:
+    def run(self, /, *parameters: Any, **named: Any) -> D | Result:
         """Answer it.
 
         Parameters
@@ -65,17 +66,17 @@ class Prepared:
 
         Returns
         -------
-        What ``ds.query`` returns.
+        The result of ``ds.query``.
 
         Raises
         ------
         QueryError
-            If the values are too few or too many, or do not fit, or a limit is reached.
+            If the values are too few or too many, or do not fit, or a limit is exceeded.
         """
         return self._answered(self._given(parameters, named), self._queried())
 
-    def run_many(self, parameters: Iterable[Given]) -> list[Dataset | Result]:
-        """Answer it for several sets of values, all of them from the same rows.
+    def run_many(self, parameters: Iterable[Given]) -> list[D | Result]:
+        """Answer it for several sets of values, all from the same rows.
 
         Parameters
         ----------
@@ -84,33 +85,33 @@ class Prepared:
 
         Returns
         -------
-        What :meth:`run` returns, for each of them.
+        The result of :meth:`run` for each set.
 
         Raises
         ------
         QueryError
-            As of :meth:`run`; it says which set of values it is about. Where values are missing, nothing is run.
+            As for :meth:`run`; it names the set of values. If values are missing, nothing is run.
         """
         sets = [values if isinstance(values, Mapping) else list(values) for values in parameters]
         for number, values in enumerate(sets):
             with _told_of(number):
                 values_of(self.query_text, self._query, values)
         queried = self._queried()
-        found: list[Dataset | Result] = []
+        found: list[D | Result] = []
         for number, values in enumerate(sets):
             with _told_of(number):
                 found.append(self._answered(values, queried))
         return found
 
     def explain(self, /, *parameters: Any, analyze: bool = False, **named: Any) -> str:
-        """Tell how it would be answered.
+        """Describe how it would be answered.
 
         Parameters
         ----------
         parameters, named
-            Its values, as of :meth:`run`; none at all where they are not known.
+            Its values, as for :meth:`run`; none at all if they are unknown.
         analyze
-            Answer it, and tell what that took; this needs the values.
+            Also answer it, and report times and amounts; this needs the values.
 
         Returns
         -------
@@ -126,7 +127,7 @@ class Prepared:
         return explained(self.query_text, self._queried().sources(), values, self._limits, analyze=analyze)
 
     def _given(self, parameters: tuple[Any, ...], named: dict[str, Any]) -> Given:
-        """Return the values of a call: a mapping where the query names them."""
+        """Return the values of a call: a mapping if the query names them."""
         if self._query.named and not named and len(parameters) == 1 and isinstance(parameters[0], Mapping):
             only: Mapping[str, Any] = parameters[0]
             return only
@@ -134,11 +135,11 @@ class Prepared:
             raise QueryError("values are given in order or by their names, not both", kind="arity")
         return named or parameters
 
-    def _answered(self, parameters: Given, queried: Queried) -> Dataset | Result:
+    def _answered(self, parameters: Given, queried: Queried) -> D | Result:
         found = run.run_parsed(
             self.query_text, self._query, queried.sources(), parameters, self._limits, self._ways
         )
-        answer: Dataset | Result = facade(found, self.query_text, queried)
+        answer: D | Result = facade(found, self.query_text, queried)
         return answer
 
     def __repr__(self) -> str:
@@ -147,7 +148,7 @@ class Prepared:
 
 @contextmanager
 def _told_of(number: int) -> Iterator[None]:
-    """Let an error say which set of values it is about."""
+    """Add the number of the set of values to errors."""
     try:
         yield
     except QueryError as error:

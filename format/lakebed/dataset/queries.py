@@ -1,4 +1,4 @@
-"""Results of queries as datasets: views where rows are chosen, stored ones where columns are computed."""
+"""Queries of datasets: what they ask, and their results, which are views if rows are selected."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataset._base import Columns
+from lakebed.dataset.base import Columns
 from lakebed.dataset.open import open_at
 from lakebed.errors import InvalidInputError
 from lakebed.query import run
 from lakebed.query.engine.sources import Sources
-from lakebed.query.functions.spaces import Ways
+from lakebed.query.functions.spaces import Ways, space_of
 from lakebed.query.relations.bound import Input
 from lakebed.query.relations.relation import Projected, Relation, Stored
 from lakebed.query.result import Result
@@ -33,20 +33,33 @@ if TYPE_CHECKING:
 _BATCH = 1024
 
 
+def settings(
+    timeout: float | None,
+    max_memory: int | None,
+    max_rows: int | None,
+    exact: bool,
+    namespace: str | None,
+    device: str | None,
+) -> tuple[Limits, Ways]:
+    """Return the settings of a query by the arguments of ``Dataset.query``."""
+    limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
+    return limits, Ways(exact, space_of(namespace, device))
+
+
 class Queried:
-    """What a query asks, and the datasets that it opens.
+    """The source of a query's rows, and the datasets that the query opens.
 
     Parameters
     ----------
     dataset
-        What a query without FROM asks, a dataset or a result; None if it needs one.
+        Dataset or result that a query without FROM reads; None if FROM is needed.
     made
         Makes a dataset of a handle.
     creds
         Credentials of the datasets that FROM names in buckets.
     named
-        Datasets and results that FROM may name as they are called here; or a function that returns one of an address,
-        and then it alone opens any.
+        Datasets and results that FROM may name, by these names; or a function that returns the dataset of an address,
+        which alone opens datasets then.
     """
 
     def __init__(
@@ -67,7 +80,7 @@ class Queried:
             self.opened += one.queried.opened if isinstance(one, Result) else [one]
 
     def table(self) -> Table | Relation | None:
-        """Return the rows that are asked without FROM."""
+        """Return the rows that a query without FROM reads."""
         if self.dataset is None:
             return None
         asked = _asked(self.dataset)
@@ -75,7 +88,7 @@ class Queried:
         return asked
 
     def open(self, path: str, version: str | None) -> Table | Relation:
-        """Open another dataset, to read it."""
+        """Open another dataset for reading."""
         address = path if version is None else f"{path}@{version}"
         made = self._named.get(address)
         if made is None:
@@ -87,18 +100,23 @@ class Queried:
         return self.made(open_at(parse(address, existing=True, creds=self.creds), read_only=True))
 
     def differing(self, table: Table, first: str, second: str) -> tuple[Table, NDArray[np.int64]]:
-        """Return the table of a second version, and the rows that a first one lacks or has otherwise."""
-        owner = self.owner(table)
-        later, rows = differing(owner, first, second)
+        """Return the table of a second version, and the rows in which it differs from a first one."""
+        dataset = self.owner(table)
+        path = dataset._handle.path.partition("@")[0]  # noqa: SLF001
+        later = type(dataset)(open_at(f"{path}@{second}", read_only=True))
+        rows: set[int] = set()
+        for name in later._names():  # noqa: SLF001
+            rows.update(later[name].modified_samples(first, return_indexes=True)[1])
         self.opened.append(later)
-        return later._table(), rows  # noqa: SLF001
+        length = len(later)
+        return later._table(), np.array(sorted(row for row in rows if row < length), np.int64)  # noqa: SLF001
 
     def sources(self) -> Sources:
-        """Return where a query finds datasets."""
+        """Return the sources of a query."""
         return Sources(self.table(), self.open, self.differing)
 
     def owner(self, table: Table) -> Any:
-        """Return the dataset that a table is of."""
+        """Return the dataset of a table."""
         return next(ds for ds in self.opened if ds._session is table.session)  # noqa: SLF001
 
     def again(
@@ -108,12 +126,22 @@ class Queried:
         parameters: Sequence[Any] | Mapping[str, Any],
         named: Mapping[str, Any],
     ) -> Any:
-        """Answer a query of the rows of a result."""
+        """Answer a query about the rows of a result."""
         return answered(text, Queried(result, self.made, self.creds, named), parameters, Limits())
 
     def stored(self, result: Result, dest: Any, *, overwrite: bool) -> Any:
         """Store a result as a dataset and commit it."""
-        return stored(result, dest, self, overwrite=overwrite)
+        relation = result.relation
+        made = self.made(places.make(dest, overwrite=overwrite))
+        with made:
+            for name in relation.names:
+                source = _source(relation, name, self)
+                if source is not None:
+                    made.create_tensor_like(name, source).extend(source)
+                else:
+                    _store_column(made, relation, name, result)
+        made.commit(f"query: {result.query_text}")
+        return made
 
 
 def _asked(one: Any) -> Table | Relation:
@@ -136,7 +164,7 @@ def answered(
     limits: Limits,
     ways: Ways | None = None,
 ) -> Any:
-    """Answer a query: with a view where it chooses rows and tensors, else with a result."""
+    """Answer a query: with a view if it selects rows and tensors, else with a result."""
     return facade(run.run(text, queried.sources(), parameters, limits, ways), text, queried)
 
 
@@ -146,7 +174,7 @@ def filtered(text: str, queried: Queried, parameters: Sequence[Any] = ()) -> Any
 
 
 def facade(relation: Relation, text: str, queried: Queried) -> Any:
-    """Return a relation as what users are given."""
+    """Return a relation in the form that users see."""
     if isinstance(relation, Stored):
         owner = queried.owner(relation.table)
         table = relation.as_table()
@@ -169,7 +197,7 @@ def kept_rows(
     Raises
     ------
     InvalidInputError
-        If there is no such scheduler, the function is none, or what it returns is no truth value.
+        If the scheduler is unknown, the function is none, or it returns no truth value.
     """
     from lakebed.transforms.function import Pipeline
 
@@ -182,23 +210,21 @@ def kept_rows(
     def keeps(row: int) -> bool:
         sample = dataset[row]
         found = function(sample)
-        if isinstance(found, Pipeline):  # what compute made of a function, and nobody has called
+        if isinstance(found, Pipeline):  # a function of `lakebed.compute` that was not called
             found = function()(sample)
         return _truth(found, row)
 
-    found: list[int] = []
-    with rows_bar("Filtering", len(rows), shown=progressbar) as advance:
-        if workers < 2 or scheduler == "serial":
-            for row in rows:
-                if keeps(row):
-                    found.append(row)
-                advance(1)
-            return found
-        with ThreadPoolExecutor(workers) as pool:
-            for start in range(0, len(rows), _BATCH):
-                part = rows[start : start + _BATCH]
-                found.extend(row for row, kept in zip(part, pool.map(keeps, part), strict=True) if kept)
-                advance(len(part))
+    is_serial = workers < 2 or scheduler == "serial"
+    found, step = list[int](), 1 if is_serial else _BATCH
+    with (
+        rows_bar("Filtering", len(rows), shown=progressbar) as advance,
+        ThreadPoolExecutor(workers or 1) as pool,
+    ):
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            kept = map(keeps, part) if is_serial else pool.map(keeps, part)
+            found += [row for row, is_kept in zip(part, kept, strict=True) if is_kept]
+            advance(len(part))
     return found
 
 
@@ -211,42 +237,15 @@ def _truth(found: Any, row: int) -> bool:
         return bool(found.item())
     what = f"an array of shape {found.shape}" if isinstance(found, np.ndarray) else f"{found!r:.80}"
     raise InvalidInputError(
-        f"the function of filter returned {what} for row {row}: it returns True or False, a number, or an array of one"
+        f"the function of filter returned {what} for row {row}: it must return True or False, or one number"
     )
-
-
-def differing(dataset: Any, first: str, second: str) -> tuple[Any, NDArray[np.int64]]:
-    """Return a dataset at a second version, and the rows there that a first one lacks or has otherwise."""
-    path = dataset._handle.path.partition("@")[0]  # noqa: SLF001
-    later = type(dataset)(open_at(f"{path}@{second}", read_only=True))
-    rows: set[int] = set()
-    for name in later._names():  # noqa: SLF001
-        _, changed = later[name].modified_samples(first, return_indexes=True)
-        rows.update(changed)
-    length = len(later)
-    return later, np.array(sorted(row for row in rows if row < length), np.int64)
 
 
 # -- storing ---------------------------------------------------------------------------------------------------------
 
 
-def stored(result: Result, dest: Any, queried: Queried, *, overwrite: bool) -> Any:
-    """Store a result as a dataset and commit it."""
-    relation = result.relation
-    made = queried.made(places.make(dest, overwrite=overwrite))
-    with made:
-        for name in relation.names:
-            source = _source(relation, name, queried)
-            if source is not None:
-                made.create_tensor_like(name, source).extend(source)
-            else:
-                _store_column(made, relation, name, result)
-    made.commit(f"query: {result.query_text}")
-    return made
-
-
 def _source(relation: Relation, name: str, queried: Queried) -> Any:
-    """Return the tensor whose samples a column shows as they are; None if it is computed."""
+    """Return the tensor whose samples a column shows unchanged; None if the column is computed."""
     if isinstance(relation, Projected):
         node = relation.outputs[name]
         return _source(relation.base, node.name, queried) if isinstance(node, Input) else None

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakebed.dataset._compare import CompareMethods
-from lakebed.dataset._info import InfoMethods
-from lakebed.dataset._operators import OperatorMethods
-from lakebed.dataset._read import ReadMethods
-from lakebed.dataset._shape import ShapeMethods
-from lakebed.dataset._show import TensorShowMethods
-from lakebed.dataset._tables import TensorTableMethods
+from lakebed.dataset.chapters.show import TensorShowMethods
+from lakebed.dataset.chapters.tables import TensorTableMethods
+from lakebed.dataset.tensor_chapters.info import InfoMethods
+from lakebed.dataset.tensor_chapters.operators import CompareMethods, OperatorMethods
+from lakebed.dataset.tensor_chapters.read import ReadMethods
+from lakebed.dataset.tensor_chapters.shape import ShapeMethods
 from lakebed.htypes.base import Storing
 from lakebed.reading.index import Index
 from lakebed.session.handle import Handle
@@ -23,12 +22,12 @@ from lakebed.verbs.condition import Condition
 from lakebed.verbs.one import OneValue
 
 if TYPE_CHECKING:
-    from lakebed.session.pickling import Address
+    from lakebed.session.process.pickling import Address
     from lakebed.verbs.values import ColumnVerbs
 else:
 
     class ColumnVerbs:
-        """Looked up once they are asked for."""
+        """Loaded on first use."""
 
 
 class Tensor(
@@ -57,13 +56,11 @@ class Tensor(
     [[2, 8], [4, 5], [], [5, 6]]
     """
 
-    # -- settings ----------------------------------------------------------------------------------------------
-
     # -- selecting ---------------------------------------------------------------------------------------------
 
     def __getitem__(self, item: Any) -> Tensor:
         if type(item) is int and not self._pad and self._index.is_trivial:
-            # What loops over rows do: no more than an index within the length and a tensor to hold it.
+            # The shortest way for loops over rows: an index within the length, and a tensor that holds it.
             index, length = Index((item,)), self._state.length
             if not -length <= item < length:
                 index.rows(length)
@@ -74,10 +71,10 @@ class Tensor(
         of_row = isinstance(self, RowSample)
         return selected(self._handle, self._name, index, pad=self._pad, key=self._key, of_row=of_row)
 
-    if not TYPE_CHECKING:  # or every name would pass for one that is there
+    if not TYPE_CHECKING:  # type checkers would take every name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Return a verb; or say what to do in place of a name that only others have."""
+            """Return a verb; or raise an error that names the alternative to an attribute of other libraries."""
             if name.startswith("_"):
                 raise AttributeError(f"'Tensor' object has no attribute {name!r}")
             from lakebed.verbs.rows import verb
@@ -89,7 +86,7 @@ class Tensor(
 
             if (told := explained("Tensor", name)) is not None:
                 raise AttributeError(told)
-            return object.__getattribute__(self, name)  # raises what it raised before
+            return object.__getattribute__(self, name)  # raises the usual error
 
     def __iter__(self) -> Iterator[Tensor]:
         count = int(self.shape[0] or 0) if self._index.is_single else len(self)
@@ -97,11 +94,11 @@ class Tensor(
             yield self[i]
 
     def __copy__(self) -> Tensor:
-        """Return another name for the same samples, as a shallow copy is one."""
+        """Return another object for the same samples."""
         return type(self)(self._handle, self._name, self._index, pad=self._pad, key=self._key)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from lakebed.session.pickling import Address
+        from lakebed.session.process.pickling import Address
 
         place = Address.of(self._handle.session), self._handle.path
         return _reopened, (Tensor, place, self._name, self._index, self._pad, isinstance(self, RowSample))
@@ -109,12 +106,12 @@ class Tensor(
     # -- writing -----------------------------------------------------------------------------------------------
 
     def __setitem__(self, item: Any, value: Any) -> None:
-        """Replace samples, or parts of samples; a row behind the last one is appended, and the gap is filled.
+        """Replace samples, or parts of samples; a row behind the last one is appended, and the gap filled.
 
         Raises
         ------
         SampleUpdateError
-            If something does not fit; the cause says why, and nothing is changed then.
+            If something does not fit; the cause gives the reason, and nothing is changed.
         """
         if isinstance(item, Condition):
             item = self._holds(item)
@@ -128,11 +125,11 @@ class Tensor(
         Parameters
         ----------
         value
-            Samples, or one sample where one is selected.
+            Samples, or one sample if a single one is selected.
         """
-        from lakebed.session.assign import assign_all
+        from lakebed.session.changes.assign import assign_all
 
-        if not (isinstance(value, Tensor) and self._is_same(value)):  # what an in-place operator hands back
+        if not (isinstance(value, Tensor) and self._is_same(value)):  # returned by an in-place operator
             assign_all(self._session, [(self._name, self._index, value)])
 
     def append(self, sample: Any) -> None:
@@ -141,17 +138,17 @@ class Tensor(
         Parameters
         ----------
         sample
-            One sample: array, number, text, file (``lakebed.read``), link, or a sample of a tensor.
+            Array, number, text, file (``lakebed.read``), link, or a sample of a tensor.
 
         Raises
         ------
         SampleAppendError
-            If the sample does not fit; the cause says why.
+            If the sample does not fit; the cause gives the reason.
         """
         self._check_whole("append")
         if self._key is None or not self._session.try_append(self._key, sample):
-            from lakebed.session.inputs import encode_sample, of_one_length
-            from lakebed.session.new_classes import NewClasses
+            from lakebed.session.changes.inputs import encode_sample, of_one_length
+            from lakebed.session.changes.new_classes import NewClasses
 
             with self._session.mutex, NewClasses(self._session) as new, self._session.writing() as draft:
                 state = self._state
@@ -169,7 +166,7 @@ class Tensor(
         samples
             A column: array, list, Arrow data, or a tensor.
         progressbar
-            Show how far it is.
+            Show a progress bar.
         ignore_errors
             Leave out samples that do not fit instead of failing.
 
@@ -178,8 +175,8 @@ class Tensor(
         SampleAppendError
             If a sample does not fit; nothing is added then.
         """
-        from lakebed.session.inputs import encode_samples, encode_singly, of_one_length
-        from lakebed.session.new_classes import NewClasses
+        from lakebed.session.changes.inputs import encode_samples, encode_singly, of_one_length
+        from lakebed.session.changes.new_classes import NewClasses
 
         self._check_whole("extend")
         with self._session.mutex, NewClasses(self._session) as new, self._session.writing() as draft:
@@ -205,11 +202,11 @@ class Tensor(
         Raises
         ------
         IndexError
-            If there is no such sample, or a row number is negative.
+            If the sample does not exist, or a row number is negative.
         ValueError
             If a row is named twice.
         """
-        from lakebed.session.removal import checked_rows
+        from lakebed.session.changes.append import checked_rows
 
         self._check_whole("pop")
         with self._session.mutex, self._session.writing() as draft:
@@ -225,7 +222,7 @@ class Tensor(
     # -- history -----------------------------------------------------------------------------------------------
 
     def recorded_values(self) -> Iterator[Any]:
-        """Yield the selected samples; None where a null is on record, and an array with its dtype if one is empty."""
+        """Yield the selected samples: None for recorded nulls, an array with its dtype for empty samples."""
         return self._selection.values(recorded=True)
 
     def modified_samples(
@@ -236,9 +233,9 @@ class Tensor(
         Parameters
         ----------
         target_id
-            Address of a version in this history; None is the one before the one that is checked out.
+            Address of a version in this history; None is the version before the one that is checked out.
         return_indexes
-            Also return their numbers.
+            Also return the row numbers.
 
         Returns
         -------
@@ -247,9 +244,9 @@ class Tensor(
         Raises
         ------
         KeyError
-            If there is no such version.
+            If the version does not exist.
         TensorModifiedError
-            If it is in another history.
+            If the version is in another history.
         """
         from lakebed.history import diff
 
@@ -260,20 +257,20 @@ class Tensor(
     # -- showing -----------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        """Return what 3.x prints; ``repr`` says more."""
+        """Return the text of 3.x; ``repr`` says more."""
         index = "" if self._index.is_trivial else f", index={self._index!r}"
         return f"Tensor(key={self._name!r}{index})"
 
     def summary(self) -> None:
         """Print htype, shape, dtype and compression."""
-        from lakebed.dataset.printing import summary_table
+        from lakebed.dataset.display.printing import summary_table
 
         print(Tensor.__str__(self))
         print(summary_table({self._name: self}, named=False))
 
 
 class TensorSample(OneValue, Tensor):
-    """One sample, or a part of one: a tensor as in 3.x, and used like the value that it holds; read once it is used.
+    """One sample, or a part of one: a tensor as in 3.x that can be used like its value, which is read on use.
 
     Examples
     --------
@@ -288,7 +285,7 @@ class TensorSample(OneValue, Tensor):
         chain, reader = self._index.chain, self._reader
         is_row = len(chain) == 1 and not self._index.inside and not self._pad
         if is_row and reader.is_number and self._companion("null") is None:
-            # What loops over rows do: no more than to read one number.
+            # The shortest way for loops over rows: only the number is read.
             number: Any = reader.value(int(self._index.rows(reader.state.length)[0]))
             return number.item() if number.size else None
         from lakebed.session.row_values import value_of
@@ -307,12 +304,12 @@ class TensorSample(OneValue, Tensor):
         return bool(np.ndim(self.numpy())) if self._index.inside else not reader.is_scalar
 
     def __str__(self) -> str:
-        """Return the text that is stored; of all others what 3.x prints, as f-strings do of arrays only."""
+        """Return a text itself; for other samples the text of 3.x."""
         return str(self._shown()) if self._reader.storing is Storing.TEXT else Tensor.__str__(self)
 
     def _compared(self, apply: Callable[[Any, Any], Any], other: Any) -> Any:
         if isinstance(other, Tensor) and apply in (operator.eq, operator.ne):
-            # As in 3.x whether both select the same; of numbers and texts also whether they hold the same.
+            # As in 3.x, equal selections are equal; numbers and texts are equal if their values are.
             same = self._is_same(other)
             if same or not isinstance(other, OneValue) or self._is_array() or other._is_array():  # noqa: SLF001
                 return same == (apply is operator.eq)
@@ -327,15 +324,15 @@ class TensorSample(OneValue, Tensor):
 
 
 class RowSample(TensorSample):
-    """One value of a row, ``row["boxes"]``: it has the length of what is stored."""
+    """One value of a row, ``row["boxes"]``, with the length of the stored value."""
 
     def __len__(self) -> int:
         if not self._is_array():
             return OneValue.__len__(self)
-        return int(next(iter(self.shape), 0) or 0)  # not decoded; what is missing may have no axis
+        return int(next(iter(self.shape), 0) or 0)  # without decoding; a null may have no axis
 
 
-for _class in (TensorSample, RowSample):  # as in 3.x, and in what errors say
+for _class in (TensorSample, RowSample):  # the name in 3.x, and in error messages
     _class.__name__ = _class.__qualname__ = Tensor.__name__
 
 

@@ -1,4 +1,4 @@
-"""What lies in a place of backups, beside the files: its catalog, and a list of files for each point.
+"""Documents of a place of backups: its catalog, and a list of files for each point.
 
     catalog.json             {"lakebed_backups": 1, "source": address, "points": [point, ...], "removed": [ids],
                               "run": run or null, "sum": checksum}
@@ -160,7 +160,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Which points there are, and what is going on.
+    """Points of a place of backups, and the work in progress.
 
     Parameters
     ----------

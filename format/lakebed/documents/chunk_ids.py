@@ -29,7 +29,7 @@ _WIDTH_SINCE = (2, 7, 6)
 
 
 class Span(NamedTuple):
-    """Where a sample is: `rows` rows from `row` on (several if it is tiled), and `position` in the first."""
+    """Place of a sample: `rows` rows from `row` on (several if it is tiled), and `position` in the first."""
 
     row: int
     rows: int

@@ -49,7 +49,7 @@ PIECE_FIELDS = np.dtype(
 
 HAS_NAN = 1
 HAS_VALUES = 2
-"""Whether `low` and `high` tell something: whether there is a value that is not NaN."""
+"""Return whether `low` and `high` tell something: whether there is a value that is not NaN."""
 
 _MAGIC = b"lbstat01"
 _CHUNK = np.dtype([("digest", "V16"), ("pieces", "<u4"), ("rows", "<u4")])
@@ -61,12 +61,12 @@ def statistics_key(tensor: str) -> str:
 
 
 def pieces_of(rows: int) -> int:
-    """Return how many pieces a chunk of so many samples has."""
+    """Return the number of pieces of a chunk with ``count`` samples."""
     return -(-rows // PIECE)
 
 
 def to_bytes(tensor: str, chunks: Mapping[bytes, Pieces]) -> bytes:
-    """Serialise what is known of a tensor's chunks, by their digests."""
+    """Serialise the statistics of a tensor's chunks, by their digests."""
     name = tensor.encode()
     index = np.zeros(len(chunks), _CHUNK)
     for i, (digest, pieces) in enumerate(chunks.items()):
@@ -85,7 +85,7 @@ def to_bytes(tensor: str, chunks: Mapping[bytes, Pieces]) -> bytes:
 
 
 def from_bytes(data: bytes, tensor: str) -> dict[bytes, Pieces]:
-    """Parse what is known of a tensor's chunks.
+    """Parse the statistics of a tensor's chunks.
 
     Raises
     ------

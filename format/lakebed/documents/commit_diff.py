@@ -1,4 +1,4 @@
-"""What a version changed in a tensor: `commit_diff` (FORMAT.md 10.2).  All numbers are big-endian.
+"""Changes of a version to a tensor: `commit_diff` (FORMAT.md 10.2).  All numbers are big-endian.
 
     offset     content
     0          u8 created
@@ -122,6 +122,6 @@ class CommitDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was changed."""
+        """Return whether nothing was changed."""
         flags = self.created or self.info_updated or self.data_transformed or self.cleared
         return not (flags or self.added or len(self.updated) or len(self.deleted))

@@ -27,7 +27,7 @@ _OPTIONAL = ("is_checkpoint", "total_samples_processed")
 class CommitNode:
     """One version; `time` in POSIX seconds, None while it is uncommitted.
 
-    `digest` is the checksum of its manifest, None where there is none to be trusted; it says nothing of the version, so
+    `digest` is the checksum of its manifest, None if there is none to be trusted; it says nothing of the version, so
     nodes that differ by it alone are equal.
     """
 
@@ -44,7 +44,7 @@ class CommitNode:
 
     @property
     def is_committed(self) -> bool:
-        """Whether the version is a commit."""
+        """Return whether the version is a commit."""
         return self.time is not None
 
     @classmethod
@@ -67,19 +67,20 @@ class CommitNode:
             raise FormatError(f"{what}: commit_time is {time!r:.60}, not a number or null")
         # 3.9.52 stores whatever it was given: a number, a list. It prints it so.
         message, total = doc["commit_message"], doc.get("total_samples_processed")
+        texts = fields.optional(doc, str, ("parent", "commit_user_name", DIGEST), what)
         return cls(
             id=id,
             branch=fields.text(doc, "branch", what, ""),
-            parent=fields.optional_text(doc, "parent", what),
+            parent=texts.get("parent"),
             children=fields.texts(doc, "children", what),
             message=None if message is None else str(message),
             time=time,
-            user=fields.optional_text(doc, "commit_user_name", what),
-            is_checkpoint=fields.flag(doc, "is_checkpoint", what, default=False),
+            user=texts.get("commit_user_name"),
             total_samples_processed=0
             if total is None
             else fields.count(doc, "total_samples_processed", what),
-            digest=fields.optional_text(doc, DIGEST, what),
+            digest=texts.get(DIGEST),
+            **fields.optional(doc, bool, ("is_checkpoint",), what),
         )
 
     def to_json(self) -> dict[str, Any]:

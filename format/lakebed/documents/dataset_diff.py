@@ -1,4 +1,4 @@
-"""What a version changed in the schema: `dataset_diff` (FORMAT.md 10.3).  All numbers are big-endian.
+"""Changes of a version to the schema: `dataset_diff` (FORMAT.md 10.3).  All numbers are big-endian.
 
 bytes      content
 1          u8 info updated
@@ -18,7 +18,7 @@ _WHAT = "dataset_diff"
 
 @dataclass(frozen=True, slots=True)
 class DatasetDiff:
-    """Whether the dataset's info changed, (old, new) names of renamed tensors, and names of deleted ones."""
+    """Return whether the dataset's info changed, (old, new) names of renamed tensors, and names of deleted ones."""
 
     info_updated: bool = False
     renamed: tuple[tuple[str, str], ...] = ()
@@ -62,7 +62,7 @@ class DatasetDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was changed."""
+        """Return whether nothing was changed."""
         return not (self.info_updated or self.renamed or self.deleted)
 
 

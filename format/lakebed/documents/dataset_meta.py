@@ -72,7 +72,7 @@ class DatasetMeta:
             hidden_tensors=fields.texts(doc, "hidden_tensors", _WHAT),
             groups=groups,
             default_index=EVERYTHING if index is None else tuple(index),
-            allow_delete=fields.flag(doc, "allow_delete", _WHAT, default=True),
+            **fields.optional(doc, bool, ("allow_delete",), _WHAT),
         )
 
     def to_bytes(self) -> bytes:

@@ -9,7 +9,7 @@ from lakebed import limits
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 LARGEST = 2**63 - 1
 
@@ -26,22 +26,20 @@ def text(doc: Mapping[str, Any], name: str, what: str, default: str) -> str:
     return value
 
 
-def optional_text(doc: Mapping[str, Any], name: str, what: str) -> str | None:
-    """Member that must be text or null."""
-    value = doc.get(name)
-    if value is not None and not isinstance(value, str):
-        raise FormatError(f"{what}: {name} is {value!r:.60}, not text or null")
-    return value
+_KINDS = {str: "text", int: "a whole number", bool: "true or false"}
 
 
-def flag(doc: Mapping[str, Any], name: str, what: str, *, default: bool) -> bool:
-    """Member that must be true or false; null counts as missing."""
-    value = doc.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, bool):
-        raise FormatError(f"{what}: {name} is {value!r:.60}, not true or false")
-    return value
+def optional(doc: Mapping[str, Any], kind: type, names: Iterable[str], what: str) -> dict[str, Any]:
+    """Return those members that are there and not null; each must be text, a whole number, or true or false."""
+    found = {}
+    for name in names:
+        value = doc.get(name)
+        if value is None:
+            continue
+        if type(value) is not kind or (kind is int and not -LARGEST <= value <= LARGEST):
+            raise FormatError(f"{what}: {name} is {value!r:.60}, not {_KINDS[kind]} or null")
+        found[name] = value
+    return found
 
 
 def count(doc: Mapping[str, Any], name: str, what: str) -> int:
@@ -52,20 +50,13 @@ def count(doc: Mapping[str, Any], name: str, what: str) -> int:
     return value
 
 
-def optional_int(doc: Mapping[str, Any], name: str, what: str) -> int | None:
-    """Member that must be a whole number or null."""
-    value = doc.get(name)
-    if value is not None and (type(value) is not int or not -LARGEST <= value <= LARGEST):
-        raise FormatError(f"{what}: {name} is {value!r:.60}, not a whole number or null")
-    return value
-
-
 def shape(doc: Mapping[str, Any], name: str, what: str) -> tuple[int, ...]:
     """Member that must be a list of lengths; null or missing is the empty one."""
     value = doc.get(name)
     if value is None:
         return ()
-    if not isinstance(value, list) or not all(type(n) is int and 0 <= n <= LARGEST for n in value):
+    is_list = isinstance(value, list) and set(map(type, value)) <= {int}
+    if not is_list or (value and not 0 <= min(value) <= max(value) <= LARGEST):
         raise FormatError(f"{what}: {name} is {value!r:.60}, not a list of lengths")
     limits.check("MAX_AXES", len(value), f"{what}: axes of {name}")
     return tuple(value)
@@ -76,7 +67,7 @@ def texts(doc: Mapping[str, Any], name: str, what: str) -> tuple[str, ...]:
     value = doc.get(name)
     if value is None:
         return ()
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+    if not isinstance(value, list) or not set(map(type, value)) <= {str}:
         raise FormatError(f"{what}: {name} is {value!r:.60}, not a list of text")
     return tuple(value)
 

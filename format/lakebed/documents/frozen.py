@@ -25,16 +25,16 @@ def changed(original: T, **changes: Any) -> T:
 
 
 class OnDemand(Mapping[str, V]):
-    """Values by name, each of which is made once, the first time that it is asked for.
+    """Values by name, each made once, on first access.
 
-    Several threads may ask at the same time: all get the same object.
+    Threads that race get the same object.
 
     Parameters
     ----------
     names
         The names that there are, in order.
     make
-        Makes the value of a name; what it raises is raised to who asked, each time anew.
+        Makes the value of a name; its errors reach the caller, each time anew.
     """
 
     __slots__ = ("_made", "_make", "_names")
@@ -54,12 +54,12 @@ class OnDemand(Mapping[str, V]):
         return found
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of a name, or what stands in for one that there is not."""
+        """Return the value of a name, or the default if it is missing."""
         found = self._made.get(name)
         return found if found is not None else self[name] if name in self._names else default
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a name."""
+        """Return whether there is such a name."""
         return name in self._names
 
     def __iter__(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How the format writes JSON (FORMAT.md 1.5).
+"""JSON in the styles of the format (FORMAT.md 1.5).
 
     files                                                   style
     meta and info files                                     indent 4, keys sorted, ASCII
@@ -18,6 +18,7 @@ import binascii
 import json
 import math
 import re
+from collections.abc import Callable, Iterable
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, cast
 
@@ -32,6 +33,13 @@ _DTYPE = r"[<>|=]?[A-Za-z?][A-Za-z0-9_]{0,15}(\[[0-9]{0,4}[a-zA-Z]{1,2}\])?"
 
 
 _WORDS = {None: "null", True: "true", False: "false"}
+# Writers of the most common types, without a call of this module.
+_SCALARS: dict[type, Callable[[Any], str]] = {
+    str: _quoted,
+    int: int.__repr__,
+    bool: _WORDS.__getitem__,
+    type(None): _WORDS.__getitem__,
+}
 
 
 def dump_meta(value: object) -> bytes:
@@ -67,27 +75,34 @@ def indented(value: object, margin: str = "") -> str:
     TypeError, ValueError, RecursionError
         If the value cannot be written as JSON.
     """
-    kind = type(value)
-    if kind is str:
-        return _quoted(cast("str", value))
-    if value is None or value is True or value is False:
-        return _WORDS[value]
-    if kind is int:
-        return int.__repr__(cast("int", value))
+    write = _SCALARS.get(type(value))
+    if write is not None:
+        return write(value)
     inner = margin + "    "
-    if isinstance(value, dict) and kind is dict:
+    if isinstance(value, dict) and type(value) is dict:
         if not value:
             return "{}"
-        if not all(type(key) is str for key in value):
+        if set(map(type, value)) != {str}:
             return json.dumps(value, indent=4, sort_keys=True).replace("\n", "\n" + margin)
-        members = [f"{inner}{_quoted(key)}: {indented(value[key], inner)}" for key in sorted(value)]
-        return "{\n" + ",\n".join(members) + f"\n{margin}}}"
-    if kind in (list, tuple):
+        names = sorted(value)
+        found = _texts(map(value.get, names), inner)
+        texts = [f"{_quoted(name)}: {text}" for name, text in zip(names, found, strict=True)]
+        opening, closing = "{", "}"
+    elif type(value) in (list, tuple):
         if not value:
             return "[]"
-        items = [inner + indented(item, inner) for item in cast("list[object]", value)]
-        return "[\n" + ",\n".join(items) + f"\n{margin}]"
-    return json.dumps(value)
+        texts, opening, closing = _texts(cast("Iterable[object]", value), inner), "[", "]"
+    else:
+        return json.dumps(value)
+    return f"{opening}\n{inner}" + f",\n{inner}".join(texts) + f"\n{margin}{closing}"
+
+
+def _texts(values: Iterable[object], margin: str) -> list[str]:
+    texts = []
+    for value in values:
+        write = _SCALARS.get(type(value))
+        texts.append(indented(value, margin) if write is None else write(value))
+    return texts
 
 
 def dump_compact(value: object) -> bytes:
@@ -98,10 +113,6 @@ def dump_compact(value: object) -> bytes:
     InvalidInputError
         If the value cannot be written as JSON.
     """
-    return _dump(value)
-
-
-def _dump(value: object) -> bytes:
     try:
         return json.dumps(value).encode("ascii")
     except (TypeError, ValueError) as error:

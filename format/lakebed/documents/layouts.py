@@ -1,4 +1,4 @@
-"""Where the samples of large chunks lie, as a manifest keeps it, so that one can be read without the chunk's header.
+"""Places of the samples of large chunks as a manifest keeps them, so that one is read without the chunk's header.
 
     words       content, all u32
     1           form: number of axes a; plus 2^31 if one row stands for all samples, 2^30 if there are checksums
@@ -26,9 +26,9 @@ Words = NDArray[np.uint32]
 
 _ALL_ALIKE = 1 << 31
 _SUMS = 1 << 30
-# Words that the chunks of one tensor may have: a manifest is read before anything else.
+# Most words of all chunks of one tensor, because a manifest is read before anything else.
 MOST_WORDS = 4_000_000
-# Data that a word must stand for on average, in bytes.
+# Bytes of data per word below which words are not kept.
 _WORTH = 4_000
 NO_WORDS: Words = np.empty(0, dtype=np.uint32)
 
@@ -39,14 +39,14 @@ def layout_words(
     count: int,
     samples: Callable[[], Iterable[bytes | memoryview | int]] | None = None,
 ) -> Words:
-    """Return the words for the samples of a chunk; none where they would be many for few bytes.
+    """Return the words for the samples of a chunk; none if they would be many for few bytes.
 
     Parameters
     ----------
     sizes
         Bytes of each sample, or of all alike.
     shapes
-        Shape of each sample, or of all alike; None where samples tell it themselves.
+        Shape of each sample, or of all alike; None if samples tell it themselves.
     samples
         Gives the bytes of each sample, for their checksums, or their xxh3-64 where it is known.
     """
@@ -92,7 +92,7 @@ class Layout:
     starts
         Start of each sample in the file, and the end of the last.
     sums
-        Checksum of each sample; None where there are none.
+        Checksum of each sample; None if there are none.
 
     Raises
     ------
@@ -120,7 +120,7 @@ class Layout:
         return self.starts[first], self.starts[stop]
 
     def shape(self, sample: int) -> tuple[int, ...] | None:
-        """Return the shape of a sample; None where the sample tells it itself."""
+        """Return the shape of a sample; None if the sample tells it itself."""
         if self._rows.shape[1] == 1:
             return None
         return tuple(self._rows[sample if len(self._rows) > 1 else 0, 1:].tolist())
@@ -195,7 +195,7 @@ def layouts_of(chunks: Sequence[Words]) -> Layouts:
 
 
 def joined(parts: Sequence[Layouts]) -> Layouts:
-    """Return those of the chunks of all parts; the last ones have none where all together would be too many."""
+    """Return those of the chunks of all parts; the last ones have none if all together would be too many."""
     counts = np.concatenate([np.empty(0, np.uint32), *[part.counts for part in parts]])
     words = np.concatenate([NO_WORDS, *[part.words for part in parts]])
     if len(words) <= MOST_WORDS:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from lakebed.errors import FormatError
 
 LOCK_SECONDS = 300.0
-"""How long 3.9.52 takes a dataset's lock to be valid."""
+"""Seconds for which 3.9.52 considers a dataset's lock valid."""
 
 _LAYOUT = struct.Struct("<6sdI")
 _OLD_SIZE = 14
@@ -58,12 +58,12 @@ class DatasetLock:
         return cls(uuid.getnode().to_bytes(6, "little"), now + seconds, os.getpid(), digest)
 
     def released(self) -> DatasetLock:
-        """Return what is left of this lock when its owner gives it back."""
+        """Return the released form of this lock."""
         return replace(self, expiry=RELEASED)
 
     @property
     def is_released(self) -> bool:
-        """Whether its owner has given it back."""
+        """Return whether its owner has given it back."""
         return self.expiry == RELEASED
 
     @classmethod

@@ -47,7 +47,7 @@ _WHAT = "manifest"
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlaces:
-    """Where the chunks of one tensor lie, in the order of its chunk index.
+    """Places of the chunks of one tensor, in the order of its chunk index.
 
     Parameters
     ----------
@@ -74,11 +74,11 @@ class ChunkPlaces:
 
     @property
     def layouts(self) -> Layouts:
-        """Where the samples of each chunk lie, as far as known."""
+        """Layouts of the samples of each chunk, as far as known."""
         return no_layouts(len(self.sizes)) if self.known_layouts is None else self.known_layouts
 
     def layout(self, row: int) -> Words:
-        """Return where the samples of one chunk lie; no words where that is not known."""
+        """Return the layout of one chunk's samples; empty if it is not known."""
         return NO_WORDS if self.known_layouts is None else self.known_layouts.of(row)
 
     def check(self) -> None:

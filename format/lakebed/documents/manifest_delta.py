@@ -77,7 +77,7 @@ class Read:
     base: Whole
     spent: int
     made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What readers have made of it, for the next that opens the same version; all of it is immutable."""
+    """Objects that readers have built from it, for the next that opens the same version; all are immutable."""
 
 
 @lru_cache(maxsize=16)  # 4 MB, and what is made of them
@@ -171,12 +171,12 @@ def delta_bytes(manifest: Manifest, base: Whole, spent: int) -> bytes:
 
 
 def _is_inherited(key: str) -> bool:
-    """Whether a file of a version is there in its children too: not what tells of changes (FORMAT.md 9.2)."""
+    """Return whether a file of a version is there in its children too: not what tells of changes (FORMAT.md 9.2)."""
     return not key.endswith(("/commit_diff", "/chunk_set", "dataset_diff"))
 
 
 def _entry(places: ChunkPlaces, old: ChunkPlaces | None, payload: bytearray) -> dict[str, Any] | None:
-    """Describe chunks of a tensor beyond those of the base, which go to the payload; None where nothing differs."""
+    """Describe chunks of a tensor beyond those of the base, which go to the payload; None if nothing differs."""
     known = 0 if old is None else _common(old.folders, places.folders)
     kept = 0 if old is None else _common_rows(old, places, known)
     if not kept:
@@ -221,7 +221,7 @@ def _common_rows(old: ChunkPlaces, new: ChunkPlaces, known: int) -> int:
         n = _equal(old.folder_of[:n] < known, np.ones(n, np.bool_))
     pairs: list[tuple[NDArray[Any], NDArray[Any]]] = [(old.folder_of, new.folder_of), (old.sizes, new.sizes)]
     if old.known_layouts is not new.known_layouts:
-        # Of chunks that are the same the words are, too, if both know any.
+        # Equal chunks have equal words if both manifests know any.
         pairs.append((old.layouts.counts, new.layouts.counts))
     for a, b in pairs:
         if a is not b:

@@ -22,7 +22,7 @@ from lakebed.documents import fields, json_style
 from lakebed.errors import FormatError
 
 _WHAT = "refs.json"
-# What a calendar can show.
+# Range of times that a calendar can show.
 _YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
 _UNSUMMED = "0" * 16
 # Quotes inside of JSON strings are escaped, so no name or message can look like this.
@@ -55,7 +55,7 @@ class Tag:
         return cls(
             name,
             fields.checked_version(doc.get("commit"), what),
-            fields.optional_text(doc, "message", what),
+            fields.optional(doc, str, ("message",), what).get("message"),
             _seconds(doc, what),
             fields.text(doc, "user", what, ""),
             {key: value for key, value in doc.items() if key not in ("commit", "message", "time", "user")},

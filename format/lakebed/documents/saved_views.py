@@ -20,7 +20,7 @@ from lakebed.errors import FormatError
 
 FILE = "queries.json"
 FOLDER = ".queries/"
-"""Where the data of views lie."""
+"""Folder with the data of views."""
 
 _FLAG = "virtual-datasource"
 
@@ -43,10 +43,8 @@ class SavedView:
         if not isinstance(doc, dict) or not isinstance(doc.get("id"), str):
             raise FormatError(f"{what}: an entry is no object with the id of a view")
         named = f"{what}: view {doc['id']!r:.60}"
-        for name in ("message", "query", "tql_query", "path", "source-dataset"):
-            fields.optional_text(doc, name, named)
-        fields.flag(doc, _FLAG, named, default=True)
-        fields.flag(doc, "first-index-subscriptable", named, default=True)
+        fields.optional(doc, str, ("message", "query", "tql_query", "path", "source-dataset"), named)
+        fields.optional(doc, bool, (_FLAG, "first-index-subscriptable"), named)
         found = cls(doc)
         if found.place:
             fields.checked_key(found.place, named)
@@ -65,12 +63,12 @@ class SavedView:
 
     @property
     def folder(self) -> str:
-        """What the keys of its data begin with."""
+        """Prefix of the keys of its data."""
         return f"{FOLDER}{self.place}/" if self.place else FOLDER
 
     @property
     def is_virtual(self) -> bool:
-        """Whether only the numbers of the rows are stored, not their samples."""
+        """Return whether only the numbers of the rows are stored, not their samples."""
         return bool(self.doc.get(_FLAG, True))
 
     @property
@@ -86,7 +84,7 @@ class SavedView:
 
     @property
     def is_single(self) -> bool:
-        """Whether it is one row, the sample axis dropped."""
+        """Return whether it is one row, the sample axis dropped."""
         axes = self.doc.get("source-dataset-index")
         is_int = isinstance(axes, list) and bool(axes) and type(axes[0]) is int
         return is_int or self.doc.get("first-index-subscriptable") is False

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
 from lakebed.documents import fields, json_style
@@ -88,22 +87,13 @@ class TensorMeta:
             raise FormatError(f"{_WHAT}: min_shape {low} and max_shape {high} contradict each other")
         meta = cls(
             length=fields.count(doc, "length", _WHAT),
-            name=fields.optional_text(doc, "name", _WHAT),
-            htype=fields.optional_text(doc, "htype", _WHAT),
-            dtype=fields.optional_text(doc, "dtype", _WHAT),
-            typestr=fields.optional_text(doc, "typestr", _WHAT),
             min_shape=low,
             max_shape=high,
-            is_sequence=fields.flag(doc, "is_sequence", _WHAT, default=False),
-            is_link=fields.flag(doc, "is_link", _WHAT, default=False),
-            hidden=fields.flag(doc, "hidden", _WHAT, default=False),
             links=links,
-            sample_compression=fields.optional_text(doc, "sample_compression", _WHAT),
-            chunk_compression=fields.optional_text(doc, "chunk_compression", _WHAT),
-            max_chunk_size=fields.optional_int(doc, "max_chunk_size", _WHAT),
-            tiling_threshold=fields.optional_int(doc, "tiling_threshold", _WHAT),
-            verify=fields.flag(doc, "verify", _WHAT, default=True),
             version=fields.text(doc, "version", _WHAT, FORMAT_VERSION),
+            **fields.optional(doc, str, _TEXTS, _WHAT),
+            **fields.optional(doc, int, _NUMBERS, _WHAT),
+            **fields.optional(doc, bool, _FLAGS, _WHAT),
             extra={key: value for key, value in doc.items() if key not in _MEMBERS},
         )
         if keep:
@@ -113,23 +103,11 @@ class TensorMeta:
     def to_bytes(self) -> bytes:
         """Write `tensor_meta.json`."""
         if self.raw is None:
-            object.__setattr__(
-                self, "raw", self._short() if not self.extra and not self.links else self._any()
-            )
+            doc = dict(self.extra)
+            doc.update({name: getattr(self, name) for name in _MEMBERS})
+            doc["links"] = {key: dict(link) for key, link in self.links.items()}
+            object.__setattr__(self, "raw", json_style.dump_meta(doc))
         return self.raw or b""
-
-    def _short(self) -> bytes:
-        """Write what has no members but the usual ones, none of which is an object of some depth."""
-        texts = [
-            "null" if value is None else json_style.indented(value, "    ") for value in _usual_members(self)
-        ]
-        return (_FORM % tuple(texts)).encode("ascii")
-
-    def _any(self) -> bytes:
-        doc = dict(self.extra)
-        doc.update({name: getattr(self, name) for name in _MEMBERS})
-        doc["links"] = {key: dict(link) for key, link in self.links.items()}
-        return json_style.dump_meta(doc)
 
     def widened(self, bounds: Bounds | None) -> Bounds:
         """Return min_shape and max_shape with samples of such bounds taken in (FORMAT.md 3)."""
@@ -155,5 +133,6 @@ class TensorMeta:
 
 _FIELDS = frozenset(TensorMeta.__match_args__) - {"raw"}
 _MEMBERS = _FIELDS - {"extra"}
-_usual_members = attrgetter(*sorted(_MEMBERS))
-_FORM = "{\n" + ",\n".join(f'    "{name}": %s' for name in sorted(_MEMBERS)) + "\n}"
+_TEXTS = ("name", "htype", "dtype", "typestr", "sample_compression", "chunk_compression")
+_NUMBERS = ("max_chunk_size", "tiling_threshold")
+_FLAGS = ("is_sequence", "is_link", "hidden", "verify")

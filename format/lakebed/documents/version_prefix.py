@@ -12,7 +12,7 @@ import functools
 from lakebed.errors import FormatError
 
 FORMAT_VERSION = "3.9.52"
-"""What every file is stamped with; 3.9.52 warns about a newer one and reads ten characters at most."""
+"""Version stamp of every file; 3.9.52 warns about a newer one and reads ten characters at most."""
 
 PREFIX = bytes([len(FORMAT_VERSION)]) + FORMAT_VERSION.encode("ascii")
 

@@ -27,8 +27,15 @@ from lakebed import limits
 from lakebed.documents import fields, json_style
 from lakebed.documents.commit_node import WHAT as _WHAT
 from lakebed.documents.commit_node import CommitNode
-from lakebed.documents.commits import OPENING, ColdNodes, Commits
-from lakebed.documents.tree_end import OWN, TreeEnd, check_early_sum, whole
+from lakebed.documents.commits import (
+    OPENING,
+    OWN,
+    ColdNodes,
+    Commits,
+    TreeEnd,
+    check_early_sum,
+    whole,
+)
 from lakebed.errors import BranchExistsError, CheckoutError, FormatError, InvalidInputError
 
 __all__ = ["FIRST", "MAIN", "OURS", "CommitNode", "VersionTree", "new_id", "tail_begins"]
@@ -148,7 +155,7 @@ class VersionTree:
     def _from_end(
         cls, data: bytes, end: TreeEnd, read: Callable[[], bytes] | None, length: int | None = None
     ) -> VersionTree:
-        """Read the end of a file: what is before it is at hand unless it has to be read."""
+        """Read the end of a file; the part before it is at hand unless it has to be read."""
         doc = end.document(data[end.begins :])
         nodes = fields.mapping(doc, "commits", _WHAT)
         limits.check("MAX_VERSIONS", end.nodes + len(nodes), f"{_WHAT}: versions")
@@ -240,7 +247,7 @@ class VersionTree:
                 pass
 
     def _walk(self, id: str, known: set[str]) -> Iterator[str]:  # noqa: A002
-        """Go up from a version until a known one; what is passed becomes known."""
+        """Go up from a version to a known one; versions on the way become known."""
         path: set[str] = set()
         current: str | None = id
         while current is not None and current not in known:
@@ -254,6 +261,19 @@ class VersionTree:
         if current is None:
             raise FormatError(f"{_WHAT}: the history of version {id} does not begin at the root version")
         known |= path
+
+    # -- what lakebed adds ---------------------------------------------------------------------------------
+
+    def own(self, name: str) -> Any:
+        """Return a member of what lakebed adds; None if it is missing."""
+        ours = self.extra.get(OURS)
+        return ours.get(name) if isinstance(ours, dict) else None
+
+    def with_own(self, name: str, value: object) -> VersionTree:
+        """Return the tree with a member of what lakebed adds set."""
+        ours = self.extra.get(OURS)
+        members = {**(ours if isinstance(ours, dict) else {}), name: value}
+        return replace(self, extra={**self.extra, OURS: members})
 
     # -- questions -----------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Stored bytes that are not what they should be, and bounds that they would exceed."""
+"""Errors of stored bytes, and limits that they would exceed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from lakebed.errors.root import DatasetNotFoundError, LakebedError
 
 
 class FormatError(LakebedError, ValueError):
-    """Bytes are not what the format says they should be."""
+    """Bytes do not follow the format."""
 
 
 class CorruptError(FormatError):
@@ -44,7 +44,7 @@ class DatasetCorruptError(CorruptError):
 
 
 class HistoryMissingError(DatasetCorruptError, DatasetNotFoundError):
-    """There are versions of a dataset, but no version tree: it was lost, or a copy was cut off."""
+    """A dataset has versions but no version tree, which was lost or not copied."""
 
 
 class GetChunkError(CorruptError):
@@ -60,7 +60,7 @@ class SampleDecompressionError(CompressionError, CorruptError):
 
 
 class CorruptedSampleError(SampleDecompressionError):
-    """The header of a file is damaged, or that of another format."""
+    """The header of a file is damaged, or belongs to another format."""
 
 
 # -- limits --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Versions: no such branch or commit, nothing to commit, lines that do not merge."""
+"""Errors of versions: unknown branches and commits, empty commits, lines that do not merge."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class EmptyCommitError(CommitError):
 
 
 class TensorModifiedError(VersionControlError):
-    """What was modified since a version can not be told, as it is not on this line of history."""
+    """The changes since a version are unknown, because it is not on this line of history."""
 
 
 class MergeError(VersionControlError):
-    """Two lines of history can not be merged; nothing was changed."""
+    """Two lines of history cannot be merged; nothing was changed."""
 
 
 class MergeConflictError(MergeError):
@@ -43,7 +43,7 @@ class MergeConflictError(MergeError):
     Attributes
     ----------
     conflicts
-        What changed on both: ``(tensor name, row here, row there)`` each; None for a row that was deleted.
+        Rows that changed on both lines, as ``(tensor name, row here, row there)``; None for a deleted row.
     """
 
     def __init__(
@@ -58,4 +58,4 @@ class MergeMismatchError(MergeError):
 
 
 class MergeNotSupportedError(MergeError):
-    """A tensor has no sample ids, by which samples are told apart."""
+    """A tensor has no sample ids, which a merge needs."""

@@ -1,4 +1,4 @@
-"""Importers and exporters: sources that hold nothing, or not what they should; places that results cannot go to."""
+"""Errors of importers and exporters: unusable sources and destinations."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from lakebed.errors.root import AlreadyExistsError, LakebedError
 
 
 class IngestionError(LakebedError, ValueError):
-    """What is to be imported is not there, or not what it was said to be."""
+    """The source of an import is missing, or of another kind than stated."""
 
 
 class ExportError(LakebedError, ValueError):
-    """A dataset cannot be written in a format: the tensors for it are missing, or there is something in the way."""
+    """A dataset cannot be written in a format: tensors are missing, or a file is in the way."""
 
 
 class InvalidPathException(IngestionError, InvalidInputError):
-    """The source of an import is no folder or file."""
+    """The source of an import is neither a folder nor a file."""
 
 
 class SamePathException(IngestionError, InvalidInputError):
-    """Source and destination of an import are one place."""
+    """Source and destination of an import are the same place."""
 
 
 class InvalidFileExtension(IngestionError, InvalidInputError):
-    """A file has no suffix that says which files belong to it."""
+    """A file has no suffix, which would tell the files that belong to it."""
 
 
 class InvalidPandasDataframeError(IngestionError, TypeError):
-    """What is to be imported is no data frame."""
+    """The source of an import is no data frame."""
 
 
 class ExternalCommandError(IngestionError, RuntimeError):
@@ -52,7 +52,7 @@ class KaggleError(IngestionError):
 
 
 class KaggleMissingCredentialsError(KaggleError):
-    """There is no Kaggle user name or key."""
+    """The Kaggle user name or key is missing."""
 
 
 class KaggleDatasetAlreadyDownloadedError(KaggleError, AlreadyExistsError):

@@ -1,4 +1,4 @@
-"""What the caller must change: arguments, samples, settings of tensors."""
+"""Errors that the caller must correct: arguments, samples, settings of tensors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class InvalidKeyTypeError(InvalidInputError, TypeError):
 
 
 class InvalidOperationError(InvalidInputError, RuntimeError):
-    """The object is in a state, or of a kind, that does not allow this call."""
+    """The state or kind of the object does not allow this call."""
 
 
 class QueryError(InvalidInputError):
@@ -40,13 +40,13 @@ class QueryError(InvalidInputError):
     Attributes
     ----------
     kind : str
-        What is wrong, in one word: ``unknown_column``, ``unknown_function``, ``unknown_source``, ``bad_class_name``,
+        Kind of the error: ``unknown_column``, ``unknown_function``, ``unknown_source``, ``bad_class_name``,
         ``arity``, ``type``, ``shape``, ``index``, ``rank``, ``ambiguous``, ``alias_required``, ``duplicate_output``,
         ``schema_mismatch``, ``unsupported``, ``limit``, ``runtime`` or ``syntax``.
     line, column : int or None
-        Where in the query, both counted from 1; None where no place of it is meant.
+        Place in the query, both counted from 1; None if the error has no place.
     row : int or None
-        The row that could not be computed, if it was one.
+        Row that could not be computed, if any.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class QueryError(InvalidInputError):
         self.row = row
 
     def __str__(self) -> str:
-        return "\n".join(map(printable, self.message.split("\n")))  # the place is shown on lines of its own
+        return "\n".join(map(printable, self.message.split("\n")))  # the place is shown on separate lines
 
 
 class QuerySyntaxError(QueryError):
-    """A query is no sentence of the language; the message points at the place."""
+    """A query has a syntax error; the message shows its place."""
 
 
 class GroupInfoNotSupportedError(InvalidInputError):
@@ -85,7 +85,7 @@ class DynamicTensorNumpyError(InvalidInputError):
 
 
 class EmptyTensorError(InvalidInputError):
-    """The tensor holds no sample that could answer."""
+    """The tensor has no sample for the answer."""
 
 
 class SampleAppendError(InvalidInputError):
@@ -133,15 +133,15 @@ class InvalidShapeIntervalError(InvalidInputError):
 
 
 class RenameError(InvalidInputError):
-    """Something cannot get this name."""
+    """A tensor or group cannot get this name."""
 
 
 class InvalidViewException(InvalidInputError, RuntimeError):
-    """The dataset has changed since the view was made: its rows may be others now."""
+    """The dataset has changed since the view was made, so that its rows may differ."""
 
 
 class DatasetViewSavingError(InvalidInputError):
-    """A view cannot be saved: what it shows is not committed, its id is taken, or the place holds something else."""
+    """A view cannot be saved: its rows are not committed, its id is taken, or the place is not empty."""
 
 
 class UnsupportedParameterException(InvalidInputError, TypeError):
@@ -173,7 +173,7 @@ class TensorDtypeMismatchError(MetaError, TypeError):
 
 
 class TensorMetaInvalidHtype(MetaError):
-    """There is no htype of this name."""
+    """The name is not that of an htype."""
 
 
 class TensorMetaInvalidHtypeOverwriteKey(MetaError):

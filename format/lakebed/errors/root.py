@@ -1,4 +1,4 @@
-"""The root of the error tree, and what has no room of its own: not found, there already, somebody else was faster."""
+"""Root of the error tree, and errors of all rooms: not found, already exists, conflicts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LakebedError(Exception):
 
 
 class NotFoundError(LakebedError, LookupError):
-    """Something that was asked for by name is not there."""
+    """An object with this name does not exist."""
 
 
 class KeyNotFound(NotFoundError, KeyError):
@@ -43,11 +43,11 @@ class KeyNotFound(NotFoundError, KeyError):
 
 
 class DatasetHandlerError(LakebedError):
-    """There is no dataset to open, or there is one where a new one should go."""
+    """A dataset to open is missing, or one is in the way of a new one."""
 
 
 class DatasetNotFoundError(DatasetHandlerError, NotFoundError, FileNotFoundError):
-    """There is no dataset at this address."""
+    """No dataset exists at this address."""
 
 
 class VersionNotFoundError(NotFoundError, KeyError):
@@ -59,12 +59,12 @@ class TensorDoesNotExistError(NotFoundError, KeyError, AttributeError):
 
     @classmethod
     def among(cls, name: str, names: Iterable[str]) -> Self:
-        """Return the error for a name that is none of those of the tensors."""
+        """Return the error for an unknown name of a tensor."""
         return cls(f"Tensor {name!r} does not exist{instead(name, names)}")
 
 
 def instead(name: str, names: Iterable[str]) -> str:
-    """Return the end of a sentence about a name that is none of these: which it may have meant, and which there are."""
+    """Return the end of a sentence about an unknown name: a similar name, and the known names."""
     known = list(names)
     if not known:
         return ": there are no tensors yet."
@@ -77,7 +77,7 @@ def instead(name: str, names: Iterable[str]) -> str:
 
 
 _SAME = {"column_names": "by", "random_state": "seed", "reverse": "descending", "subset": "by"}
-"""Arguments of other libraries -> those that mean the same here."""
+"""Arguments of other libraries -> equivalent ones here."""
 
 _WRITE = {
     "ascending": "write descending=True for ascending=False",
@@ -85,11 +85,11 @@ _WRITE = {
     **dict.fromkeys(("left_on", "right_on"), "write on={'mine': 'theirs'}"),
     **dict.fromkeys(("orient", "records"), "ds.to_list() has the rows as dictionaries"),
 }
-"""Arguments of other libraries -> what to write for them."""
+"""Arguments of other libraries -> replacements for them."""
 
 
 def unexpected(method: str, name: str, known: Iterable[str]) -> TypeError:
-    """Return the error for an argument that a method does not have: it tells the one that is meant, or all."""
+    """Return the error for an unknown argument of a method, with a similar argument or all of them."""
     from difflib import get_close_matches
 
     names = sorted(known)
@@ -99,9 +99,9 @@ def unexpected(method: str, name: str, known: Iterable[str]) -> TypeError:
 
 
 def strict(method: Callable[P, R]) -> Callable[P, R]:
-    """Let a method say what is meant where it is given an argument that it does not have.
+    """Let a method suggest an argument if it gets an unknown one.
 
-    An argument that is called otherwise in pandas, polars or Hugging Face, and means the same, is taken.
+    Names of equivalent arguments in pandas, polars or Hugging Face are accepted.
     """
     code = method.__code__
     count = code.co_argcount
@@ -130,11 +130,11 @@ class TensorGroupDoesNotExistError(NotFoundError, KeyError):
 
 
 class AlreadyExistsError(LakebedError, ValueError):
-    """Something of this name is already there."""
+    """An object with this name already exists."""
 
 
 class DatasetExistsError(DatasetHandlerError, AlreadyExistsError, FileExistsError):
-    """A dataset is already at this address."""
+    """A dataset already exists at this address."""
 
 
 class PathNotEmptyException(AlreadyExistsError, FileExistsError):
@@ -153,15 +153,15 @@ class TensorGroupAlreadyExistsError(AlreadyExistsError):
 
 
 class ConflictError(LakebedError, RuntimeError):
-    """Somebody else changed the same thing first."""
+    """Another process changed the same object first."""
 
 
 class PreconditionFailed(ConflictError):
-    """The object is not, or no longer, the one that a conditional put expected; nothing was written."""
+    """A conditional put met another object than the expected one; nothing was written."""
 
 
 class VersionReplaced(ConflictError):
-    """A version was replaced, and its files were removed, while it was being opened; the next try sees the new one."""
+    """A version was replaced and removed while it was being opened; the next try sees the new one."""
 
 
 class CommitFailed(ConflictError):
@@ -170,23 +170,23 @@ class CommitFailed(ConflictError):
     Attributes
     ----------
     updates : str
-        What was to change in the version tree or in `refs.json`, as one line; empty if not known.
+        Intended change of the version tree or of `refs.json` in one line; empty if unknown.
     """
 
     updates: str = ""
 
 
 class LeaseLost(CommitFailed):
-    """The writer stood still for longer than its lease, and another took the branch over; nothing was published."""
+    """The writer was suspended for longer than its lease, and another took the branch over; nothing was published."""
 
 
 class CommitStateUnknown(ConflictError):
-    """The answer of the store was lost: whether the version is published shows only by reading again.
+    """The answer of the store was lost: only reading again shows whether the version is published.
 
     Attributes
     ----------
     updates : str
-        What was to change in the version tree or in `refs.json`, as one line; empty if not known.
+        Intended change of the version tree or of `refs.json` in one line; empty if unknown.
     """
 
     updates: str = ""
@@ -205,7 +205,7 @@ class WeakStoreWarning(UserWarning):
 
 
 class UnusualSampleWarning(UserWarning):
-    """A sample was stored that may be a mistake: a label without a name, a box that is no four numbers."""
+    """A stored sample may be a mistake: a label without a name, a box without four numbers."""
 
 
 class DisplacedWarning(UserWarning):
@@ -217,7 +217,7 @@ class ReadOnlyModeError(LakebedError, PermissionError):
 
 
 class ModuleNotInstalledException(LakebedError, ImportError):
-    """A package that this needs is not installed."""
+    """A required package is not installed."""
 
 
 class WorkerDied(LakebedError, RuntimeError):

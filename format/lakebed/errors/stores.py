@@ -1,7 +1,8 @@
-"""Disks, object stores, web servers and what links lead to."""
+"""Errors of disks, object stores, web servers and links."""
 
 from __future__ import annotations
 
+import errno
 from copy import copy as _copied
 from typing import Any
 
@@ -10,19 +11,19 @@ from lakebed.errors.root import LakebedError, NotFoundError
 
 
 class StorageError(LakebedError, OSError):
-    """The store could not do what it was asked for.
+    """The store failed.
 
     Parameters
     ----------
     message
-        What happened, where, what to do.
+        Failure, place, and remedy.
     errno
-        Number of the operating system's error, if there was one.
+        Number of the operating system's error, if any.
 
     Attributes
     ----------
     dataset, tensor, row
-        Which sample was being read, where one was.
+        Sample that was being read, if any.
     """
 
     dataset: str | None = None
@@ -34,7 +35,7 @@ class StorageError(LakebedError, OSError):
         self.errno = errno
 
     def located(self, dataset: str, tensor: str, row: int) -> StorageError:
-        """Return the error with the sample that was being read when it came."""
+        """Return the error with the sample that was being read."""
         found = _copied(self)
         found.args = (f"tensor {tensor!r}, row {row}: {self.message}",)
         found.dataset, found.tensor, found.row = dataset, tensor, row
@@ -45,7 +46,7 @@ class StorageError(LakebedError, OSError):
 
 
 class StorageFullError(StorageError):
-    """There is no space left, or a quota is used up."""
+    """The disk or a quota is full."""
 
 
 class StoragePermissionError(StorageError, PermissionError):
@@ -53,7 +54,7 @@ class StoragePermissionError(StorageError, PermissionError):
 
 
 class CredentialsRejectedError(StoragePermissionError):
-    """The store does not accept the credentials: they are unknown, wrong, expired, or there are none."""
+    """The store rejects the credentials: they are unknown, wrong, expired or missing."""
 
 
 class StorageUnavailableError(StorageError, ConnectionError):
@@ -61,15 +62,15 @@ class StorageUnavailableError(StorageError, ConnectionError):
 
 
 class BucketNotFoundError(StorageError, NotFoundError, FileNotFoundError):
-    """There is no such bucket or container."""
+    """The bucket or container does not exist."""
 
 
 class BucketElsewhereError(StorageError):
-    """The bucket is in another region than the one that was asked."""
+    """The bucket is in another region."""
 
 
 class StorageReadOnlyError(StorageError):
-    """The file system is mounted read-only, or the store is one that can only be read."""
+    """The file system or the store is read-only."""
 
 
 class UnsafePathError(StorageError, PermissionError):
@@ -77,18 +78,18 @@ class UnsafePathError(StorageError, PermissionError):
 
 
 class TruncatedReadError(StorageError, EOFError):
-    """The object ends before the range that was asked for."""
+    """The object ends before the requested range."""
 
 
 class UnableToReadFromUrlError(StorageError):
-    """A web server did not deliver.
+    """A web server did not send a file.
 
     Parameters
     ----------
     message
         What happened, where, what to do.
     status
-        HTTP status, if there was an answer.
+        HTTP status, if the server answered.
     """
 
     def __init__(self, message: str = "", *, status: int | None = None) -> None:
@@ -97,16 +98,16 @@ class UnableToReadFromUrlError(StorageError):
 
 
 class GetDataFromLinkError(StorageError, SampleReadError):
-    """A link in a dataset cannot be followed, or leads to something else than it should; the cause says why.
+    """A link in a dataset cannot be followed, or leads to an unsuitable file; the cause tells the reason.
 
     Parameters
     ----------
     message
         What happened, where, what to do.
     url
-        Where the link leads.
+        Target of the link.
     dataset, tensor, row
-        Where the link is, as far as known.
+        Place of the link, as far as known.
     """
 
     def __init__(
@@ -126,16 +127,44 @@ class GetDataFromLinkError(StorageError, SampleReadError):
 
 
 class LinkMissingError(GetDataFromLinkError, FileNotFoundError):
-    """Nothing is where the link leads."""
+    """The target of the link does not exist."""
 
 
 class LinkCredentialsError(GetDataFromLinkError, PermissionError):
-    """The link needs credentials that are missing, wrong or expired, or do not suffice."""
+    """The link needs credentials that are missing, wrong, expired or insufficient."""
 
 
 class LinkForbiddenError(GetDataFromLinkError, PermissionError):
-    """The policy for links does not allow to go where the link leads."""
+    """The policy for links forbids the target of the link."""
 
 
 class LinkUnavailableError(GetDataFromLinkError, ConnectionError):
     """The server behind the link did not answer as it should, or the network failed."""
+
+
+OUT_OF_FILES = frozenset((errno.EMFILE, errno.ENFILE))
+# EBADMSG and EUCLEAN are what ext4 and XFS report of their own tables; Linux alone has the latter.
+_FAILING = (errno.EIO, errno.EBADMSG, getattr(errno, "EUCLEAN", errno.EIO))
+_KINDS: dict[int | None, tuple[type[StorageError], str]] = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), (StorageFullError, "free some space and try again")),
+    **dict.fromkeys(
+        (errno.EACCES, errno.EPERM), (StoragePermissionError, "ask for access, or use another place")
+    ),
+    **dict.fromkeys(OUT_OF_FILES, (StorageError, "close files or raise the limit (ulimit -n)")),
+    **dict.fromkeys(_FAILING, (StorageError, "the disk or its connection fails: check it (dmesg)")),
+    errno.EROFS: (StorageReadOnlyError, "open for reading, or mount it writable"),
+    errno.ELOOP: (UnsafePathError, "replace the symbolic link by the file it points to"),
+    errno.ENAMETOOLONG: (StorageError, "use shorter names"),
+    errno.ENOLCK: (
+        StorageError,
+        "this file system has no locks: mount it with them (NFS: lockd), or write to a local disk",
+    ),
+}
+
+
+def storage_error(error: OSError, doing: str, path: str) -> LakebedError:
+    """Return the error of the tree for an error of the operating system; return those of the tree as they are."""
+    if isinstance(error, LakebedError):
+        return error
+    kind, advice = _KINDS.get(error.errno, (StorageError, "check the disk"))
+    return kind(f"cannot {doing} {path}: {error.strerror or error}; {advice}", errno=error.errno)

@@ -1,4 +1,4 @@
-"""Transforms: functions over rows that fail, input and output that do not go together."""
+"""Errors of transforms: failing functions, input and output that do not fit together."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class TransformError(LakebedError, RuntimeError):
     index
         Number of the input sample, counted from 0.
     item
-        Text of the input sample; None where it is a row of a dataset.
+        Text of the input sample; None for a row of a dataset.
     sample
-        The input sample itself, as in 3.x; None where the input was only iterated over.
+        The input sample itself, as in 3.x; None if the input was only iterated over.
     checkpoint
-        Input samples whose rows are kept by the last checkpoint; None without checkpoints.
+        Number of input samples in the last checkpoint; None without checkpoints.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class TransformError(LakebedError, RuntimeError):
 
 
 class SkippedRowError(TransformError, ValueError):
-    """A function left a row out, which says why, and rows must not be left out."""
+    """A function left out a row, for the reason in the message, where no row may be left out."""
 
 
 class HubComposeEmptyListError(TransformError, InvalidInputError):
@@ -48,11 +48,11 @@ class HubComposeEmptyListError(TransformError, InvalidInputError):
 
 
 class HubComposeIncompatibleFunction(TransformError, InvalidInputError):
-    """``compose`` was given something that is no call of a function made by ``compute``."""
+    """``compose`` was given an object that is no call of a function made by ``compute``."""
 
 
 class InvalidInputDataError(TransformError, InvalidInputError):
-    """The input of a transform is nothing that has items."""
+    """The input of a transform has no items."""
 
 
 class InvalidOutputDatasetError(TransformError, InvalidInputError):
@@ -64,16 +64,16 @@ class InvalidTransformDataset(TransformError, InvalidInputError):
 
 
 class TensorMismatchError(TransformError, InvalidInputError):
-    """A function named other tensors than the output has."""
+    """A function returned other tensors than those of the output."""
 
 
 class UnsupportedSchedulerError(TransformError, InvalidInputError):
-    """There is no scheduler of this name."""
+    """The name is not that of a scheduler."""
 
 
 class AllSamplesSkippedError(TransformError):
-    """Every input sample failed, and ``ignore_errors`` left all of them out."""
+    """Every input sample failed and was left out by ``ignore_errors``."""
 
 
 class ResumeError(TransformError, InvalidInputError):
-    """A transform that was interrupted was begun again with something else."""
+    """An interrupted transform was resumed with other input or functions."""

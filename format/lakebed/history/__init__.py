@@ -1,4 +1,4 @@
-"""What happened to a dataset, and going back: log, diff, tags, reset, squash.
+"""The past of a dataset, and ways back: log, diff, tags, reset, squash.
 
 Commits and branches are made in `lakebed.session`.
 """

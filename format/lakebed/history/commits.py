@@ -47,7 +47,7 @@ def commit_details(session: Session, address: str) -> dict[str, Any]:
         return commit_entry(known)
     promised = session.known_as(address) == session.branch != address
     if known is None and (promised or address == session.structure().version_id):
-        # What is not published yet has an id, and is in no tree.
+        # An unpublished version has an id, but is in no tree.
         return commit_entry(replace(session.tree.commits[session.snapshot.version_id], id=address))
     tree = read_tree(session.storage)  # another writer may have made it, or committed it, since
     try:

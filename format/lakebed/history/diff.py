@@ -1,4 +1,4 @@
-"""What changed between versions, as a dictionary or in print."""
+"""Differences between versions, as a dictionary or in print."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def diff(session: Session, id_1: str | None, id_2: str | None, *, as_dict: bool)
     return None
 
 
-# -- what is compared ----------------------------------------------------------------------------------------------
+# -- compared versions ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def compare(session: Session, id_1: str | None, id_2: str | None) -> DiffResult:
 
 
 class _Histories:
-    """Lines of history as a session sees them: its own end with what is unpublished, the others as they are stored."""
+    """Lines of history as a session sees them: its own with unpublished changes, others as stored."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -213,20 +213,16 @@ def _step(session: Session, key: str, old: Snapshot | None, new: Snapshot) -> St
 
 
 def _ids(session: Session, key: str, snapshot: Snapshot | None) -> NDArray[np.uint64] | None:
-    """Read the sample ids of a tensor in a version: uint64, shape (rows,); None where it has none."""
-    if snapshot is None or key not in snapshot.tensors:
+    """Read the sample ids of a tensor in a version: uint64, shape (rows,); None if it has none."""
+    ids = None if snapshot is None or key not in snapshot.tensors else snapshot.id_key(key)
+    if snapshot is None or ids is None:
         return None
-    for companion, link in snapshot.tensors[key].meta.links.items():
-        if link.get("extend") == "extend_id" and companion in snapshot.tensors:
-            state = snapshot.tensors[companion]
-            if snapshot.version_id == session.pending_id:
-                reader = session.reader(companion, companion)
-            else:
-                reader = SampleReader(companion, state, session.source)
-            if not state.length:
-                return np.empty(0, np.uint64)
-            return reader.stacked(range(state.length)).reshape(-1).astype(np.uint64)
-    return None
+    state = snapshot.tensors[ids]
+    is_pending = snapshot.version_id == session.pending_id
+    reader = session.reader(ids, ids) if is_pending else SampleReader(ids, state, session.source)
+    if not state.length:
+        return np.empty(0, np.uint64)
+    return reader.stacked(range(state.length)).reshape(-1).astype(np.uint64)
 
 
 # -- the dictionary ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Go back: drop what is uncommitted, or all history below one commit."""
+"""Go back: drop uncommitted changes, or all history below one commit."""
 
 from __future__ import annotations
 

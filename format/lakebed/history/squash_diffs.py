@@ -20,7 +20,7 @@ from lakebed.writing import diffs
 
 
 def is_checkpoint(node: CommitNode) -> bool:
-    """Whether a version is no commit and no head: users never see it."""
+    """Return whether a version is no commit and no head: users never see it."""
     return not node.is_committed and node.parent is not None and bool(node.children)
 
 

@@ -1,1 +1,1 @@
-"""What a value means: the htypes and how values of each become encoded samples and come back. Pure: no I/O."""
+"""Htypes: the meaning of values, and how values of each become encoded samples and come back. Pure: no I/O."""

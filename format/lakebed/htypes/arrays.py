@@ -17,8 +17,8 @@ from lakebed.errors import (
     TensorMetaInvalidHtypeOverwriteValue,
 )
 
-# Numbers, and the dates and times that NumPy counts in whole units.
 _KINDS = "biufcmM"
+"""Numbers, and the dates and times that NumPy counts in whole units."""
 _LARGEST = 16
 _NAMES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -32,7 +32,7 @@ def array_dtype(name: Any) -> np.dtype[Any]:
     Raises
     ------
     TensorMetaInvalidHtypeOverwriteValue
-        If it is no bool, int, uint or float dtype.
+        If arrays of that dtype cannot be stored.
     """
     try:
         dtype = np.dtype(name)
@@ -73,10 +73,10 @@ def cast(
     dtype
         Target, or None to keep the dtype of the values.
     literal
-        The values were Python numbers, which carry no width of their own.
+        The values were Python numbers, which have no width.
     by_value
-        Numbers of any width fit if each of them does; otherwise the dtype of an array must be safe to cast: what a
-        pixel means depends on it.
+        Numbers of any width fit if each of them does; otherwise the dtype of an array must be safe to cast, because
+        the meaning of a pixel depends on it.
 
     Raises
     ------
@@ -109,13 +109,13 @@ def _fitted(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
 
 
 def _misfit(values: NDArray[Any], dtype: np.dtype[Any]) -> str:
-    """Say why numbers are refused; a conversion is advised only where it changes no value, or rounds it."""
+    """Explain why numbers are refused; advise a conversion only if it keeps or rounds each value."""
     expected = f"Dtype was expected to be '{dtype.name}' instead it was '{values.dtype.name}'"
     if values.dtype.kind not in "biuf" or dtype.kind not in "biuf":
         return expected
     with np.errstate(all="ignore"):
         converted = values.astype(dtype)
-        # There and back, as well: a comparison of two dtypes may take place in a third one that rounds both.
+        # Compared there and back, because NumPy may compare two dtypes in a third one that rounds both.
         same = (converted == values) & (converted.astype(values.dtype) == values)
         if dtype.kind == "f":
             same |= np.isnan(converted) & np.isnan(values)
@@ -132,7 +132,7 @@ def _misfit(values: NDArray[Any], dtype: np.dtype[Any]) -> str:
 
 
 def _no_numbers(values: NDArray[Any], dtype: np.dtype[Any] | None) -> str:
-    """Say what an array is that holds no numbers that can be stored."""
+    """Describe an array without numbers that can be stored."""
     holds = "numbers" if dtype is None else dtype.name
     if values.dtype.kind in "US":
         return f"the tensor holds {holds}, not text"
@@ -178,12 +178,12 @@ def _check_rank(shape: tuple[int, ...], ndim: int | None) -> None:
 
 
 def _without_rounding(array: NDArray[Any], value: Any) -> NDArray[Any]:
-    """Return Python integers as integers where NumPy made floats of small ones next to those above 2**63."""
+    """Return Python integers as integers if NumPy made them floats, because some are above 2**63."""
     if array.dtype != np.float64 or not array.size or not float(array.max()) >= 2.0**63:
         return array
     if any(type(item) is not int for item in np.asarray(value, dtype=object).flat):
         return array
-    # NumPy 1.26 would wrap negative ones around with no more than a warning.
+    # NumPy 1.26 wraps negative integers around and only warns.
     if float(array.min()) < 0:
         raise TensorDtypeMismatchError("the integers do not all fit into one integer dtype")
     try:
@@ -195,19 +195,19 @@ def _without_rounding(array: NDArray[Any], value: Any) -> NDArray[Any]:
 def as_sample(
     value: Any, dtype: np.dtype[Any] | None, *, by_value: bool = True, of_files: bool = False
 ) -> NDArray[Any]:
-    """Return one value (array, number, nested list, anything NumPy understands) as an array of the dtype.
+    """Return one value (array, number, nested list, anything that NumPy converts) as an array of the dtype.
 
     Numbers get the shape (1,). Python truth values alone do not make a dtype: they become int64, as in 3.9.52.
 
     Parameters
     ----------
     of_files
-        The tensor takes files, too: what is no array may be meant as one.
+        The tensor takes files, too: a path may be meant as one.
 
     Raises
     ------
     TensorDtypeMismatchError, TensorInvalidSampleShapeError
-        If it is no array of numbers, or does not fit the dtype.
+        If the value is no array of numbers, or does not fit the dtype.
     """
     if isinstance(value, str | bytes | bytearray | memoryview | dict | set | frozenset | PathLike):
         if of_files:
@@ -219,7 +219,7 @@ def as_sample(
             f"the tensor holds {holds}, not {'text' if isinstance(value, str) else type(value).__name__}"
         )
     if hasattr(value, "detach") and hasattr(value, "cpu"):
-        value = value.detach().cpu()  # a tensor of torch that takes part in a gradient, or lies on a device
+        value = value.detach().cpu()  # a tensor of torch with a gradient, or on a device
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -230,7 +230,7 @@ def as_sample(
         array = _without_rounding(array, value)
         if dtype is None and array.dtype == np.bool_:
             array = array.astype(np.int64)
-    # One NumPy number is as good as a Python number.
+    # A single NumPy number counts as a Python number.
     literal = not hasattr(value, "dtype") or array.size == 1
     if literal and array.size == 0 and dtype is not None:
         array = array.astype(dtype)
@@ -243,12 +243,12 @@ def is_numeric(values: Any) -> bool:
 
 
 def stacked_numbers(values: Any, kinds: set[type] | None = None) -> NDArray[Any] | None:
-    """Return Python numbers as one array of shape (samples,), truth values as int64; None if they are anything else.
+    """Return Python numbers as an array of shape (samples,), truth values as int64; None for other values.
 
     Parameters
     ----------
     kinds
-        The types of the values, if they are known already.
+        Types of the values, if they are known already.
     """
     if isinstance(values, np.ndarray) or not values:
         return None
@@ -274,7 +274,7 @@ def encode_samples(
 
     Returns
     -------
-    The block and the dtype it has (None if only empty samples came and no dtype was known).
+    The block and its dtype (None if all samples are empty and no dtype was known).
 
     Raises
     ------

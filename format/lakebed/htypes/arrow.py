@@ -26,11 +26,11 @@ class ArrowColumn:
     Parameters
     ----------
     nulls
-        True where a null needs a record of its own because its bytes look like a value; None when none does.
+        True for nulls that need a record of their own because their bytes look like a value; None if none does.
     dtype
         Dtype of array samples.
     logical
-        What the numbers mean (``str`` of the Arrow type), when it is more than a number.
+        Meaning of the numbers (``str`` of the Arrow type), if they are more than numbers.
     """
 
     block: Block
@@ -40,9 +40,9 @@ class ArrowColumn:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return a type without views: `binary_view` is `large_binary` and so on, also inside of others.
+    """Return a type without views: `large_binary` for `binary_view` and so on, also inside of others.
 
-    Views are how some programs keep texts, bytes and lists in memory (polars, DuckDB); what they mean is the same.
+    Some programs keep texts, bytes and lists in memory as views (polars, DuckDB); their meaning is the same.
     """
     if kind == pa.string_view():
         return pa.large_string()
@@ -70,7 +70,7 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 
 def without_views(array: pa.Array) -> pa.Array:
-    """Return an array whose type has no views: the same one where it has none."""
+    """Return an array whose type has no views; the same array if it has none."""
     kind = plain_type(array.type)
     if kind == array.type:
         return array
@@ -116,7 +116,7 @@ def encode_arrow(
     Parameters
     ----------
     axes
-        The axes behind the first that an empty list has; () takes those of fixed-size lists, and 0 for others.
+        Axes of an empty list behind the first; () stands for those of fixed-size lists, and 0 for others.
 
     Raises
     ------
@@ -146,9 +146,9 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def null_rows(array: pa.Array) -> NDArray[np.bool_] | None:
-    """Return True for the null rows, or None when there is none.
+    """Return True for the null rows, or None without any.
 
-    Read from the bitmap: Arrow's own conversions import pandas when it is installed, which takes a second.
+    Arrow's own conversions import pandas if it is installed, which takes a second; the bitmap needs none.
     """
     if array.null_count == 0:
         return None
@@ -168,7 +168,7 @@ def is_binary(array: pa.Array) -> bool:
 
 
 def byte_ranges(array: pa.Array) -> tuple[memoryview, NDArray[Any], NDArray[np.bool_] | None]:
-    """Return the memory of a binary array, where each value begins and the last one ends, and which are null."""
+    """Return the memory of a binary array, the start of each value and the end of the last, and which are null."""
     width = np.int64 if pa.types.is_large_binary(array.type) else np.int32
     data_buffer, stop = array.buffers()[2], array.offset + len(array) + 1
     data = memoryview(b"") if data_buffer is None else memoryview(data_buffer).cast("B")
@@ -178,7 +178,7 @@ def byte_ranges(array: pa.Array) -> tuple[memoryview, NDArray[Any], NDArray[np.b
 
 
 def bytes_block(array: pa.Array) -> tuple[Block, NDArray[np.bool_] | None]:
-    """Return a binary array as samples of uint8 over the same memory, and True for its nulls, None if it has none."""
+    """Return a binary array as samples of uint8 over the same memory, and True for its nulls, or None."""
     count = len(array)
     if not count:
         return Block(memoryview(b""), 0, 0, (0,)), None
@@ -203,7 +203,7 @@ def _text(array: pa.Array) -> ArrowColumn:
 
 
 def _string_block(array: pa.Array, nulls: NDArray[np.bool_] | None, filler: bytes) -> Block:
-    """Return the texts of a string array, ``filler`` for nulls; without a copy where no null takes part."""
+    """Return the texts of a string array, ``filler`` for nulls; without a copy if it has no nulls to fill."""
     n = len(array)
     if n == 0:
         return Block(memoryview(b""), 0, 0, (1,))
@@ -240,7 +240,7 @@ def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
 def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
     """Return the dtype of the values of an Arrow type of integers, floats or booleans.
 
-    By its name: ``to_pandas_dtype`` needs pandas before pyarrow 26, and ``to_numpy`` imports it where it is installed.
+    ``to_pandas_dtype`` needs pandas before pyarrow 26, and ``to_numpy`` imports it if it is installed; names need none.
     """
     name = str(kind)
     return np.dtype({"halffloat": "float16", "float": "float32", "double": "float64"}.get(name, name))
@@ -258,7 +258,7 @@ def _plain_dtype(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def _plain_values(array: pa.Array) -> NDArray[Any]:
-    """Return the values of a primitive array, null slots undefined, without a copy where the layout allows."""
+    """Return the values of a primitive array, undefined for nulls, without a copy except of booleans."""
     dtype, n = _plain_dtype(array.type), len(array)
     if n == 0:
         return np.empty(0, dtype)
@@ -272,7 +272,7 @@ def _plain_values(array: pa.Array) -> NDArray[Any]:
 def _numbers(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:
     nulls = null_rows(array)
     if pa.types.is_null(array.type):
-        # It is not known yet whether this column holds numbers or lists, so the nulls get a record of their own.
+        # Later rows decide between numbers and lists, so the nulls get a record of their own.
         return ArrowColumn(Block(memoryview(b""), len(array), 0, (0,) * (ndim or 1)), nulls, dtype)
     if ndim not in (None, 1):
         raise TensorInvalidSampleShapeError(
@@ -314,7 +314,7 @@ def _lists(
 
 
 def _inner_axes(kind: pa.DataType, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the axes of an empty list behind the first: those that the type fixes, or the tensor has; 0 elsewhere."""
+    """Return the axes of an empty list behind the first: fixed by the type, or those of the tensor, or 0."""
     fixed = []
     while _is_list(kind := kind.value_type):
         fixed.append(kind.list_size if pa.types.is_fixed_size_list(kind) else None)
@@ -324,14 +324,14 @@ def _inner_axes(kind: pa.DataType, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 def _unnested(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """Return the shape of each row, int64 of shape (rows, levels), and the values of all rows back to back."""
-    # Only lists need Arrow's functions, whose import takes as long as that of NumPy.
+    # Only lists need Arrow's functions, and their import takes as long as NumPy's.
     import pyarrow.compute as pc
 
     extents = []
     row_of = np.arange(len(array))
     items = array
     while _is_list(items.type):
-        # Neither to_numpy nor fill_null, which import pandas where that is installed.
+        # to_numpy and fill_null would import pandas if it is installed.
         counted = pc.list_value_length(items)
         lengths, nulls = _plain_values(counted).astype(np.int64), null_rows(counted)
         if nulls is not None:
@@ -347,16 +347,3 @@ def _unnested(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
                 "nulls inside the lists of an array tensor can not be stored; use json"
             )
     return np.stack(extents, axis=1), items
-
-
-__all__ = [
-    "ArrowColumn",
-    "byte_ranges",
-    "bytes_block",
-    "encode_arrow",
-    "is_binary",
-    "null_rows",
-    "plain_type",
-    "storing_of",
-    "without_views",
-]

@@ -1,4 +1,4 @@
-"""The description of an htype: what FORMAT.md 3.1 says of it, as data."""
+"""The description of an htype (FORMAT.md 3.1), as data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Storing(Enum):
-    """How samples of an htype are laid down as bytes when no codec of files does it (FORMAT.md 5.3)."""
+    """Layout of samples that no codec of files encodes (FORMAT.md 5.3)."""
 
     ARRAY = "array"
     TEXT = "text"
@@ -19,7 +19,7 @@ class Storing(Enum):
 
 
 class Demand(Enum):
-    """What ``create_tensor`` must be told about compression."""
+    """Arguments of ``create_tensor`` about compression that are required."""
 
     NOTHING = "nothing"
     EITHER = "either"
@@ -33,23 +33,23 @@ class Htype:
     Parameters
     ----------
     dtype
-        Default dtype name; None is set by the first sample.
+        Name of the default dtype; if None, the first sample decides.
     compressions
         Allowed compressions beside none; None means any.
     by_chunk
         Whether chunks may be compressed as a whole.
     demand
-        Which compression setting has to be given, be it as None.
+        Compression argument that must be given, even as None.
     default_compression
         Sample compression if none is given.
     compression_needed
-        Whether samples only exist as files, so that no compression is not possible.
+        Whether samples only exist as files, so that a compression is required.
     meta_extra
-        Keys that `tensor_meta.json` always carries for this htype, with their defaults.
+        Keys that `tensor_meta.json` always has for this htype, with their defaults.
     info
         Content of `tensor_info.json` at creation; its keys are settings of the htype.
     has_info_tensor, has_shape_tensor
-        Whether a hidden `_x_info` and `_x_shape` belong to it.
+        Whether a tensor has hidden companions `_x_info` and `_x_shape`.
     has_pyramid
         Whether downsampled companions can be made.
     """

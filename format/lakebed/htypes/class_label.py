@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lakebed.errors import InvalidInputError
 
 STRICT = "strict_labels"
-"""Key of a tensor's info: where it is true, samples add no classes."""
+"""Key of a tensor's info: if it is true, samples add no classes."""
 
 
 def check_known(names: Sequence[str], known: int, largest: int, tensor: str | None) -> None:
@@ -20,14 +20,14 @@ def check_known(names: Sequence[str], known: int, largest: int, tensor: str | No
     Parameters
     ----------
     names
-        The names with those that samples would add; ``known`` of them are classes.
+        The names of the classes, ``known`` of them, then those that samples would add.
     largest
         The largest label among the samples.
 
     Raises
     ------
     InvalidInputError
-        If a name or a number is none.
+        If a name or a number is no class.
     """
     what = f"tensor {tensor!r} takes the {known:,} classes of info.class_names only (strict_labels)"
     if len(names) > known:
@@ -56,7 +56,7 @@ def to_indices(
 
     Returns
     -------
-    The samples with indices only, and the names including the new ones, in order of first sight.
+    The samples with indices only, and the names including the new ones, in order of appearance.
     """
     names = list(class_names)
     index = {name: i for i, name in enumerate(names)}
@@ -79,7 +79,7 @@ def to_indices(
 
 
 def to_names(indices: NDArray[Any], class_names: Sequence[str]) -> Any:
-    """Return the names of an index array, nested as it is; an index without a name gives None."""
+    """Return the names of an index array, nested likewise; an index without a name gives None."""
     known = len(class_names)
 
     def name(value: Any) -> Any:

@@ -27,7 +27,7 @@ def converted(meta: TensorMeta, info: Mapping[str, Any], htype: Any) -> tuple[Te
     Raises
     ------
     TensorMetaInvalidHtype
-        If there is no such htype.
+        If the htype does not exist.
     InvalidInputError
         If it is a sequence or a link.
     NotImplementedError
@@ -35,7 +35,7 @@ def converted(meta: TensorMeta, info: Mapping[str, Any], htype: Any) -> tuple[Te
     UnsupportedCompressionError
         If the new htype does not take the tensor's compression.
     IncompatibleHtypeError
-        If shape or dtype of the samples are none of the new htype.
+        If the new htype does not take the shape or the dtype of the samples.
     """
     if isinstance(htype, str) and htype.partition("[")[0] in ("sequence", "link"):
         raise InvalidInputError("Cannot change htype to a sequence or link.")
@@ -78,6 +78,6 @@ def _check(meta: TensorMeta, htype: str) -> None:
 
 
 def _shape(meta: TensorMeta) -> Shape:
-    """Return the shape of the tensor, the sample axis included; None where samples differ."""
+    """Return the shape of the tensor, the sample axis included; None for an axis in which samples differ."""
     axes = (low if low == high else None for low, high in zip(meta.min_shape, meta.max_shape, strict=True))
     return (meta.length, *axes)

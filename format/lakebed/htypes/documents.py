@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -20,14 +20,13 @@ from lakebed.codecs.sample import Sample
 from lakebed.documents import json_style
 from lakebed.errors import FormatError, InvalidInputError, TensorDtypeMismatchError
 
-if TYPE_CHECKING:
-    from lakebed.htypes.schema_text import Schema
+_PLAIN = json.JSONEncoder()
 
 
 class Written:
-    """A value of a json, list or tag tensor that is JSON text already; it counts so many items.
+    """A value of a json, list or tag tensor that is JSON text already, and the number of its items.
 
-    Only :func:`written` makes them, of values that fit: what they were made of may change afterwards.
+    Only :func:`written` makes them, of values that fit, which may change afterwards.
     """
 
     __slots__ = ("items", "text")
@@ -36,12 +35,8 @@ class Written:
         self.text, self.items = text, items
 
 
-_ANY = ("Any", "List")
-_PLAIN = json.JSONEncoder()
-
-
 def plain_value(value: Any) -> Any:
-    """Return a value of a table as the format's JSON has it: what that has no type for, such as dates, is text."""
+    """Return a value of a table as JSON of the format; values without a type there, such as dates, are text."""
     if isinstance(value, Mapping):
         return {str(key): plain_value(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -58,8 +53,8 @@ def _dump(value: Any, what: str) -> bytes:
 def _text_of(value: Any, what: str) -> bytes:
     try:
         return _PLAIN.encode(value).encode()
-    except (TypeError, ValueError, RecursionError):  # what JSON itself does not know
-        pass
+    except (TypeError, ValueError, RecursionError):
+        pass  # values that only the format's JSON knows
     try:
         return json.dumps(json_style.encode_custom(value)).encode()
     except TypeError:
@@ -73,7 +68,7 @@ def _text_of(value: Any, what: str) -> bytes:
 
 
 def _samples_encoded(value: Any) -> Any:
-    """Replace Samples anywhere in a value by the objects that stand for them: uncompressed ones become arrays."""
+    """Replace Samples in a value by the objects that stand for them, uncompressed ones by arrays."""
     if isinstance(value, Sample):
         if value.compression is None:
             return value.array
@@ -86,34 +81,13 @@ def _samples_encoded(value: Any) -> Any:
     return value
 
 
-def _checked(value: Any, schema: Schema | None, what: str) -> Any:
-    if schema is not None:
-        from lakebed.htypes.schema_text import fits
-
-        if not fits(value, schema):
-            raise TensorDtypeMismatchError(
-                f"a value of this {what} tensor does not have its schema: {value!r:.80}"
-            )
-    return value
-
-
-def _schema(dtype: str | None) -> Schema | None:
-    return None if dtype is None or dtype in _ANY else _parsed(dtype)
-
-
-def _parsed(dtype: str) -> Schema:
-    from lakebed.htypes.schema_text import parse_schema  # few tensors have a schema
-
-    return parse_schema(dtype)
-
-
 def written(value: Any, htype: str, dtype: str | None) -> Written:
     """Return a value of a json, list or tag tensor as the text that is stored.
 
     Raises
     ------
     TensorDtypeMismatchError, LimitError
-        If it has no such text; see the functions that encode many.
+        If the value has no such text; see the functions that encode many.
     """
     if htype == "json":
         block = encode_json([value], dtype)
@@ -124,7 +98,7 @@ def written(value: Any, htype: str, dtype: str | None) -> Written:
 
 
 def encode_json(values: Iterable[Any], dtype: str | None = None) -> Block:
-    """Encode JSON values (also ndarrays, bytes and Samples inside them).
+    """Encode JSON values, in which ndarrays, bytes and Samples are allowed.
 
     Parameters
     ----------
@@ -136,7 +110,7 @@ def encode_json(values: Iterable[Any], dtype: str | None = None) -> Block:
     TensorDtypeMismatchError
         If a value has no JSON form, or not that of the schema.
     """
-    schema = _schema(dtype) if dtype != "List" else _parsed("List")
+    check = _check_of(None if dtype == "Any" else dtype, "json")
     parts = []
     for value in values:
         if type(value) is Written:
@@ -144,7 +118,8 @@ def encode_json(values: Iterable[Any], dtype: str | None = None) -> Block:
             continue
         if isinstance(value, np.ndarray):
             value = value.tolist()
-        parts.append(b"{}" if value is None else _dump(_checked(value, schema, "json"), "json"))
+        check(value)
+        parts.append(b"{}" if value is None else _dump(value, "json"))
     return join_samples(parts, (1,))
 
 
@@ -156,43 +131,65 @@ def encode_list(values: Iterable[Any], dtype: str | None = None) -> Block:
     TensorDtypeMismatchError
         If a value is no list, has no JSON form, or not that of the schema.
     """
-    schema = _schema(dtype)
-    parts, lengths = [], []
-    for value in values:
-        if type(value) is Written:
-            parts.append(value.text)
-            lengths.append(value.items)
-            continue
+    check = _check_of(None if dtype in ("Any", "List") else dtype, "list")
+
+    def items_of(value: Any) -> list[Any]:
         if isinstance(value, np.ndarray) and value.ndim:
             value = value.tolist()
-        items = [] if value is None else list(value) if isinstance(value, list | tuple) else None
-        if items is None:
+        if not isinstance(value, list | tuple | None):
             raise TensorDtypeMismatchError(f"a list tensor takes lists, not {type(value).__name__}")
-        parts.append(_dump(_checked(items, schema, "list"), "list"))
-        lengths.append(len(items))
-    return join_samples(parts, np.array(lengths, dtype=np.uint32).reshape(-1, 1))
+        items = list(value or ())
+        check(items)
+        return items
+
+    return _encode_items(values, items_of, "list")
 
 
 def encode_tags(values: Iterable[Any]) -> Block:
-    """Encode tags: a text, or a list of texts; what else JSON can hold is stored as one item.
+    """Encode tags: a text, or a list of texts; any other JSON value is stored as one item.
 
     Raises
     ------
     TensorDtypeMismatchError
         If a value has no JSON form.
     """
+
+    def items_of(value: Any) -> list[Any]:
+        if isinstance(value, np.ndarray) and value.dtype.kind in "UO":
+            value = value.tolist()
+        return (list(value) or [None]) if isinstance(value, list | tuple) else [value]
+
+    return _encode_items(values, items_of, "tag")
+
+
+def _encode_items(values: Iterable[Any], items_of: Callable[[Any], list[Any]], what: str) -> Block:
     parts, lengths = [], []
     for value in values:
         if type(value) is Written:
             parts.append(value.text)
             lengths.append(value.items)
             continue
-        if isinstance(value, np.ndarray) and value.dtype.kind in "UO":
-            value = value.tolist()
-        items = (list(value) or [None]) if isinstance(value, list | tuple) else [value]
-        parts.append(_dump(items, "tag"))
+        items = items_of(value)
+        parts.append(_dump(items, what))
         lengths.append(len(items))
     return join_samples(parts, np.array(lengths, dtype=np.uint32).reshape(-1, 1))
+
+
+def _check_of(dtype: str | None, what: str) -> Callable[[Any], None]:
+    """Return a function that refuses values without the schema of a tensor."""
+    if dtype is None:
+        return lambda _: None
+    from lakebed.htypes.schema_text import fits, parse_schema  # few tensors have a schema
+
+    schema = parse_schema(dtype)
+
+    def check(value: Any) -> None:
+        if not fits(value, schema):
+            raise TensorDtypeMismatchError(
+                f"a value of this {what} tensor does not have its schema: {value!r:.80}"
+            )
+
+    return check
 
 
 def decode_document(data: bytes | memoryview) -> Any:
@@ -209,14 +206,13 @@ def decode_document(data: bytes | memoryview) -> Any:
     try:
         return _samples_decoded(json_style.decode_custom(value))
     except FormatError:
-        # The data of a user has the format's marker as a key: it is plain JSON.
-        return value
+        return value  # plain JSON of a user, with the format's marker as a key
     except RecursionError as error:
         raise FormatError("a json sample is nested too deeply for this place in the program") from error
 
 
 def _samples_decoded(value: Any) -> Any:
-    """Make Samples of the objects that stand for them; nothing is decompressed before pixels are asked for."""
+    """Replace objects that stand for Samples; a Sample is decompressed when its pixels are read."""
     if isinstance(value, list):
         return [_samples_decoded(item) for item in value]
     if not isinstance(value, dict):

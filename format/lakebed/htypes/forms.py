@@ -1,4 +1,4 @@
-"""What ``tensor.data()`` gives for each htype (API.md 3.2).
+"""Results of ``tensor.data()`` for each htype (API.md 3.2).
 
 htype                             keys
 class_label with names            value, text
@@ -29,7 +29,7 @@ _DESCRIBED = ("image", "dicom", "nifti")
 
 
 def parts_of(meta: TensorMeta) -> frozenset[str]:
-    """Return what :func:`data_form` needs beside the values: ``infos``, ``timestamps``, ``fields``."""
+    """Return the names of the arguments that :func:`data_form` needs beside the values."""
     compression = meta.sample_compression
     if meta.is_link and meta.htype not in ("point_cloud", "mesh"):
         return frozenset({INFOS}) if meta.htype in _DESCRIBED and meta.verify else frozenset()
@@ -56,13 +56,13 @@ def data_form(
     Parameters
     ----------
     meta, info
-        Those of the tensor.
+        Metadata and info of the tensor.
     value
-        What ``numpy()`` gives, for text, json and lists the Python values.
+        Result of ``numpy()``; for text, json and lists the Python values.
     infos, timestamps
-        What ``sample_info`` and ``timestamps`` give for the same samples.
+        Results of ``sample_info`` and ``timestamps`` for the same samples.
     fields
-        What the file codec's ``fields()`` gives: one mapping for a single sample, else one for each.
+        Result of the file codec's ``fields()``: one mapping for a single sample, otherwise one for each.
     """
     parts = parts_of(meta)
     if TIMESTAMPS in parts:

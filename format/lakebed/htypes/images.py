@@ -1,4 +1,4 @@
-"""Images as arrays: the rank they are stored with, and what image.rgb and image.gray make of them (FORMAT.md 5.3)."""
+"""Images as arrays: the rank they are stored with, and the conversions of image.rgb and image.gray (FORMAT.md 5.3)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import SampleHtypeMismatchError
 
 CHANNELS = {"image.rgb": 3, "image.gray": 1}
-"""Htypes that convert what they are given, and the channels they store."""
-
+"""Htypes that convert images, and the channels they store."""
 
 _GREY = (0.299, 0.587, 0.114)
 
@@ -37,7 +36,7 @@ def padded_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def converted(array: NDArray[Any], htype: str) -> NDArray[Any]:
-    """Turn an image of shape (H, W) or (H, W, channels) into one of the channels that the htype stores.
+    """Convert an image of shape (H, W) or (H, W, channels) to the channels that the htype stores.
 
     Returns
     -------
@@ -46,7 +45,7 @@ def converted(array: NDArray[Any], htype: str) -> NDArray[Any]:
     Raises
     ------
     SampleHtypeMismatchError
-        If it is no image of 8 bits per channel.
+        If the array is no image of 8 bits per channel.
     """
     wanted = CHANNELS[htype]
     if array.dtype == np.bool_:
@@ -76,12 +75,12 @@ def converted(array: NDArray[Any], htype: str) -> NDArray[Any]:
 
 
 def converted_file(sample: Sample, htype: str) -> NDArray[Any]:
-    """Do the same for a file, by Pillow's weights, as 3.9.52 does, and for the colours of a palette.
+    """Convert a file as :func:`converted` does arrays; to gray by Pillow's weights, as 3.9.52 does.
 
     Raises
     ------
     SampleHtypeMismatchError
-        If it is no image of 8 bits per channel.
+        If the file is no image of 8 bits per channel.
     """
     array = sample.shown
     if htype != "image.gray" or array.ndim != 3 or array.shape[2] not in (3, 4) or array.dtype != np.uint8:

@@ -1,4 +1,4 @@
-"""A large sample that is promised whole and filled in later, piece by piece (API.md 4)."""
+"""A large sample that is appended empty and filled in later, piece by piece (API.md 4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.errors import InvalidInputError
 
 
 class PartialSample:
-    """A sample of which only the shape is known; every tile reads as zeros until it is assigned to.
+    """A sample with a shape and no values yet; each tile reads as zeros until it is assigned.
 
     Parameters
     ----------
@@ -46,11 +46,11 @@ class PartialSample:
         return self.sample_shape
 
     def astype(self, dtype: Any) -> PartialSample:
-        """Return a promise of values of another dtype."""
+        """Return the same sample with another dtype."""
         return PartialSample(self.sample_shape, self.tile_shape, dtype)
 
     def downsample(self, factor: int) -> PartialSample:
-        """Return a promise of the sample reduced by a factor along its first two axes."""
+        """Return the sample reduced by a factor along its first two axes."""
 
         def smaller(shape: tuple[int, ...]) -> tuple[int, ...]:
             return (*(extent // factor for extent in shape[:2]), *shape[2:])
@@ -65,7 +65,7 @@ class PartialSample:
 def tiled(
     sample_shape: tuple[int, ...], tile_shape: tuple[int, ...] | None = None, dtype: Any = "uint8"
 ) -> PartialSample:
-    """Promise a large sample that is filled in later by assigning to its parts.
+    """Return a large sample to append, which is filled in later by assigning to its parts.
 
     Parameters
     ----------

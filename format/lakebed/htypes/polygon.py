@@ -5,7 +5,7 @@ bytes        content
 2 P          u16 points of each polygon
 rest         points of all polygons, C order, little-endian, in the tensor's dtype
 
-The shape of a sample is (P, most points of a polygon, axes of a point). No polygons and None are no bytes and the
+The shape of a sample is (P, most points of a polygon, axes of a point). An empty sample and None have no bytes and the
 shape (0, 0, 0).
 """
 
@@ -39,7 +39,7 @@ class Polygon:
     coords
         Points, shape (points, axes).
     dtype
-        NumPy dtype of the array that is made of it.
+        NumPy dtype of the points as an array.
     """
 
     def __init__(self, coords: Any, dtype: Any = "float32") -> None:
@@ -86,7 +86,7 @@ class Polygons:
     EmptyPolygonError
         If a polygon has no point.
     TensorInvalidSampleShapeError
-        If the points differ in their number of axes, or there are too many.
+        If the points differ in their number of axes, or are too many.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class Polygons:
         return [item.copy() for item in self.data]
 
     def copy(self) -> Polygons:
-        """Return polygons of their own."""
+        """Return a copy of the polygons."""
         return Polygons(self.numpy(), self.dtype)
 
     def astype(self, dtype: Any) -> Polygons:
@@ -142,7 +142,7 @@ class Polygons:
 
     @classmethod
     def frombuffer(cls, buff: Buffer, dtype: Any, ndim: int) -> Polygons:
-        """Make polygons of stored bytes.
+        """Decode the polygons of a sample.
 
         Parameters
         ----------
@@ -200,7 +200,7 @@ def encode_polygons(values: Iterable[Any], dtype: np.dtype[Any]) -> Block:
 
 
 def _shape_as_stored(value: Any, dtype: np.dtype[Any]) -> tuple[int, int, int] | None:
-    """Return the shape of a list of arrays that are stored as they are; None of anything else, and of none."""
+    """Return the shape of a list of arrays that are stored as they are; None for an empty list and other values."""
     if type(value) is not list or not 0 < len(value) <= _MOST:
         return None
     most, axes = 0, set()
@@ -216,7 +216,7 @@ def _shape_as_stored(value: Any, dtype: np.dtype[Any]) -> tuple[int, int, int] |
 
 
 def _stored(polygons: Sequence[NDArray[Any]]) -> bytes:
-    """Return the stored bytes of a sample, of which there is a polygon at least."""
+    """Return the stored bytes of a sample with one polygon or more."""
     head = np.array([len(polygons), *map(len, polygons)], dtype=_COUNT)
     return head.tobytes() + b"".join([item.tobytes() for item in polygons])
 
@@ -246,7 +246,7 @@ def decode_polygons(data: Buffer, shape: Sequence[int], dtype: np.dtype[Any]) ->
     FormatError
         If the bytes are no such polygons.
     LimitError
-        If there are more of them than this process allows.
+        If they are more than this process allows.
     """
     view = memoryview(data).cast("B")
     if len(view) == 0:

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 UNSPECIFIED = "unspecified"
 
 BOXES: Mapping[str, int] = {"bbox": 4, "bbox.3d": 8}
-"""Htypes of boxes, with how many numbers one has: the last axis of their samples."""
+"""Htypes of boxes, and the numbers of a box: the last axis of their samples."""
 
 _BYTES = names_of("bytes")
 _IMAGES = names_of("image", "bytes")
 
 
 def _described(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the meta keys of an htype some of whose settings are kept in the tensor's info."""
+    """Return the metadata of an htype with settings in the tensor's info."""
     return {"_info": list(info), **info}
 
 
@@ -131,11 +131,11 @@ _BY_OTHER_NAMES = {
     "mask": "binary_mask", "segmentation": "segment_mask", "dict": "json", "pointcloud": "point_cloud",
     "array": "generic", "tensor": "generic", "ndarray": "generic", "number": "generic", "scalar": "generic",
 }  # fmt: skip
-"""What people call htypes, in small letters -> the htype."""
+"""Other names of htypes, in small letters -> the htype."""
 
 
 def _meant(name: str | None) -> str:
-    """Return the end of a sentence about a name that is no htype: what was meant."""
+    """Return the end of a sentence about a name that is no htype: advice, or a name that is near."""
     from difflib import get_close_matches
 
     import numpy as np
@@ -151,7 +151,7 @@ def _meant(name: str | None) -> str:
 
 
 class HtypeName(NamedTuple):
-    """A parsed htype name: ``base`` is None where the first sample decides."""
+    """A parsed htype name; if ``base`` is None, the first sample decides."""
 
     base: str | None
     is_sequence: bool
@@ -166,7 +166,7 @@ def parse_htype(name: str | None) -> HtypeName:
     TensorMetaInvalidHtype
         If the base htype, or such a wrapping, does not exist.
     InvalidInputError
-        If links lead to nothing of a known htype, or tags are to be in sequences.
+        If a link has no htype, or a sequence holds tags.
     """
     if name is None:
         return HtypeName(None, False, False)
@@ -203,6 +203,6 @@ def _unwrapped(name: str) -> tuple[str | None, str]:
 
 
 def full_name(base: str | None, *, is_sequence: bool, is_link: bool) -> str | None:
-    """Put the wrappers back, as 3.9.52 shows them: ``link[sequence[image]]``, ``sequence[None]`` while open."""
+    """Return the name with its wrappers, as 3.9.52 shows it: ``link[sequence[image]]``, ``sequence[None]``."""
     name = f"sequence[{base}]" if is_sequence else base
     return f"link[{name}]" if is_link else name

@@ -1,7 +1,7 @@
 """Schema strings: the dtype of json, list and tag tensors, such as ``Dict[str, List[int]]`` (FORMAT.md 3).
 
 A schema is a name, or a name with schemas in brackets. `Any`, `Dict`, `List`, `Optional`, `Union`, `str`, `int`,
-`float` and `bool` say something about values; any other name is stored and not looked at, as in 3.9.52.
+`float` and `bool` restrict values; any other name is stored and ignored, as in 3.9.52.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check_schema(dtype: Any) -> str:
     Raises
     ------
     TensorMetaInvalidHtypeOverwriteValue
-        If it is no schema.
+        If ``dtype`` is no schema.
     """
     if isinstance(dtype, type):
         text = _OF_TYPE.get(dtype)
@@ -90,7 +90,7 @@ def _no_schema(text: str) -> TensorMetaInvalidHtypeOverwriteValue:
 
 
 def fits(value: Any, schema: Schema) -> bool:
-    """Whether a JSON value is what a schema asks for; None and empty values stand for a missing one."""
+    """Whether a JSON value has a schema; None and empty values stand for a missing one."""
     empty = value is None or (isinstance(value, dict | list | tuple) and not value)
     return empty or _fits(value, schema)
 

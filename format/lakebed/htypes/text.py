@@ -20,7 +20,7 @@ def encode_text(values: Iterable[Any], kinds: set[type] | None = None) -> Block:
     Parameters
     ----------
     kinds
-        The types of the values, if they are known already.
+        Types of the values, if they are known already.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def encode_text(values: Iterable[Any], kinds: set[type] | None = None) -> Block:
 
 
 def spelled(value: Any) -> Any:
-    """Return what `str` says of a value that it says in full and that has no other form here; others as they are."""
+    """Return the text of a value that `str` writes in full, such as a UUID; others as they are."""
     if isinstance(value, UUID | Decimal | PurePath):
         return str(value)
     kind = type(value)

@@ -1,6 +1,6 @@
-"""Many links at once: threads that wait for disks and servers, results in the order of the links.
+"""Many links at once: threads wait for disks and servers, results come in the order of the links.
 
-What is fetched ahead of its use is bounded in number and in bytes. Threads live as long as the call that needs them.
+Results that are fetched ahead are bounded in number and in bytes. Threads live as long as the call that needs them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ R = TypeVar("R")
 
 # Bytes of results that may wait for their turn.
 WAITING_BYTES = 256 << 20
-# Disks of this machine answer before so many threads have asked.
+# Local disks answer faster than more threads could ask.
 _LOCAL_THREADS = 8
 
 
 def threads_for(urls: Iterable[str | None]) -> int:
-    """Return how many links to follow at the same time: many where they lead to servers."""
+    """Return how many links to follow at the same time: more if they lead to servers."""
     wanted = max(1, config.LINK_THREADS)
     is_remote = any(url is not None and scheme_of(url) != "file" for url in urls)
     return wanted if is_remote else min(wanted, _LOCAL_THREADS)
@@ -33,14 +33,14 @@ def threads_for(urls: Iterable[str | None]) -> int:
 def in_order(
     items: Iterable[T], work: Callable[[T], R], threads: int, size: Callable[[R], int] = lambda _: 0
 ) -> Iterator[R]:
-    """Yield ``work(item)`` for each item, in their order, of which several are under way at the same time.
+    """Yield ``work(item)`` for each item in order, with several items under way at the same time.
 
-    An error is raised in its turn; what was begun by then comes to rest first.
+    An error is raised in its turn, after all work under way has ended.
 
     Parameters
     ----------
     size
-        Bytes that a result holds: while too many wait, nothing new is begun.
+        Bytes of a result: while too many wait, no new work begins.
     """
     if threads <= 1:
         yield from map(work, items)

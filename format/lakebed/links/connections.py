@@ -1,7 +1,7 @@
-"""Connections to web servers, directly or through a proxy: to the addresses that were checked, used again when idle.
+"""Connections to web servers, directly or through a proxy: to checked addresses, and used again when idle.
 
-A host name is resolved once. What it stands for is checked, and one of those very addresses is connected to: a name
-server that answers differently the next time is not asked again. TLS and the ``Host`` header have the name.
+A host name is resolved once. Its addresses are checked, and the connection goes to one of these addresses, so that a
+name server cannot answer differently the second time. TLS and the ``Host`` header use the name.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Place:
     Parameters
     ----------
     scheme, host, port
-        Where to connect to; the host in one spelling.
+        Server to connect to; the host in one spelling.
     target
-        What to ask there for: path and query.
+        Path and query of the request.
     url
         The address as given.
     """
@@ -60,7 +60,7 @@ class Place:
         Raises
         ------
         ValueError
-            If it is none, or names no host.
+            If it is no web address, or names no host.
         """
         parts = urlsplit(url)
         if parts.scheme not in _PORTS:
@@ -71,7 +71,7 @@ class Place:
         try:
             host = plain_host(host)
         except ValueError:
-            # An odd spelling of an IPv4 address is for the system to read; a policy refuses it.
+            # The system reads odd spellings of IPv4 addresses; a policy refuses them.
             if not host.isascii():
                 raise
         path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
@@ -81,27 +81,27 @@ class Place:
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """What may share secrets: scheme, host and port."""
+        """Scheme, host and port, which addresses that share secrets have in common."""
         return self.scheme, self.host, self.port
 
     @property
     def authority(self) -> str:
-        """Host and port as they are written in an address."""
+        """Host and port as written in an address."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 class Connection(http.client.HTTPConnection):
-    """A conversation with one server.
+    """Connection to a server.
 
     Parameters
     ----------
     place
-        Where the server is.
+        Address of the server.
     addresses
-        IP addresses to try, those of the proxy if there is one.
+        IP addresses to try; those of the proxy, if any.
     deadline
-        When to give up, by ``time.monotonic``.
+        Time to give up, by ``time.monotonic``.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Connection(http.client.HTTPConnection):
 
     @property
     def is_direct(self) -> bool:
-        """Whether no proxy is in between."""
+        """Whether the connection uses no proxy."""
         return self._proxy is None
 
     def connect(self) -> None:
@@ -145,7 +145,7 @@ class Connection(http.client.HTTPConnection):
     def ask(
         self, target: str, headers: Mapping[str, str | Secret], deadline: float
     ) -> http.client.HTTPResponse:
-        """Send a GET request and return its answer, whose body is still to be read."""
+        """Send a GET request and return its answer with an unread body."""
         self.deadline = deadline
         self.hurry()
         if self._proxy is not None and self._place.scheme == "http":
@@ -155,17 +155,17 @@ class Connection(http.client.HTTPConnection):
             self.request("GET", target, headers=_revealed(headers))
             return self.getresponse()
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise error.with_traceback(None)  # noqa: B904 - itself, without frames that hold headers
+            raise error.with_traceback(None)  # noqa: B904 - without the frames that hold headers
 
     def hurry(self) -> None:
-        """Let the next wait for bytes end at the deadline."""
+        """End the next wait for bytes at the deadline."""
         if self.sock is not None:
             self.sock.settimeout(left(self.deadline))
 
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy as the environment names it: ``http://user:password@host:port``."""
+    """Proxy from the environment: ``http://user:password@host:port``."""
 
     host: str
     port: int
@@ -173,12 +173,12 @@ class Proxy:
 
     @classmethod
     def of(cls, place: Place) -> Proxy | None:
-        """Return the proxy for a place; None if there is none, or the environment says that it needs none.
+        """Return the proxy for a place; None if the environment names none or exempts the host.
 
         Raises
         ------
         ValueError
-            If the environment names none that can be used here.
+            If the proxy is of an unsupported kind.
         """
         found = urllib.request.getproxies().get(place.scheme)
         if not found or urllib.request.proxy_bypass(place.host):
@@ -195,10 +195,9 @@ class Proxy:
         return cls(parts.hostname, parts.port or 80, headers)
 
     def tunnel(self, sock: socket.socket, place: Place, deadline: float) -> None:
-        """Ask the proxy to pass everything that follows on to a server."""
-        where = (
-            f"{place.authority if place.port != _PORTS[place.scheme] else f'{place.authority}:{place.port}'}"
-        )
+        """Ask the proxy for a tunnel to a server."""
+        is_usual = place.port == _PORTS[place.scheme]
+        where = f"{place.authority}:{place.port}" if is_usual else place.authority
         lines = [
             f"CONNECT {where} HTTP/1.1",
             f"Host: {where}",
@@ -208,7 +207,7 @@ class Proxy:
         answer = b""
         while not answer.endswith(b"\r\n\r\n"):
             sock.settimeout(left(deadline))
-            # Byte by byte: what comes after the empty line belongs to TLS.
+            # Byte by byte: the bytes after the empty line belong to TLS.
             byte = sock.recv(1)
             answer += byte
             if not byte or len(answer) > _MAX_PROXY_ANSWER:
@@ -219,12 +218,12 @@ class Proxy:
 
 
 def connect(place: Place, proxy: Proxy | None, policy: Policy | None, deadline: float) -> Connection:
-    """Return a connection that is about to be made, to addresses that the policy allows.
+    """Return a connection, not made yet, to addresses that the policy allows.
 
     Raises
     ------
     UnsafePathError
-        If it allows one of them not.
+        If the policy forbids one of the addresses.
     OSError
         If the name cannot be resolved.
     """
@@ -240,7 +239,7 @@ def connect(place: Place, proxy: Proxy | None, policy: Policy | None, deadline: 
 
 
 def _check_behind_proxy(place: Place, policy: Policy, deadline: float) -> None:
-    """Refuse what the proxy would resolve to a private address, as far as can be known here."""
+    """Refuse a host that the proxy would resolve to a private address, as far as this machine can tell."""
     try:
         addresses = resolve(place.host, place.port, deadline)
     except OSError as error:
@@ -258,7 +257,7 @@ def resolve(host: str, port: int, deadline: float) -> list[Address]:
     Raises
     ------
     OSError
-        If it has none, or the name servers take too long.
+        If it has no address, or the name servers take too long.
     """
     found: list[list[Address] | OSError] = []
 
@@ -269,7 +268,7 @@ def resolve(host: str, port: int, deadline: float) -> list[Address]:
         except (OSError, UnicodeError) as error:
             found.append(error if isinstance(error, OSError) else OSError(f"{host!r} is no host name"))
 
-    # A thread of its own: the system's resolver keeps no deadline.
+    # In a thread, since the system's resolver keeps no deadline.
     thread = threading.Thread(target=ask, name="lakebed-resolve", daemon=True)
     thread.start()
     thread.join(left(deadline))
@@ -286,7 +285,7 @@ def left(deadline: float) -> float:
     Raises
     ------
     TimeoutError
-        If there are none.
+        If the deadline has passed.
     """
     seconds = deadline - time.monotonic()
     if seconds <= 0:
@@ -304,7 +303,7 @@ def _tls() -> ssl.SSLContext:
 
 
 class Pool:
-    """Idle connections, to be used again by whichever thread comes first."""
+    """Idle connections for the next request of any thread."""
 
     def __init__(self) -> None:
         self._idle: dict[tuple[str, str, int], list[Connection]] = {}
@@ -313,12 +312,12 @@ class Pool:
         process_hooks.after_fork(self._forget)
 
     def _forget(self) -> None:
-        """Begin anew in a forked child: it shares the sockets with its parent, and two conversations would mix."""
+        """Drop all connections in a forked child, which shares the sockets with its parent."""
         self._lock = threading.Lock()
         self.clear()
 
     def take(self, place: Place, policy: Policy | None) -> Connection | None:
-        """Return an idle connection to a server, if there is one to an address that the policy allows.
+        """Return an idle connection to a server at an address that the policy allows; None if none exists.
 
         Raises
         ------
@@ -332,21 +331,17 @@ class Pool:
                 return None
             connection = found.pop()
         if policy is not None and not free:
+            known = [] if connection.address is None else [connection.address]
             try:
-                policy.check_addresses(
-                    place.url,
-                    place.host,
-                    place.port,
-                    [] if connection.address is None else [connection.address],
-                )
+                policy.check_addresses(place.url, place.host, place.port, known)
             except UnsafePathError:
-                # Another program may use it. What the name stands for now will be seen.
+                # Another caller may use it; the name is resolved again.
                 self.give(place, connection)
                 return None
         return connection
 
     def give(self, place: Place, connection: Connection) -> None:
-        """Take a connection back that another request may use."""
+        """Take back a connection for other requests."""
         with self._lock:
             found = self._idle.setdefault(place.origin, [])
             if connection.is_direct and len(found) < max(1, config.LINK_THREADS):
@@ -355,7 +350,7 @@ class Pool:
         connection.close()
 
     def clear(self) -> None:
-        """Close all."""
+        """Close all idle connections."""
         with self._lock:
             found, self._idle = self._idle, {}
         for connections in found.values():

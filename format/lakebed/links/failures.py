@@ -1,4 +1,4 @@
-"""Why a link could not be followed: what went wrong below -> the error that says what can be done about it."""
+"""Errors for links that cannot be followed, by their causes."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _STATUSES = {
 }
 
 CAUGHT = (LakebedError, OSError, LookupError, ValueError)
-"""What following a link, and decoding what is there, may raise."""
+"""Exceptions of following a link and decoding its file."""
 
 
 def failure_kind(error: BaseException) -> type[GetDataFromLinkError]:
-    """Return the class of error for a link that failed with this one.
+    """Return the class of error for a link that failed with an exception.
 
-    LinkMissingError, LinkCredentialsError, LinkForbiddenError and LinkUnavailableError ask for different things to be
-    done; a file that is there but is damaged, or of no known kind, is a plain GetDataFromLinkError.
+    LinkMissingError, LinkCredentialsError, LinkForbiddenError and LinkUnavailableError have different remedies; a file
+    that is damaged or of an unknown kind is a plain GetDataFromLinkError.
     """
     cause: BaseException | None = error
     while cause is not None:

@@ -1,19 +1,20 @@
-"""Fetch the bytes behind an address, whole or in part: one fetcher per scheme.
+"""Read the file behind an address, whole or in part.
 
-Links of a dataset are followed under a policy; what the user asks for directly has none. A part of a file that the
-address names itself (``span.py``) is read as if it were the file.
+Links of a dataset are followed under a policy; direct calls of the user have none. A part of a file that the address
+itself names (``span.py``) is read as if it were the file.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lakebed import limits
 from lakebed.errors import FormatError, InvalidInputError, UnsupportedUrlError
-from lakebed.links.local import LocalFiles
+from lakebed.links.local import read_file, read_part
 from lakebed.links.part import Part
+from lakebed.links.policy import WEB
 from lakebed.links.span import Span, span_of
-from lakebed.storage.address import scheme_of, shown
+from lakebed.storage.address import path_of, scheme_of, shown
 from lakebed.storage.credentials import CredentialSource, Given
 
 if TYPE_CHECKING:
@@ -23,116 +24,7 @@ if TYPE_CHECKING:
     from lakebed.storage.credentials import Creds
 
 
-class Fetcher(Protocol):
-    """What reads the files of one kind of address."""
-
-    def fetch(self, url: str, *, timeout: float | None, creds: Creds | None, policy: Policy | None) -> bytes:
-        """Return the content of a file.
-
-        Raises
-        ------
-        OSError, LookupError
-            If it is not there or cannot be read; web addresses raise UnableToReadFromUrlError.
-        UnsafePathError
-            If the policy forbids it.
-        LimitError
-            If it is larger than ``limits.MAX_FETCH_BYTES``.
-        """
-        ...
-
-    def part(
-        self,
-        url: str,
-        start: int,
-        length: int,
-        *,
-        creds: Creds | None,
-        policy: Policy | None,
-        tag: str | None,
-    ) -> Part:
-        """Return up to ``length`` bytes of a file from ``start`` on, fewer at its end; errors as :meth:`fetch`.
-
-        Parameters
-        ----------
-        tag
-            What an earlier part of the file came with: another content is an error.
-        """
-        ...
-
-
-class Web:
-    """Fetcher of web addresses; what speaks HTTP is loaded when the first is read."""
-
-    def fetch(self, url: str, *, timeout: float | None, creds: Creds | None, policy: Policy | None) -> bytes:
-        """Read the file behind the address."""
-        from lakebed.links.http import HTTP
-
-        return HTTP.fetch(url, timeout=timeout, creds=_values(creds), policy=policy)
-
-    def part(
-        self,
-        url: str,
-        start: int,
-        length: int,
-        *,
-        creds: Creds | None,
-        policy: Policy | None,
-        tag: str | None,
-    ) -> Part:
-        """Read a part of the file behind the address."""
-        from lakebed.links.http import HTTP
-
-        return HTTP.fetch_part(url, start, length, creds=_values(creds), policy=policy, tag=tag)
-
-
-class Cloud:
-    """Fetcher of addresses of object stores; their clients are loaded when the first is read."""
-
-    def fetch(
-        self,
-        url: str,
-        *,
-        timeout: float | None,  # noqa: ARG002 - requests to stores have deadlines of their own
-        creds: Creds | None,
-        policy: Policy | None,
-    ) -> bytes:
-        """Read the object behind the address."""
-        from lakebed.links.remote import fetch_object
-
-        return fetch_object(url, creds, policy)
-
-    def part(
-        self,
-        url: str,
-        start: int,
-        length: int,
-        *,
-        creds: Creds | None,
-        policy: Policy | None,
-        tag: str | None,
-    ) -> Part:
-        """Read a part of the object behind the address."""
-        from lakebed.links.remote import object_part
-
-        return object_part(url, start, length, creds, policy, tag)
-
-
-FETCHERS: dict[str, Fetcher] = {
-    "file": LocalFiles(),
-    **dict.fromkeys(("http", "https"), Web()),
-    **dict.fromkeys(("s3", "gs", "gcs", "az", "azure"), Cloud()),
-}
-"""Fetchers by scheme; a path without scheme is a file."""
-
-
-def _fetcher(url: str) -> Fetcher:
-    scheme = scheme_of(url)
-    fetcher = FETCHERS.get(scheme)
-    if fetcher is None:
-        raise UnsupportedUrlError(
-            f"nothing reads {scheme}:// addresses here; files, {', '.join(sorted(FETCHERS))} can be read"
-        )
-    return fetcher
+_CLOUD = ("s3", "gs", "gcs", "az", "azure")
 
 
 def fetch(
@@ -147,19 +39,32 @@ def fetch(
     creds
         Credentials for the address: ``{"headers": {...}}`` for a web server, those of a store as for a dataset there.
     policy
-        What links may lead to, for links that others chose; None for what the user asks for directly.
+        Rules for links that others chose; None for direct calls of the user.
 
     Raises
     ------
     UnsupportedUrlError
-        If nothing here reads such addresses.
-    OSError, LookupError, UnsafePathError, LimitError
-        As the fetcher of the scheme.
+        If the scheme is not supported.
+    OSError, LookupError
+        If the file does not exist or cannot be read; web addresses raise UnableToReadFromUrlError.
+    UnsafePathError
+        If the policy forbids the address.
+    LimitError
+        If the file is larger than ``limits.MAX_FETCH_BYTES``.
     """
     span = span_of(url)
     if span is not None:
         return _part_of(span, url, 0, span.size, creds, policy, None).data
-    return _fetcher(url).fetch(url, timeout=timeout, creds=creds, policy=policy)
+    scheme = _known_scheme(url)
+    if scheme == "file":
+        return read_file(path_of(url), _unless_own(url, policy))
+    if scheme in WEB:
+        from lakebed.links.http import HTTP
+
+        return HTTP.fetch(url, timeout=timeout, creds=_values(creds), policy=policy)
+    from lakebed.links.remote import fetch_object
+
+    return fetch_object(url, creds, policy)  # requests to stores have timeouts of their own
 
 
 def fetch_part(
@@ -176,18 +81,49 @@ def fetch_part(
     Parameters
     ----------
     tag
-        What an earlier part of the file came with: another content is an error.
+        Tag of an earlier part of the file; other content is an error.
     """
     span = span_of(url)
     if span is not None:
         return _part_of(span, url, start, length, creds, policy, tag)
-    return _fetcher(url).part(url, start, length, creds=creds, policy=policy, tag=tag)
+    return _part(url, start, length, creds, policy, tag)
+
+
+def _part(
+    url: str, start: int, length: int, creds: Creds | None, policy: Policy | None, tag: str | None
+) -> Part:
+    scheme = _known_scheme(url)
+    if scheme == "file":
+        return read_part(path_of(url), start, length, _unless_own(url, policy), tag)
+    if scheme in WEB:
+        from lakebed.links.http import HTTP
+
+        return HTTP.fetch_part(url, start, length, creds=_values(creds), policy=policy, tag=tag)
+    from lakebed.links.remote import object_part
+
+    return object_part(url, start, length, creds, policy, tag)
+
+
+def _known_scheme(url: str) -> str:
+    scheme = scheme_of(url)
+    if scheme != "file" and scheme not in WEB and scheme not in _CLOUD:
+        known = ", ".join(sorted({"file", *WEB, *_CLOUD}))
+        raise UnsupportedUrlError(f"nothing reads {scheme}:// addresses here; files, {known} can be read")
+    return scheme
+
+
+def _unless_own(url: str, policy: Policy | None) -> Policy | None:
+    """Return the policy for a linked file; None if this process has appended the link itself."""
+    if policy is None:
+        return None
+    policy.scheme(url)
+    return None if policy.is_own(url) else policy
 
 
 def _part_of(
     span: Span, url: str, start: int, length: int, creds: Creds | None, policy: Policy | None, tag: str | None
 ) -> Part:
-    """Read a part of what is itself a part of a file; see :func:`fetch_part`.
+    """Read a part of a part of a file; see :func:`fetch_part`.
 
     Raises
     ------
@@ -197,7 +133,7 @@ def _part_of(
     first, count = span.where(start, length)
     limits.check("MAX_FETCH_BYTES", count, f"part of {shown(url)}, in bytes")
     inner = policy.of_part(url, span.url) if policy is not None else None
-    found = _fetcher(span.url).part(span.url, first, count, creds=creds, policy=inner, tag=tag)
+    found = _part(span.url, first, count, creds, inner, tag)
     if len(found.data) != count:
         raise FormatError(f"the file ends before byte {span.first + span.length - 1}, which the link names")
     data = span.content(found.data, start, max(0, min(length, span.size - start)))

@@ -1,4 +1,4 @@
-"""Read files over HTTP and HTTPS, whole or in part: a bound on size and on time, few redirects, few retries."""
+"""Files over HTTP and HTTPS, whole or in part, with bounds on size, time, redirects and retries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lakebed.links.policy import Policy
 
 _REDIRECTS = (301, 302, 303, 307, 308)
-_PASSING = (429, 500, 502, 503, 504)  # answers that another try may turn into a file
+_PASSING = (429, 500, 502, 503, 504)  # answers after which another try may succeed
 _MAX_REDIRECTS = 5
 _TRIES = 3
 _BLOCK = 1 << 16
@@ -36,21 +36,24 @@ _BEYOND = re.compile(r"bytes \*/(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class _WantedRange:
-    """What is wanted of a file."""
+class _Request:
+    """Request for a file, or for `span`: the first byte and the length of a part."""
 
-    start: int
-    length: int
+    place: Place
+    span: tuple[int, int] | None
+    headers: Mapping[str, str | Secret]
+    policy: Policy | None
+    deadline: float
 
 
 class Http:
-    """Fetcher of ``http://`` and ``https://`` addresses."""
+    """Reader of ``http://`` and ``https://`` addresses."""
 
     def __init__(self) -> None:
         self._pool = Pool()
 
     def close(self) -> None:
-        """Close the connections that are not in use."""
+        """Close idle connections."""
         self._pool.clear()
 
     def fetch(
@@ -68,14 +71,14 @@ class Http:
         timeout
             Seconds for everything together; None for ``config.HTTP_TIMEOUT``.
         creds
-            Request headers under ``"headers"``, if any, and under ``"hosts"`` whom they are meant for.
+            Request headers under ``"headers"``, if any, and under ``"hosts"`` the hosts that they are for.
         policy
-            What a link may lead to; None is the user's own call.
+            Rules for links; None for a call of the user.
 
         Raises
         ------
         UnableToReadFromUrlError
-            If no server answers in time, or not with the file.
+            If no server sends the file in time.
         UnsafePathError
             If the policy does not allow the address, or one that it redirects to.
         LimitError
@@ -96,17 +99,17 @@ class Http:
     ) -> Part:
         """Read ``length`` bytes from offset ``start``, fewer at the file's end; see :meth:`fetch`.
 
-        A server that does not know ranges sends the file from its beginning: what is before is read and dropped.
+        A server without ranges sends the file from its beginning: the bytes before ``start`` are read and dropped.
 
         Parameters
         ----------
         tag
-            What an earlier part came with: another file there now is an UnableToReadFromUrlError.
+            Tag of an earlier part; if another file is there now, that is an UnableToReadFromUrlError.
         """
         if start < 0 or length < 0:
             raise ValueError(f"byte range ({start}, {length}) is negative")
         limits.check("MAX_FETCH_BYTES", length, f"part of {shown(url)}, in bytes")
-        part = self._follow(url, _WantedRange(start, length), timeout, creds, policy)
+        part = self._follow(url, (start, length), timeout, creds, policy)
         if tag is not None and part.tag != tag:
             raise UnableToReadFromUrlError(f"{shown(url)} was replaced while it was read; read it again")
         return part
@@ -114,14 +117,14 @@ class Http:
     def _follow(
         self,
         url: str,
-        span: _WantedRange | None,
+        span: tuple[int, int] | None,
         timeout: float | None,
         creds: Mapping[str, Any] | None,
         policy: Policy | None,
     ) -> Part:
         deadline = time.monotonic() + (config.HTTP_TIMEOUT if timeout is None else timeout)
         secret, named = _headers(creds)
-        # An address that the user has linked is free; where its server redirects to is not.
+        # An address that the user has linked is free; the targets of its redirects are not.
         own = policy is not None and policy.is_own(url)
         first = here = _place(url, url)
         for _ in range(_MAX_REDIRECTS + 1):
@@ -131,7 +134,8 @@ class Http:
             if rule is not None and secret and here is first:
                 rule.check_host(here.url, here.host, here.port)
                 rule.check_secrets(here.url, here.host, here.port, named)
-            answer = self._try(here, span, {**secret, **_PLAIN_HEADERS, **_ask_for(span)}, rule, deadline)
+            headers = {**secret, **_PLAIN_HEADERS, **_ask_for(span)}
+            answer = self._try(_Request(here, span, headers, rule, deadline))
             if isinstance(answer, Part):
                 return answer
             there = _joined(here.url, answer, url)
@@ -143,47 +147,34 @@ class Http:
                 policy.check_downgrade(here.url, there)
             place = _place(there, url)
             if place.origin != here.origin:
-                secret = {}  # it was meant for the first server
+                secret = {}  # it is for the first server only
             here = place
         raise UnableToReadFromUrlError(f"{shown(url)} redirects more than {_MAX_REDIRECTS} times")
 
-    def _try(
-        self,
-        place: Place,
-        span: _WantedRange | None,
-        headers: Mapping[str, str | Secret],
-        policy: Policy | None,
-        deadline: float,
-    ) -> Part | str:
-        """Ask up to three times; return what is wanted, or the address that the server redirects to."""
-        for attempt in range(_TRIES):
+    def _try(self, request: _Request) -> Part | str:
+        """Ask up to three times; return the wanted bytes, or the address that the server redirects to."""
+        attempt = 0
+        while True:
             try:
-                return self._ask(place, span, headers, policy, deadline)
+                return self._ask(request)
             except UnableToReadFromUrlError as error:
                 pause = 0.1 * 4**attempt
-                if attempt + 1 == _TRIES or not _may_pass(error) or time.monotonic() + pause > deadline:
+                attempt += 1
+                if attempt == _TRIES or not _may_pass(error) or time.monotonic() + pause > request.deadline:
                     raise
                 time.sleep(pause)
-        raise AssertionError("unreachable")
 
-    def _ask(
-        self,
-        place: Place,
-        span: _WantedRange | None,
-        headers: Mapping[str, str | Secret],
-        policy: Policy | None,
-        deadline: float,
-    ) -> Part | str:
+    def _ask(self, request: _Request) -> Part | str:
+        place, policy = request.place, request.policy
         try:
             proxy = Proxy.of(place)
             reused = self._pool.take(place, policy) if proxy is None else None
             if reused is not None:
                 try:
-                    return self._exchange(reused, place, span, headers, deadline)
+                    return self._exchange(reused, request)
                 except (http.client.BadStatusLine, ConnectionError):
-                    pass  # the server had closed the idle connection: the next one is fresh
-            fresh = connect(place, proxy, policy, deadline)
-            return self._exchange(fresh, place, span, headers, deadline)
+                    pass  # the server had closed the idle connection
+            return self._exchange(connect(place, proxy, policy, request.deadline), request)
         except (UnableToReadFromUrlError, UnsafePathError, LimitError):
             raise
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -191,25 +182,18 @@ class Http:
                 f"cannot read {shown(place.url)}: {str(error) or type(error).__name__}"
             ) from error
 
-    def _exchange(
-        self,
-        connection: Connection,
-        place: Place,
-        span: _WantedRange | None,
-        headers: Mapping[str, str | Secret],
-        deadline: float,
-    ) -> Part | str:
+    def _exchange(self, connection: Connection, request: _Request) -> Part | str:
         keep = False
         try:
-            answer = connection.ask(place.target, headers, deadline)
+            answer = connection.ask(request.place.target, request.headers, request.deadline)
             if answer.status in _REDIRECTS and answer.headers.get("Location"):
                 return str(answer.headers["Location"])
-            part = _read(answer, connection, place.url, span)
+            part = _read(answer, connection, request.place.url, request.span)
             keep = answer.isclosed() and not answer.will_close
             return part
         finally:
             if keep:
-                self._pool.give(place, connection)
+                self._pool.give(request.place, connection)
             else:
                 connection.close()
 
@@ -231,7 +215,7 @@ def _joined(url: str, location: str, origin: str) -> str:
 
 
 def _headers(creds: Mapping[str, Any] | None) -> tuple[dict[str, Secret], Sequence[str]]:
-    """Return the headers of credentials and the hosts that they are for; secrets are shown to the server only."""
+    """Return the headers of credentials and the hosts that they are for."""
     found = {key: _revealed(value) for key, value in (creds or {}).items() if key in ("headers", "hosts")}
     named = dict(found.get("headers") or {})
     headers = {str(name): Secret(str(_revealed(value))) for name, value in named.items()}
@@ -246,9 +230,9 @@ def _revealed(value: Any) -> Any:
     return json.loads(text) if text[:1] in ("{", "[") else text
 
 
-def _ask_for(span: _WantedRange | None) -> dict[str, str]:
-    # No byte cannot be asked for: one is read, and dropped.
-    return {} if span is None else {"Range": f"bytes={span.start}-{span.start + max(1, span.length) - 1}"}
+def _ask_for(span: tuple[int, int] | None) -> dict[str, str]:
+    # HTTP has no empty ranges: one byte is read, and dropped.
+    return {} if span is None else {"Range": f"bytes={span[0]}-{span[0] + max(1, span[1]) - 1}"}
 
 
 def _may_pass(error: UnableToReadFromUrlError) -> bool:
@@ -262,14 +246,14 @@ def _may_pass(error: UnableToReadFromUrlError) -> bool:
 
 
 def _read(
-    answer: http.client.HTTPResponse, connection: Connection, url: str, span: _WantedRange | None
+    answer: http.client.HTTPResponse, connection: Connection, url: str, span: tuple[int, int] | None
 ) -> Part:
-    """Return what is wanted from an answer.
+    """Return the wanted bytes of an answer.
 
     Raises
     ------
     UnableToReadFromUrlError
-        If it is none that could hold it, or ends early.
+        If the answer does not hold them, or ends early.
     """
     tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
     told = answer.headers.get("Content-Range", "")
@@ -285,20 +269,25 @@ def _read(
     if span is None:
         data = _body(answer, connection, url, 0, None)
         return Part(data, len(data), tag)
+    start, length = span
     if answer.status == 200:
-        promised = answer.headers.get("Content-Length", "")
-        data = _body(answer, connection, url, span.start, span.length)
-        return Part(data, int(promised) if promised.isdecimal() else None, tag, has_ranges=False)
+        data = _body(answer, connection, url, start, length)
+        return Part(data, _length(answer), tag, has_ranges=False)
     found = _RANGE.fullmatch(told)
-    if found is None or int(found[1]) != span.start or int(found[2]) < span.start:
+    if found is None or int(found[1]) != start or int(found[2]) < start:
         raise UnableToReadFromUrlError(
-            f"cannot read {shown(url)}: asked for bytes from {span.start} on, the server sends {told!r:.80}"
+            f"cannot read {shown(url)}: asked for bytes from {start} on, the server sends {told!r:.80}"
         )
-    wanted = min(span.length, int(found[2]) - span.start + 1)
-    data = _body(answer, connection, url, 0, span.length)
+    wanted = min(length, int(found[2]) - start + 1)
+    data = _body(answer, connection, url, 0, length)
     if len(data) < wanted:
         raise UnableToReadFromUrlError(f"{shown(url)} ends after {len(data)} of {wanted} bytes")
     return Part(data, None if found[3] == "*" else int(found[3]), tag)
+
+
+def _length(answer: http.client.HTTPResponse) -> int | None:
+    promised = answer.headers.get("Content-Length", "")
+    return int(promised) if promised.isdecimal() else None
 
 
 def _body(
@@ -306,25 +295,24 @@ def _body(
 ) -> bytes:
     """Read the content of an answer, or ``wanted`` bytes of it after the first ``skip``."""
     what = f"{shown(url)}, in bytes"
-    promised = answer.headers.get("Content-Length", "")
-    known = int(promised) if promised.isdecimal() else None
+    known = _length(answer)
     if wanted is None and known is not None:
         limits.check("MAX_FETCH_BYTES", known, what)
     end = None if wanted is None else skip + wanted
     parts: list[bytes] = []
     total = 0
-    # read1 returns what is there: a server that drips bytes cannot hold us beyond the deadline.
+    # read1 returns the bytes that have arrived: a slow server cannot keep it beyond the deadline.
     while (end is None or total < end) and (part := answer.read1(_BLOCK)):
         limits.check("MAX_FETCH_BYTES", total + len(part), what)
         parts.append(part[max(0, skip - total) : None if end is None else end - total])
         total += len(part)
         connection.hurry()
     if (end is None or total < end) and known is not None and total != known:
-        raise UnableToReadFromUrlError(f"{shown(url)} ends after {total} of {promised} bytes")
+        raise UnableToReadFromUrlError(f"{shown(url)} ends after {total} of {known} bytes")
     if known == total or (known is None and end is None):
-        answer.close()  # read1 does not notice the end: without this the connection is not ready for the next request
+        answer.close()  # read1 does not notice the end, and the connection must be ready for the next request
     return b"".join(parts)
 
 
 HTTP = Http()
-"""The fetcher of this process."""
+"""Reader of this process."""

@@ -1,13 +1,13 @@
-"""What the user of this machine has allowed links for good, in ``~/.config/lakebed`` (docs/security.md).
+"""Permissions for links that the user of this machine has given for good, in ``~/.config/lakebed`` (docs/security.md).
 
-allowed-links        a folder per line: ``lakebed allow``; the links of all datasets may lead below it
-links/HASH.txt       what the user has linked in one dataset of this machine, which stays readable in later processes
+allowed-links        a folder per line (``lakebed allow``): links of all datasets may lead below it
+links/HASH.txt       files that the user has linked in one dataset of this machine; later processes may read them
 
-The second is bound to the dataset's place and to each file: its first line is the path of the dataset, each other one
-that of a file. So a dataset that comes from elsewhere, even to the very place of another, reads nothing but what the
-user had linked there. A line that a kill has torn ends in a NUL byte, which no path holds.
+The second file is bound to the dataset's place and to each linked file: its first line is the path of the dataset, each
+other line that of a file. So a dataset from elsewhere, even at the place of another, reads only files that the user had
+linked there. A line that a kill has torn ends in a NUL byte, which no path holds.
 
-Files that belong to others, or that others may write, count for nothing.
+Files that belong to other users, or that others may write, are ignored.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from lakebed.storage.address import path_of, scheme_of
 
 _ODD = re.compile(r"\0|://|#bytes=")
 
-# Bytes of what is remembered of one dataset: some millions of links.
+# Bytes of the links of one dataset: some millions of links.
 MOST_BYTES = 1 << 28
 
 
 def folder() -> Path:
-    """Return where all of it is, or would be."""
+    """Return the folder of these files, which need not exist."""
     base = os.path.expanduser(os.environ.get("XDG_CONFIG_HOME") or "~/.config")  # noqa: PTH111
-    # Never below the working directory, where anybody's files may be: a user without a home has nothing there.
+    # Never below the working directory, which may hold files of others: a user without a home has no such folder.
     return Path(base if os.path.isabs(base) else os.devnull) / "lakebed"  # noqa: PTH117
 
 
@@ -47,7 +47,7 @@ def folder() -> Path:
 
 
 def allowed() -> tuple[str, ...]:
-    """Return the folders that ``lakebed allow`` has named; none where ``config.REMEMBER_LINKS`` is off."""
+    """Return the folders of ``lakebed allow``; none if ``config.REMEMBER_LINKS`` is off."""
     if not config.REMEMBER_LINKS:
         return ()
     return tuple(line for line in _lines(_read(folder() / "allowed-links")) if line.startswith("/"))
@@ -73,7 +73,7 @@ def allow(place: str) -> str:
 
 
 def disallow(place: str) -> bool:
-    """Take back what was allowed: a folder, or all that was remembered of a dataset; tell whether there was any.
+    """Forbid a folder again, or forget all links of a dataset; tell whether there was such a permission.
 
     Raises
     ------
@@ -96,10 +96,10 @@ def disallow(place: str) -> bool:
 
 
 def remember(dataset: str, links: Sequence[str]) -> None:
-    """Remember for later processes that the user of this one has linked files in a dataset on this machine.
+    """Remember for later processes that the user has linked files in a dataset on this machine.
 
-    Links to anything but files, and names that hold a line break, are left out. A configuration that cannot be
-    written is a warning: the links are as good as they were, in this process.
+    Links to anything but files, and names with a line break, are left out. A configuration that cannot be written is
+    only a warning, since the links stay valid in this process.
     """
     place = _place(dataset)
     text = _text(links)
@@ -118,14 +118,14 @@ def remember(dataset: str, links: Sequence[str]) -> None:
 
 
 def is_kept(dataset: str, path: str) -> bool:
-    """Tell whether the user has linked a file in this dataset, in this process or one before.
+    """Tell whether the user has linked a file in this dataset, in this process or an earlier one.
 
     Parameters
     ----------
     dataset
-        Path of the dataset; one that is elsewhere has nothing.
+        Path of the dataset; a remote dataset has no such links.
     path
-        The path as linked; a relative one counts from the working directory.
+        The path as linked; a relative one starts at the working directory.
     """
     if not config.REMEMBER_LINKS or not dataset or scheme_of(dataset) != "file":
         return False
@@ -133,7 +133,7 @@ def is_kept(dataset: str, path: str) -> bool:
 
 
 def forget(dataset: str) -> bool:
-    """Forget what was linked in a dataset, which is removed or made anew; tell whether there was anything."""
+    """Forget the links of a dataset that is removed or created again; tell whether any were known."""
     if scheme_of(dataset) != "file":
         return False
     try:
@@ -147,7 +147,7 @@ def forget(dataset: str) -> bool:
 
 
 def datasets() -> Iterator[tuple[str, int]]:
-    """Yield the path of each dataset of which links are remembered, and how many files."""
+    """Yield the path of each dataset with remembered links, and the number of files."""
     try:
         files = sorted((folder() / "links").glob("*.txt"))
     except OSError:
@@ -179,7 +179,7 @@ def _text(links: Sequence[str]) -> str:
         and text[0] == "/"
         and not _ODD.search(text)
     ):
-        return text  # nothing but plain paths: millions of them must cost next to nothing
+        return text  # only plain paths: millions of them must cost very little
     here = os.getcwd()  # noqa: PTH109
     lines = []
     for link in links:
@@ -196,21 +196,18 @@ def _text(links: Sequence[str]) -> str:
 
 
 def _parsed(data: bytes) -> tuple[str, frozenset[str]]:
-    """Return the dataset and the paths of files that a file remembers."""
+    """Return the dataset and the paths in a file of links."""
     lines = _lines(data)
     return (lines[0], frozenset(lines[1:])) if lines else ("", frozenset())
 
 
 class _Known:
-    """What was read of the files last, while they stay as they are."""
+    """Contents of the files of links, as long as the files do not change."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {}
-        process_hooks.after_fork(self._unlock)
-
-    def _unlock(self) -> None:
-        self._lock = threading.Lock()
+        process_hooks.new_lock_after_fork(self, "_lock")
 
     def of(self, dataset: str) -> frozenset[str]:
         place = _place(dataset)
@@ -240,12 +237,12 @@ def _known(dataset: str) -> frozenset[str]:
 
 
 def _lines(data: bytes) -> list[str]:
-    """Return whole lines; what a kill has torn is none."""
+    """Return whole lines, without those that a kill has torn."""
     return [line for line in os.fsdecode(data).split("\n")[:-1] if "\0" not in line]
 
 
 def _read(place: Path) -> bytes:
-    """Return the content of a file that is the user's and that nobody else may write; b"" where there is none."""
+    """Return the content of a file of the user that nobody else may write; b"" without such a file."""
     try:
         fd = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):
@@ -274,7 +271,7 @@ def _content(fd: int) -> bytes:
 
 @contextmanager
 def _changing(place: Path) -> Iterator[int]:
-    """Open a file to add to it, alone; make it if there is none."""
+    """Open a file for changes, with a lock; create it if it does not exist."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         try:
@@ -292,7 +289,7 @@ def _changing(place: Path) -> Iterator[int]:
 
 
 def _append(fd: int, text: str) -> None:
-    """Add lines at the end, all or none; a line that a kill has torn there never counts."""
+    """Append all lines or none, after closing a line that a kill has torn."""
     size = os.fstat(fd).st_size
     data = os.fsencode(text)
     if size and os.pread(fd, 1, size - 1) != b"\n":

@@ -1,7 +1,7 @@
-"""Links in place of samples, and the bytes that stand for them in a chunk (FORMAT.md 5.3, link and link_tiled).
+"""Links in place of samples, and their bytes in a chunk (FORMAT.md 5.3, link and link_tiled).
 
 kind         content
-link         UTF-8 of the path or address as the user gave it; none for None
+link         UTF-8 of the path or address as the user gave it; empty for None
 link_tiled   version prefix
              u8 n, number of axes of the grid
              n u32 grid shape
@@ -40,7 +40,7 @@ class LinkedSample:
         Name of the credentials that the address needs; the dataset stores the name only.
     """
 
-    # A class by hand: millions of these are made, and a frozen dataclass takes four times as long to make.
+    # Written by hand: millions of these are created, and a frozen dataclass takes four times as long.
     __slots__ = ("creds_key", "path")
 
     path: str
@@ -63,7 +63,7 @@ class LinkedSample:
 
     @property
     def dtype(self) -> str:
-        """Kind of a path: text, whatever its length."""
+        """Dtype of a path: text of any length."""
         return "<U1"
 
     @property
@@ -226,7 +226,7 @@ def encode_link(value: LinkedSample | None) -> bytes:
     Raises
     ------
     InvalidInputError
-        If the path holds half a character, which UTF-8 cannot say.
+        If the path holds half a surrogate pair, which UTF-8 cannot store.
     """
     return b"" if value is None else _utf8(value.path)
 
@@ -261,7 +261,7 @@ def decode_link(data: Buffer) -> str:
     Raises
     ------
     FormatError
-        If it is no UTF-8.
+        If it is not UTF-8.
     """
     try:
         return bytes(data).decode()
@@ -291,7 +291,7 @@ def decode_tiled(data: Buffer) -> NDArray[np.str_]:
     Raises
     ------
     FormatError
-        If the bytes are no grid of links.
+        If the bytes are not a grid of links.
     LimitError
         If it has more tiles than allowed.
     """

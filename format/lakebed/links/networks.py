@@ -1,8 +1,8 @@
-"""Hosts and networks: which addresses are public, how a host is spelled, and the hosts that a user allows.
+"""Hosts and networks: public addresses, the spelling of hosts, and the hosts that a user allows.
 
-Public is what the registries of special-purpose addresses (RFC 6890 and its successors) leave over. An address that
-stands for another (IPv4-mapped, NAT64) is judged by the one it stands for; tunnels that are out of use (6to4, Teredo)
-are never public, whatever they contain.
+An address is public unless the registries of special-purpose addresses (RFC 6890 and its successors) list it. An
+address that stands for another (IPv4-mapped, NAT64) counts as the other; obsolete tunnels (6to4, Teredo) are never
+public, whatever they contain.
 """
 
 from __future__ import annotations
@@ -24,41 +24,11 @@ from lakebed.errors import InvalidInputError
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-_SPECIAL_4 = tuple(
-    map(
-        IPv4Network,
-        (
-            "0.0.0.0/8",  # this host
-            "10.0.0.0/8",  # private
-            "100.64.0.0/10",  # shared by carriers
-            "127.0.0.0/8",  # loopback
-            "168.63.129.16/32",  # Azure's service for its machines
-            "169.254.0.0/16",  # link-local: metadata of cloud machines
-            "172.16.0.0/12",  # private
-            "192.0.0.0/24",  # protocols
-            "192.0.2.0/24",  # documentation
-            "192.88.99.0/24",  # 6to4 relays
-            "192.168.0.0/16",  # private
-            "198.18.0.0/15",  # benchmarks
-            "198.51.100.0/24",  # documentation
-            "203.0.113.0/24",  # documentation
-            "224.0.0.0/4",  # multicast
-            "240.0.0.0/4",  # reserved, broadcast
-        ),
-    )
-)
+# Addresses that `ipaddress` calls global: Azure's service for its machines, protocols, 6to4 relays, multicast.
+_SPECIAL_4 = tuple(map(IPv4Network, ("168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24", "224.0.0.0/4")))
 _GLOBAL_6 = IPv6Network("2000::/3")
-_SPECIAL_6 = tuple(
-    map(
-        IPv6Network,
-        (
-            "2001::/23",  # protocols, Teredo among them
-            "2001:db8::/32",  # documentation
-            "2002::/16",  # 6to4
-            "3fff::/20",  # documentation
-        ),
-    )
-)
+# Protocols (Teredo among them), documentation, 6to4, documentation.
+_SPECIAL_6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
@@ -77,20 +47,20 @@ def meant(address: Address) -> Address:
 
 
 def is_public(address: Address) -> bool:
-    """Tell whether an address belongs to a machine that is reachable from all of the internet."""
+    """Tell whether an address is reachable from all of the internet."""
     real = meant(address)
     if isinstance(real, IPv4Address):
-        return not any(real in network for network in _SPECIAL_4)
+        return real.is_global and not any(real in network for network in _SPECIAL_4)
     return real.scope_id is None and real in _GLOBAL_6 and not any(real in network for network in _SPECIAL_6)
 
 
 def plain_host(host: str) -> str:
-    """Return the one spelling of a host name or address: ASCII, lower case, no dot at its end.
+    """Return the canonical spelling of a host name or address: ASCII, lower case, without a dot at the end.
 
     Raises
     ------
     ValueError
-        If it is none, or an IPv4 address that is not written as four decimal numbers.
+        If it is neither, or an IPv4 address that is not written as four decimal numbers.
     """
     if ":" in host:
         return str(IPv6Address(host))
@@ -108,7 +78,7 @@ def plain_host(host: str) -> str:
 
 
 def literal(host: str) -> Address | None:
-    """Return the address that a host is written as; None for a name."""
+    """Return a host as an address; None if it is a name."""
     try:
         return ip_address(host)
     except ValueError:
@@ -131,7 +101,7 @@ class Hosts:
     networks: tuple[tuple[Network, int | None], ...]
 
     def names_host(self, host: str, port: int) -> bool:
-        """Tell whether the host is allowed by its name, wherever that leads."""
+        """Tell whether the name of the host is allowed, whatever its addresses."""
         return any(
             (name in ("*", host) or (name.startswith("*.") and host.endswith(name[1:])))
             and only in (None, port)
@@ -139,7 +109,7 @@ class Hosts:
         )
 
     def has_address(self, address: Address, port: int) -> bool:
-        """Tell whether the address is in a network that is allowed."""
+        """Tell whether the address is in an allowed network."""
         real = meant(address)
         return any(
             only in (None, port)
@@ -150,7 +120,7 @@ class Hosts:
 
 @lru_cache(maxsize=32)
 def hosts(entries: tuple[str, ...]) -> Hosts:
-    """Parse a list of allowed hosts: names, ``*.name``, addresses, networks, each with ``:port`` if it is to count.
+    """Parse a list of allowed hosts: names, ``*.name``, addresses and networks, each with an optional ``:port``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Some bytes of a file, and what their source told about the file."""
+"""Bytes of a file with facts about the file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class Part:
     Parameters
     ----------
     data
-        The bytes; fewer than were asked for if the file ends before.
+        The bytes; fewer than requested if the file ends earlier.
     total
-        Size of the file; None if the source does not tell.
+        Size of the file; None if unknown.
     tag
-        Whatever tells this content of the file from another; None if the source has nothing of the kind.
+        Identity of this content of the file; None if unknown.
     has_ranges
-        False if the source sends the file from its beginning whatever is asked for, so that parts are no cheaper.
+        False if the source always sends the file from its beginning, so that parts are no cheaper.
     """
 
     data: bytes

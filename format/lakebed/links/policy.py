@@ -1,16 +1,16 @@
-"""Where the links of a dataset may lead: its writer chose them, not the user who reads it (promise P5).
+"""Rules for links of a dataset, which its writer chose and not the user who reads it (promise P5).
 
 A link may lead to
 
-* a file of the dataset's own folder, of ``config.LINK_ROOTS`` or of what ``lakebed allow`` names, symbolic links
-  resolved;
-* a file that the user of this machine has linked in this very dataset before (:mod:`lakebed.links.kept`);
-* a web address all of whose IP addresses are public, or that ``config.LINK_HOSTS`` names;
-* an object of a bucket, with the credentials that the user has given for its key, or without any;
-* whatever this process has appended as a link itself.
+* a file in the dataset's own folder, in ``config.LINK_ROOTS`` or in a folder of ``lakebed allow``, after symbolic links
+  are resolved;
+* a file that the user of this machine has linked in the same dataset before (:mod:`lakebed.links.kept`);
+* a web address whose IP addresses are all public, or that ``config.LINK_HOSTS`` names;
+* an object in a bucket, with the credentials that the user has given for its key, or anonymously;
+* any place to which this process has appended a link itself.
 
-Checks are made on what is used: on the file that is open, on the address that is connected to, and again on each
-redirect. A path or address without a policy is the user's own call, and goes anywhere.
+Checks apply to the object in use: the open file, the connected address, and each redirect. Calls of the user have no
+policy and may lead anywhere.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ WEB = frozenset({"http", "https"})
 _WEB_PORTS = (80, 443)
 _MAX_URL = 8192
 
-# Links that one process remembers as its own, 8 bytes each, and those among them that need not be sorted.
+# Links that a process remembers as its own, 8 bytes each, and the number that may stay unsorted.
 _REMEMBERED = 1 << 24
 _UNSORTED = 64
 
-# No writer of honest links needs them, and parsers of addresses disagree on them.
+# Honest links do not need them, and parsers of addresses disagree on them.
 _ODD = re.compile(r"[\x00-\x1f\x7f]")
 _ODD_ON_THE_WEB = re.compile(r"[\x00-\x1f\x7f\\]")
 _BUCKETS = {
@@ -56,14 +56,14 @@ _ALIASES = {"gcs": "gs", "azure": "az"}
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Where the links of one dataset may lead.
+    """Rules for the links of one dataset.
 
     Parameters
     ----------
     dataset
         Address of the dataset: a path, or with a scheme.
     own
-        A file that may be read though it is not linked as a whole: that of a part that this process has linked.
+        A file of which this process has linked a part, so that it may be read although it is not linked as a whole.
     """
 
     dataset: str
@@ -93,11 +93,11 @@ class Policy:
         return scheme
 
     def is_own(self, url: str) -> bool:
-        """Tell whether this process has appended the link itself: it may go anywhere then, as the user may."""
+        """Tell whether this process has appended the link itself, so that it may lead anywhere."""
         return url == self.own or is_remembered(url)
 
     def of_part(self, link: str, url: str) -> Policy:
-        """Return the policy for the file that a link to a part of it leads to.
+        """Return the policy for the whole file of a link to a part.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Policy:
         Raises
         ------
         UnsafePathError
-            If it lies elsewhere.
+            If it lies outside.
         """
         if _is_below(real, self._roots()):
             return
@@ -144,12 +144,12 @@ class Policy:
     # -- the web -----------------------------------------------------------------------------------------------
 
     def check_host(self, url: str, host: str, port: int) -> bool:
-        """Refuse a host by its spelling or its port; tell whether its name alone allows it, wherever it leads.
+        """Refuse a host by its spelling or port; tell whether its name alone is allowed, whatever its addresses.
 
         Raises
         ------
         UnsafePathError
-            If it is not spelled plainly, or is an address or port that is not allowed.
+            If its spelling is not canonical, or the address or port is not allowed.
         """
         try:
             plain = plain_host(host)
@@ -168,12 +168,12 @@ class Policy:
         return False
 
     def check_addresses(self, url: str, host: str, port: int, addresses: Iterable[Address]) -> None:
-        """Refuse a host if one of the addresses that its name stands for is not allowed.
+        """Refuse a host if one of its addresses is not allowed.
 
         Raises
         ------
         UnsafePathError
-            If there is such an address.
+            If an address is not allowed.
         """
         allowed = hosts(config.LINK_HOSTS)
         for address in addresses:
@@ -186,23 +186,23 @@ class Policy:
         Raises
         ------
         UnsafePathError
-            If it is one.
+            If it is such a redirect.
         """
         if scheme_of(url) == "https" and scheme_of(there) == "http":
             raise _forbidden(url, f"it redirects from https to {shown(there)}, which is not encrypted")
 
     def check_secrets(self, url: str, host: str, port: int, named: Sequence[str]) -> None:
-        """Refuse to send a user's headers to a host that the dataset has chosen and the user has not.
+        """Refuse to send headers of the user to a host that only the dataset has chosen.
 
         Parameters
         ----------
         named
-            Hosts that the credentials themselves name.
+            Hosts that the credentials name.
 
         Raises
         ------
         UnsafePathError
-            If neither they nor ``config.LINK_HOSTS`` name the host.
+            If neither the credentials nor ``config.LINK_HOSTS`` name the host.
         """
         plain = plain_host(host)
         if not any(hosts(tuple(each)).names_host(plain, port) for each in (named, config.LINK_HOSTS)):
@@ -214,7 +214,7 @@ class Policy:
     # -- buckets -----------------------------------------------------------------------------------------------
 
     def cloud(self, url: str) -> tuple[str, str, str]:
-        """Return scheme, bucket and key of a link into a bucket, Azure's container with its account before it.
+        """Return scheme, bucket and key of a link into a bucket.
 
         Raises
         ------
@@ -239,7 +239,7 @@ class Policy:
 
 
 def _is_below(real: str, roots: Iterable[str]) -> bool:
-    """Tell whether a file lies in or below one of some folders."""
+    """Tell whether a file lies below one of the folders."""
     for root in roots:
         base = os.path.realpath(os.path.expanduser(root))  # noqa: PTH111
         if real.startswith(base if base.endswith(os.sep) else base + os.sep):
@@ -248,14 +248,10 @@ def _is_below(real: str, roots: Iterable[str]) -> bool:
 
 
 def _forbidden(url: str, why: str, entry: str | None = None) -> UnsafePathError:
-    hint = (
-        ""
-        if entry is None
-        else (
-            f'. If you trust the dataset, call lakebed.allow_links("{entry}"), or name it in LAKEBED_LINK_HOSTS'
-        )
-    )
-    return UnsafePathError(f"the link to {shown(url)} is not followed: {why}{hint}")
+    text = f"the link to {shown(url)} is not followed: {why}"
+    if entry is not None:
+        text += f'. If you trust the dataset, call lakebed.allow_links("{entry}"), or name it in LAKEBED_LINK_HOSTS'
+    return UnsafePathError(text)
 
 
 # -- what the user allows ----------------------------------------------------------------------------------------
@@ -264,9 +260,9 @@ def _forbidden(url: str, why: str, entry: str | None = None) -> UnsafePathError:
 def allow_links(*places: str | os.PathLike[str]) -> None:
     """Allow the links of all datasets that this process reads to lead into folders, or to hosts of private networks.
 
-    Forked workers know of it, and so do processes to which a dataset travels. Other programs take
-    ``LAKEBED_LINK_ROOTS`` (folders, separated like ``PATH``) and ``LAKEBED_LINK_HOSTS`` (separated by spaces) from the
-    environment. What a process appends as links itself it may read without this.
+    Forked workers inherit it, and a dataset carries it to other processes. Other programs take ``LAKEBED_LINK_ROOTS``
+    (folders, separated like ``PATH``) and ``LAKEBED_LINK_HOSTS`` (separated by spaces) from the environment. Links that
+    a process appends itself need no permission.
 
     Parameters
     ----------
@@ -299,7 +295,7 @@ def allow_links(*places: str | os.PathLike[str]) -> None:
 
 
 def _is_folder(text: str) -> bool:
-    """Tell whether text means a folder: a path, and not a network such as 10.1.0.0/16."""
+    """Tell whether a text is a path, and not a network such as 10.1.0.0/16."""
     if text.startswith(("/", "./", "../", "~", "file:")) or text in (".", ".."):
         return True
     try:
@@ -320,19 +316,16 @@ def _folder(text: str) -> str:
 
 
 class _Memory:
-    """Links, as hashes that are secret to this process; when there are too many, the older half is forgotten.
+    """Links as hashes, which are secret to this process; if they become too many, the older half is forgotten.
 
-    Adding must cost next to nothing: new ones are sorted in among those before them when one is looked up.
+    Adding must cost very little: new hashes are merged into the sorted ones on the next search.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._recent: array[int] = array("q")
         self._known = self._older = np.zeros(0, np.int64)
-        process_hooks.after_fork(self._unlock)
-
-    def _unlock(self) -> None:
-        self._lock = threading.Lock()
+        process_hooks.new_lock_after_fork(self, "_lock")
 
     def add(self, texts: Iterable[str]) -> None:
         with self._lock:
@@ -349,7 +342,7 @@ class _Memory:
 
     def _sort(self) -> None:
         self._known = np.concatenate([self._known, np.array(self._recent, np.int64)])
-        self._known.sort(kind="stable")  # merges runs that are sorted already
+        self._known.sort(kind="stable")  # this merges sorted runs
         self._recent = array("q")
         if len(self._known) > _REMEMBERED // 2:
             self._older, self._known = self._known, np.zeros(0, np.int64)
@@ -364,15 +357,15 @@ _MEMORY = _Memory()
 
 
 def remember(links: Iterable[str]) -> None:
-    """Allow links that the user of this process appends to be read in this process, whatever dataset they are in.
+    """Allow this process to read the links that its user appends, in any dataset.
 
-    Exactly these links: neither other files of their folders nor other addresses of their hosts.
+    Exactly these links, and neither other files of their folders nor other addresses of their hosts.
     """
     here = os.getcwd() + os.sep  # noqa: PTH109
     _MEMORY.add([text if text[:1] == "/" or "://" in text else here + text for text in links])
 
 
 def is_remembered(link: str) -> bool:
-    """Tell whether this process has appended a link; relative paths count from the working directory."""
+    """Tell whether this process has appended a link; relative paths start at the working directory."""
     is_whole = link[:1] == "/" or "://" in link
     return (link if is_whole else os.getcwd() + os.sep + link) in _MEMORY  # noqa: PTH109

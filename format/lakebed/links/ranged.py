@@ -1,4 +1,4 @@
-"""A file elsewhere of which only the parts that are looked at are fetched."""
+"""A remote file that is fetched in the parts that a reader looks at."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lakebed.errors import StorageUnavailableError
 from lakebed.links.part import Part
 
 HEAD = 1 << 16
-"""Bytes that are fetched first: headers of most files, and all of small ones."""
+"""Bytes that are fetched first: the header of most files, and all of a small one."""
 
-# What is read in order is fetched in steps that double up to this size.
+# Sequential reads are fetched in steps that double up to this size.
 _LONGEST_STEP = 4 << 20
-# A file that is not much longer than its first part is fetched to its end at once.
+# Rest of a file that is fetched at once.
 _SMALL = 1 << 20
 
 Fetch = Callable[[int, int, str | None], Part]
@@ -22,14 +22,14 @@ Fetch = Callable[[int, int, str | None], Part]
 
 
 class RangedFile:
-    """Reads like a bytes object, by slices, and remembers what it has fetched.
+    """Bytes-like object, read by slices, that remembers the parts it has fetched.
 
     Parameters
     ----------
     fetch
         Fetches a part of the file.
     head
-        Bytes to begin with.
+        Bytes of the first part.
     """
 
     def __init__(self, fetch: Fetch, head: int = HEAD) -> None:
@@ -46,16 +46,16 @@ class RangedFile:
         self._starts, self._parts = [0], [first.data]
         self._step = HEAD
         self.fetched = len(first.data)
-        """Bytes that were fetched so far."""
+        """Bytes fetched so far."""
 
     def _anew(self, start: int) -> bytes:
-        """Fetch a file from its beginning, since there is no other way, for what is behind ``start``."""
+        """Fetch a file from its beginning, since its source has no ranges; return the bytes after ``start``."""
         data = self._fetch(0, limits.MAX_FETCH_BYTES, self._tag).data
         limits.check("MAX_FETCH_BYTES", len(data) + 1, "a linked file, in bytes")
         return data[start:]
 
     def _to_the_end(self, start: int) -> bytes:
-        """Fetch a file whose source does not tell its length."""
+        """Fetch a file of unknown length."""
         parts: list[bytes] = []
         while True:
             part = self._fetch(start, _LONGEST_STEP, self._tag).data
@@ -80,11 +80,11 @@ class RangedFile:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything was fetched with the first part."""
+        """Whether the first part is the whole file."""
         return len(self.head) == self.total
 
     def some(self, start: int, length: int) -> bytes:
-        """Return at least one and up to ``length`` bytes from ``start`` on; none at the end."""
+        """Return between one and ``length`` bytes from ``start`` on; none at the end."""
         if start >= self.total or length <= 0:
             return b""
         at = bisect_right(self._starts, start) - 1
@@ -95,13 +95,13 @@ class RangedFile:
         return self._parts[at][offset : offset + length]
 
     def _extend(self, at: int, start: int, length: int) -> None:
-        """Fetch what begins at ``start``, more of it if the part before was read to its end."""
+        """Fetch bytes from ``start`` on, more of them in a sequential read."""
         follows = self._starts[at] + len(self._parts[at]) == start
         self._step = min(2 * self._step, _LONGEST_STEP) if follows else HEAD
         self.prefetch(start, start + max(length, self._step))
 
     def prefetch(self, start: int, stop: int) -> None:
-        """Fetch what is missing between two offsets, each gap in one request."""
+        """Fetch the missing bytes between two offsets, each gap by one request."""
         if self._at_once and not self.is_whole:
             limits.check("MAX_FETCH_BYTES", self.total, "a linked file, in bytes")
             self._at_once = False
@@ -131,6 +131,6 @@ class RangedFile:
             start = end
 
     def whole(self) -> bytes:
-        """Return the content, fetching what is missing."""
+        """Return the content, after fetching its missing parts."""
         self.prefetch(0, self.total)
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)

@@ -1,4 +1,4 @@
-"""``lakebed.read``: a file, wherever it is, as a sample that is opened when its content is needed."""
+"""``lakebed.read``: a file anywhere as a sample, which is opened when its content is needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Keyed(Protocol):
-    """What bytes can be read from by key; every storage is one."""
+    """Source of bytes under keys; every storage is one."""
 
     def get(self, key: str) -> bytes:
         """Return the object of that key."""
@@ -35,24 +35,23 @@ def read(
 ) -> Sample:
     """Make a sample of a file: an image, video, sound, scan, point cloud or mesh.
 
-    Nothing is opened until its shape, data or compression is asked for; but that there is no such file on this machine
-    is told at once. Appended to a tensor of the same compression,
-    the file is stored byte for byte; to another, it is decoded first.
+    The file is opened when its shape, data or compression is needed, but a missing local file is an error at once. A
+    tensor of the same compression stores the file byte for byte; for another, it is decoded first.
 
     Parameters
     ----------
     path
         Path, or address with ``file``, ``http``, ``https``, ``s3``, ``gs`` or ``az`` before ``://``, or the content of
-        the file itself.
+        a file.
     verify
-        Read and decode it now, to fail now.
+        Read and decode the file at once, so that errors show now.
     creds
         Credentials for the address: those of an object store as for a dataset there, ``{"headers": {...}}`` for a web
         server.
     compression
-        Kind of the file, if it is known; otherwise its first bytes tell.
+        Kind of the file; by default its first bytes tell.
     storage
-        Where to read ``path`` from as a key, in place of the file system.
+        Storage in which ``path`` is a key, in place of the file system.
     timeout
         Seconds for a web address altogether.
 
@@ -66,7 +65,7 @@ def read(
     InvalidInputError
         If ``path`` is none of these.
     SampleReadError
-        If there is no such file on this machine, or with ``verify``, if the file cannot be read.
+        If a local file does not exist, or with ``verify``, if the file cannot be read.
     SampleDecompressionError
         With ``verify``, if the file cannot be decoded.
 
@@ -98,7 +97,7 @@ def read(
 
 
 def _local(path: str) -> str | None:
-    """Return the path of a file that others may read in place of :func:`_disk`."""
+    """Return the path of a file that callers may read in place of :func:`_disk`."""
     try:
         return path_of(path)
     except OSError:

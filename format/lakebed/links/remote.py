@@ -1,7 +1,6 @@
-"""Objects in buckets that links lead to: any number of stores, buckets and credentials side by side.
+"""Linked objects in buckets, of any number of stores, buckets and credentials.
 
-A client is made once per process for each bucket and credentials, and shared by everything that follows links. The
-storage knows how to get on in a forked child.
+Each process has one client per bucket and credentials, which all readers of links share.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
     from lakebed.storage.credentials import Creds
 
 _ANONYMOUS: Mapping[str, Any] = {"anonymous": True}
-# Clients that are kept; one has connections, threads it shares with the others.
+# Most clients; each has its own connections and shares threads with the others.
 _MOST = 256
-# Larger objects come in parts of this size: the first request tells how large the object is.
+# Larger objects are read in parts of this size; the first request tells the size of the object.
 _PART = 8 << 20
 
 _Key = tuple[str, str, Any]
@@ -39,7 +38,7 @@ def fetch_object(url: str, creds: Creds | None, policy: Policy | None) -> bytes:
     Raises
     ------
     OSError, LookupError
-        If it is not there or cannot be read.
+        If it does not exist or cannot be read.
     UnsafePathError
         If the policy forbids it.
     LimitError
@@ -68,12 +67,12 @@ def object_part(
     Parameters
     ----------
     tag
-        What an earlier part of the object came with.
+        Tag of an earlier part of the object.
 
     Raises
     ------
     StorageUnavailableError
-        If it has become another object since that part.
+        If the object was replaced since that part.
     OSError, LookupError, UnsafePathError
         As :func:`fetch_object`.
     """
@@ -87,7 +86,7 @@ def object_part(
 
 
 def _place(url: str) -> tuple[str, str, str]:
-    """Split an address that the user chose."""
+    """Split an address of the user."""
     parts = urlsplit(url)
     scheme = SCHEMES.get(parts.scheme)
     _, _, rest = url.partition("://")
@@ -100,7 +99,7 @@ def _place(url: str) -> tuple[str, str, str]:
 
 
 def store(scheme: str, bucket: str, creds: Creds | None) -> ObjectStorage:
-    """Return the storage of a bucket with these credentials, the one made before if there is one."""
+    """Return the storage of a bucket with these credentials, the same one for equal credentials."""
     key = (scheme, bucket, _identity(creds))
     found = _stores.get(key)
     if found is None:
@@ -111,10 +110,10 @@ def store(scheme: str, bucket: str, creds: Creds | None) -> ObjectStorage:
 
 
 def _identity(creds: Any) -> Any:
-    """Return something hashable that is equal for equal credentials; a source is equal to itself only."""
+    """Return a hashable object that is equal for equal credentials; a source equals only itself."""
     source = creds.source if isinstance(creds, Given) else creds
     if isinstance(source, CredentialSource):
-        return CredentialSource, id(source)  # the storage that is kept keeps it, too
+        return CredentialSource, id(source)  # the storage keeps it alive
     if isinstance(creds, Mapping):
         return tuple(sorted((str(name), _identity(value)) for name, value in creds.items()))
     if isinstance(creds, list | tuple):

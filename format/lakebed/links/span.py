@@ -1,10 +1,10 @@
-"""Links to a part of a file, named behind ``#`` in the address; nothing is there that changes which file may be read.
+"""Links to a part of a file, named after ``#`` in the address; the fragment does not change which file may be read.
 
-fragment                            what is read
+fragment                            content
 #bytes=100-199                      the bytes from 100 to 199, both of them included, as in ranges of HTTP
-#bytes=100-199&encoding=base64      what these characters stand for in base64; the ``=`` at its end are not among them
+#bytes=100-199&encoding=base64      these characters decoded from base64; the ``=`` at its end are not among them
 
-Anything else behind ``#`` is part of the name of the file. 3.9.52 takes all of it for the name.
+Any other fragment is part of the name of the file. 3.9.52 takes every fragment for the name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FRAGMENT = re.compile(r"#bytes=([0-9]{1,18})-([0-9]{1,18})(&encoding=base64)?\Z
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a file, which is read as if it were a file.
+    """Part of a file, which is read as if it were a file.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Span:
     length
         Bytes of the file.
     is_base64
-        Whether these are base64.
+        Whether they are base64.
     """
 
     url: str
@@ -41,11 +41,11 @@ class Span:
 
     @property
     def size(self) -> int:
-        """Bytes of what is read."""
+        """Number of content bytes."""
         return 3 * self.length // 4 if self.is_base64 else self.length
 
     def where(self, start: int, length: int) -> tuple[int, int]:
-        """Return first byte and number of bytes of the file that hold some bytes of what is read."""
+        """Return the first byte and the number of bytes of the file that hold some of the content."""
         length = max(0, min(length, self.size - start))
         if not self.is_base64:
             return self.first + start, length
@@ -54,12 +54,12 @@ class Span:
         return self.first + first, max(0, stop - first) if length else 0
 
     def content(self, data: bytes, start: int, length: int) -> bytes:
-        """Return some bytes of what is read, of the bytes of the file that hold them.
+        """Return some of the content, given the bytes of the file that hold it.
 
         Raises
         ------
         FormatError
-            If they are no base64.
+            If they are not base64.
         """
         if not self.is_base64:
             return data
@@ -78,7 +78,7 @@ class Span:
 
 
 def span_of(url: str) -> Span | None:
-    """Return the part of a file that an address names; None if it names a whole file.
+    """Return the part of a file that an address names; None for a whole file.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Look behind links before they are stored: whether the file is there, its shape, dtype and metadata.
+"""Inspect linked files before links are stored: existence, shape, dtype and metadata.
 
-Links are looked at in parallel: what takes time is waiting for disks and servers. Of a file only what its header needs
-is fetched, where its kind is known to keep everything at the front, or to have an index.
+Links are inspected in parallel, since most of the time is spent waiting for disks and servers. If a kind of file keeps
+its header at the front or has an index, only these bytes are fetched.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     Credentials = Callable[[str | None, str], Creds | None]
     """Credentials by key and address. Raises MissingCredsError for a key that has none."""
 
-# A header with a large preview or colour profile in it.
+# Size of a header with a large preview or colour profile.
 _LONG_HEAD = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is behind a link.
+    """Facts about a linked file.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Found:
     dtype
         NumPy dtype name of the decoded file.
     info
-        What the hidden ``_info`` tensor records, ``modified`` included.
+        Record for the hidden ``_info`` tensor, ``modified`` included.
     """
 
     shape: tuple[int, ...]
@@ -60,17 +60,17 @@ class Found:
 
 
 def no_credentials(key: str | None, url: str) -> Creds | None:  # noqa: ARG001 - one of many
-    """Return no credentials, whatever the key."""
+    """Return no credentials for any key."""
     return None
 
 
 def described(file: RangedFile, path: str) -> Found:
-    """Tell what a file is; no more of it is fetched than that needs.
+    """Return facts about a file after fetching as little of it as possible.
 
     Raises
     ------
     FormatError, LimitError
-        If it is none of a known kind, or damaged, or promises too much.
+        If it is of an unknown kind, damaged, or exceeds a limit.
     OSError, LookupError
         If it cannot be fetched.
     """
@@ -80,7 +80,7 @@ def described(file: RangedFile, path: str) -> Found:
             try:
                 return _found(Sample(buffer=file[0:length], path=path, compression=name))
             except (FormatError, LimitError):
-                continue  # the rest may say more
+                continue  # more bytes may help
     if not file.is_whole and name is not None and TRAITS[name].ranges:
         from lakebed.codecs.remote_video import RemoteVideo
 
@@ -99,19 +99,19 @@ def _found(sample: Sample) -> Found:
 def inspect(link: LinkedSample, credentials: Credentials = no_credentials, *, is_text: bool = False) -> Found:
     """Read the header and the metadata of the file behind a link.
 
-    EXIF that a large PNG file has behind its pixels is not looked for.
+    EXIF after the pixels of a large PNG file is not read.
 
     Parameters
     ----------
     is_text
-        The file is text or JSON, of which only its existence can be seen from its beginning.
+        The file is text or JSON, of which only the existence is checked.
 
     Raises
     ------
     BadLinkError
-        If there is no such file, or it is none of a known kind; the cause is a GetDataFromLinkError with its own cause.
+        If the file does not exist or is of an unknown kind; the cause is a GetDataFromLinkError with its own cause.
     MissingCredsError
-        If the link needs credentials that there are none for.
+        If the link names credentials without a value.
     """
     creds = credentials(link.creds_key, link.path)
 
@@ -143,16 +143,16 @@ def inspect_all(
     *,
     is_text: bool = False,
 ) -> Iterator[Found | BadLinkError | None]:
-    """Look behind many links at the same time; parameters as of :func:`inspect`.
+    """Inspect many links at the same time; parameters as of :func:`inspect`.
 
     Yields
     ------
-    For each link what :func:`inspect` finds, or its BadLinkError; None for None.
+    For each link the result of :func:`inspect`, or its BadLinkError; None for None.
 
     Raises
     ------
     MissingCredsError
-        If a link needs credentials that there are none for.
+        If a link names credentials without a value.
     """
 
     def look(link: LinkedSample | None) -> Found | BadLinkError | None:
@@ -170,12 +170,12 @@ def inspect_all(
 def inspect_tiled(
     sample: LinkedTiledSample, credentials: Credentials = no_credentials, *, only_first: bool = False
 ) -> Found:
-    """Look behind a grid of links, which must lead to files of equal shape, and let the sample know that shape.
+    """Inspect a grid of links, which must lead to files of equal shape, and record that shape in the sample.
 
     Parameters
     ----------
     only_first
-        Take the word of the first file for all.
+        Inspect only the first file and assume that the others are alike.
 
     Returns
     -------
@@ -189,7 +189,7 @@ def inspect_tiled(
     InvalidInputError
         If the files differ in shape or dtype, or the grid has more axes than they.
     MissingCredsError
-        If they need credentials that there are none for.
+        If they name credentials without a value.
     """
     links = [LinkedSample(str(path), sample.creds_key) for path in sample.path_array.flat]
     found: list[Found] = []

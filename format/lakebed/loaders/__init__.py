@@ -1,4 +1,4 @@
-"""Streaming rows into training: the order of samples, what is read ahead, batches, and thin adapters to frameworks.
+"""Streaming rows into training: the order of samples, reading ahead, batches; `frameworks` has the thin adapters.
 
-Nothing here writes. A framework is imported by its own adapter alone, when that adapter is used.
+Nothing here writes.
 """

@@ -1,4 +1,4 @@
-"""Samples -> one batch: stacked where they have one shape, otherwise as the user wants ragged ones."""
+"""Samples -> one batch: stacked if they have one shape, otherwise in the requested ragged form."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ RAGGED: tuple[Ragged, ...] = ("list", "pad", "flat")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flat:
-    """Arrays of different shapes one behind the other, as ``ragged="flat"`` gives them.
+    """Arrays of different shapes laid one behind another: the form of ``ragged="flat"``.
 
     Parameters
     ----------
     values
         The elements of all arrays: shape (elements,).
     offsets
-        Where each array begins in `values`, and the end of the last: int64, shape (arrays + 1,).
+        Start of each array in `values`, and the end of the last: int64, shape (arrays + 1,).
     shapes
         Shape of each array: int64, shape (arrays, axes).
     """
@@ -40,7 +40,7 @@ class Flat:
         return found
 
     def arrays(self) -> list[NDArray[Any]]:
-        """Return the arrays, which share the memory of `values`."""
+        """Return the arrays; they share the memory of `values`."""
         return [self[i] for i in range(len(self))]
 
 
@@ -52,9 +52,9 @@ class Batch(dict[str, Any]):
     rows
         Numbers of the rows in the dataset: int64, shape (samples,).
     real
-        False for samples that repeat others, so that all processes take equally many steps: bool, shape (samples,).
+        False for samples that repeat others to give all processes equally many steps: bool, shape (samples,).
     epoch, step
-        Which batch it is.
+        Numbers of the epoch and of the batch in it.
     """
 
     rows: NDArray[np.int64]
@@ -66,24 +66,22 @@ class Batch(dict[str, Any]):
 def collate(values: Sequence[Any], ragged: Ragged = "list") -> Any:
     """Return the samples of one tensor as one value.
 
-    Arrays of one shape and dtype, and numbers, become one array with the samples along its first axis; dictionaries
-    are collated key by key; everything else stays a list, or becomes what `ragged` says.
+    Arrays of one shape and dtype become one array with the samples along its first axis, and so do numbers;
+    dictionaries are collated key by key; everything else stays a list, or takes the form that `ragged` names.
     """
     if not len(values):
         return []
     first = values[0]
     if isinstance(first, np.ndarray):
-        if all(
-            isinstance(v, np.ndarray) and v.shape == first.shape and v.dtype == first.dtype for v in values
-        ):
+        arrays = [value for value in values if isinstance(value, np.ndarray)]
+        if len(arrays) == len(values) and len({(array.shape, array.dtype) for array in arrays}) == 1:
             return np.stack(values)
-        arrays = all(isinstance(v, np.ndarray) and v.ndim == first.ndim for v in values)
-        return list(values) if ragged == "list" or not arrays else uneven(values, ragged)
+        can_join = len(arrays) == len(values) and len({array.ndim for array in arrays}) == 1
+        return list(values) if ragged == "list" or not can_join else uneven(values, ragged)
     if isinstance(first, bool | int | float | np.generic) and all(type(v) is type(first) for v in values):
         return np.asarray(values)
-    if isinstance(first, Mapping) and all(
-        isinstance(v, Mapping) and v.keys() == first.keys() for v in values
-    ):
+    is_mapping = all(isinstance(v, Mapping) and v.keys() == values[0].keys() for v in values)
+    if is_mapping and isinstance(first, Mapping):
         return {key: collate([v[key] for v in values], ragged) for key in first}
     if isinstance(first, tuple) and all(isinstance(v, tuple) and len(v) == len(first) for v in values):
         return tuple(collate(list(parts), ragged) for parts in zip(*values, strict=True))

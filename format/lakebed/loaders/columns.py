@@ -1,12 +1,12 @@
-"""One tensor of the batches: what of it is read per span, and how the samples of a batch are made from that."""
+"""One tensor of the batches: the read of a span, and the samples of a batch made from it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal, Protocol
+from functools import cached_property, partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,52 +19,56 @@ from lakebed.htypes.base import Storing
 from lakebed.loaders.portions import Portion, Shape, read_portion, shape_in
 from lakebed.native import gather
 from lakebed.reading.buffers import BufferPool
+from lakebed.reading.columns.scan import ColumnScan
 from lakebed.reading.index import Index, Rows
 from lakebed.reading.remote.tasks import LazyFuture, submit
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.scan import ColumnScan
 from lakebed.reading.selection import Selection
 from lakebed.reading.stored import Locating
 
 Decode = Literal["numpy", "bytes", "pil"]
 
 RESIDENT_BYTES = 1 << 24
-"""Tensors of no more bytes, that are no files, are loaded once and as a whole: then any order costs nothing."""
+"""Tensors up to this size, other than files, are loaded once and as a whole: then any order costs nothing."""
 
 RESIDENT_SMALL = 1 << 28, 1 << 10
-"""So are those of no more bytes whose samples have no more than so many: single reads cost more than they bring."""
+"""So are larger tensors of small samples (total bytes, bytes of a sample): single reads cost more than they bring."""
 
 STREAMED_BYTES = 8 << 20
-"""Batches of so many bytes are in no cache any more when they are used, and are written past it."""
+"""Batches from this size on are in no cache when they are used: they are written past the caches."""
 
 _ALIGNMENT = 64
 
 
-class Room(Protocol):
+class Room:
     """The samples of one tensor in one batch, while they are made."""
 
-    nbytes: int
-    """Bytes that it takes, once it is open."""
+    values: Sequence[Any] | NDArray[Any]
+    nbytes: int = 0
+    """Bytes of memory, once it is open."""
 
     def open(self) -> None:
-        """Take the memory for them."""
+        """Allocate the memory."""
 
     def largest(self) -> tuple[int, int]:
-        """Return the bytes of the largest sample, and which one it is."""
+        """Return the bytes of the largest sample, and its number."""
+        return 0, 0
 
     def fill(self, start: int, stop: int) -> None:
         """Make the samples ``start`` to ``stop`` of the batch; threads may do this for different samples at a time."""
 
     def value(self, i: int) -> Any:
         """Return one sample that was made."""
+        return self.values[i]
 
     def stacked(self) -> NDArray[Any] | None:
-        """Return all samples as one array if they lie in one already."""
+        """Return all samples as one array if they are stored as one."""
+        return None
 
 
 @dataclass(slots=True)
 class Picked:
-    """The samples of a batch as they are stored: rows, and for each the portion that holds it and its place there."""
+    """The samples of a batch as stored: their rows, and for each the portion that holds it and its place there."""
 
     epoch: int
     rows: NDArray[np.int64]
@@ -75,6 +79,7 @@ class Picked:
         return len(self.rows)
 
 
+@dataclass(eq=False)
 class Column:
     """One tensor of the batches.
 
@@ -86,75 +91,60 @@ class Column:
         Supplies the memory of batches.
     """
 
+    name: str
+    reader: SampleReader
+    pool: BufferPool
     is_spanned = True
-    """Whether it is read span by span."""
+    """Whether the tensor is read span by span."""
     is_light = False
-    """Whether making a sample of it costs less than handing it to another thread."""
-
-    def __init__(self, name: str, reader: SampleReader, pool: BufferPool) -> None:
-        self.name = name
-        self.reader = reader
-        self.pool = pool
+    """Whether making a sample costs less than handing the task to another thread."""
 
     def read(self, rows: Rows) -> Portion:
-        """Read what the span of these rows needs; errors as in :func:`read_portion`."""
+        """Read the data of a span of rows; errors as in :func:`read_portion`."""
         return read_portion(self.reader, rows)
 
     def whereabouts(self, row: int) -> tuple[str | None, tuple[int, int] | None]:
-        """Return the chunk that holds a sample, and its bytes there; see :meth:`StoredSamples.whereabouts`."""
+        """Return the chunk that holds a sample, and its byte range; see :meth:`StoredSamples.whereabouts`."""
         return (None, None) if self.reader.state.sequence is not None else self.reader.whereabouts(row)
 
     def prepare(self) -> None:
-        """Let what all batches need be asked for, where that takes time."""
+        """Request data that all batches need, if that takes time."""
 
     def finish(self) -> None:
-        """Wait for it; errors as in :func:`read_portion`."""
+        """Wait for that data; errors as in :func:`read_portion`."""
 
     def room(self, picked: Picked) -> Room:
-        """Return the place where the samples of a batch are made; see :class:`Room`."""
+        """Return the room for the samples of a batch; see :class:`Room`."""
         raise NotImplementedError
 
 
-# -- made at once -----------------------------------------------------------------------------------------------
+# -- in memory --------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Made:
-    """Samples that are there already."""
+class Made(Room):
+    """Samples that are in memory already."""
 
-    values: Sequence[Any] | NDArray[Any]
-    nbytes: int = 0
-
-    def open(self) -> None:
-        return
-
-    def largest(self) -> tuple[int, int]:
-        return 0, 0
-
-    def fill(self, start: int, stop: int) -> None:  # noqa: ARG002 - they are there
-        return
-
-    def value(self, i: int) -> Any:
-        return self.values[i]
+    def __init__(self, values: Sequence[Any] | NDArray[Any]) -> None:
+        self.values = values
 
     def stacked(self) -> NDArray[Any] | None:
         return self.values if isinstance(self.values, np.ndarray) else None
 
 
+@dataclass(eq=False)
 class Resident(Column):
-    """A tensor that is small enough to be in memory as a whole."""
+    """A tensor small enough to be kept in memory as a whole."""
 
     is_spanned = False
     is_light = True
 
-    def __init__(self, name: str, reader: SampleReader, pool: BufferPool) -> None:
-        super().__init__(name, reader, pool)
+    def __post_init__(self) -> None:
         self._loading: LazyFuture[Any] = LazyFuture(self._load)
 
     def _load(self) -> Any:
         reader = self.reader
         found = ColumnScan(reader, None).column(0, reader.state.length)
-        # Single numbers, some absent: those are empty samples.
+        # Absent values of a column of single numbers are empty samples.
         if isinstance(found, list) and reader.is_nullable:
             empty = np.zeros(0, reader.known_dtype())
             return [empty if row is None else row for row in found]
@@ -162,16 +152,15 @@ class Resident(Column):
             values: Any = found.data
             present = np.logical_not(np.ma.getmaskarray(found)).reshape(-1).tolist()
             return [row if there else row[:0] for row, there in zip(values, present, strict=True)]
-        return (
-            found.copy() if isinstance(found, np.ndarray) else found
-        )  # lists and texts are no views of chunks
+        # Copied: lists and texts are no views of chunks, but arrays are.
+        return found.copy() if isinstance(found, np.ndarray) else found
 
     @property
     def _all(self) -> Any:
         try:
             return self._loading.result()
         except BaseException:
-            self._loading = LazyFuture(self._load)  # another pass asks again
+            self._loading = LazyFuture(self._load)  # the next pass tries again
             raise
 
     def prepare(self) -> None:
@@ -192,31 +181,8 @@ class Resident(Column):
 # -- arrays of one shape ----------------------------------------------------------------------------------------
 
 
-class _Filled:
-    """Samples in one array."""
-
-    out: NDArray[Any]
-
-    def __init__(self, pool: BufferPool, shape: Shape, dtype: np.dtype[Any]) -> None:
-        self._pool = pool
-        self._shape, self._dtype = shape, dtype
-        self.nbytes = math.prod(shape) * dtype.itemsize
-
-    def open(self) -> None:
-        self.out = self._pool.array(self._shape, self._dtype)
-
-    def largest(self) -> tuple[int, int]:
-        return self.nbytes // max(1, self._shape[0]), 0
-
-    def value(self, i: int) -> Any:
-        return self.out[i]
-
-    def stacked(self) -> NDArray[Any] | None:
-        return self.out
-
-
 class Gathered(Column):
-    """A tensor whose samples are arrays of one shape that lie in the chunks as they are."""
+    """A tensor whose samples are arrays of one shape that are stored in the chunks as they are."""
 
     def read(self, rows: Rows) -> Portion:
         return read_portion(self.reader, rows, self._shape)
@@ -226,31 +192,45 @@ class Gathered(Column):
         return tuple(self.reader.state.meta.max_shape)
 
     def room(self, picked: Picked) -> Room:
-        return _GatheredRoom(picked, self.pool, (len(picked), *self._shape), self.reader.known_dtype())
+        return _GatheredRoom(self.pool, picked, (len(picked), *self._shape), self.reader.known_dtype())
 
 
-class _GatheredRoom(_Filled):
-    def __init__(self, picked: Picked, pool: BufferPool, shape: Shape, dtype: np.dtype[Any]) -> None:
-        super().__init__(pool, shape, dtype)
-        self._picked = picked
+class _GatheredRoom(Room):
+    """Samples in one array."""
+
+    values: NDArray[Any]
+
+    def __init__(self, pool: BufferPool, picked: Picked, shape: Shape, dtype: np.dtype[Any]) -> None:
+        self._pool, self._picked = pool, picked
+        self._shape, self._dtype = shape, dtype
+        self.nbytes = math.prod(shape) * dtype.itemsize
+
+    def open(self) -> None:
+        self.values = self._pool.array(self._shape, self._dtype)
+
+    def largest(self) -> tuple[int, int]:
+        return self.nbytes // max(1, self._shape[0]), 0
 
     def fill(self, start: int, stop: int) -> None:
-        """Copy samples without Python's lock; to batches larger than a cache, past it."""
+        """Copy samples without Python's lock; past the caches if the batch is larger than they are."""
         portions, insides = self._picked.portions, self._picked.insides
         sources: list[Buffer] = []
         starts = np.empty(stop - start, np.int64)
         for i in range(start, stop):
             data, starts[i - start] = portions[i].place(insides[i])
             sources.append(data)
-        out = self.out[start:stop].reshape(stop - start, -1).view(np.uint8)
+        out = self.values[start:stop].reshape(stop - start, -1).view(np.uint8)
         gather.copy_samples(sources, starts * out.shape[1], out, self.nbytes >= STREAMED_BYTES)
+
+    def stacked(self) -> NDArray[Any] | None:
+        return self.values
 
 
 # -- files ------------------------------------------------------------------------------------------------------
 
 
 class Files(Column):
-    """A tensor whose samples decode into a given array: files, as most images are, or bytes, compressed too."""
+    """A tensor whose samples decode into a given array: files, as most images are, or bytes, even compressed ones."""
 
     def shapes(self, picked: Picked) -> tuple[list[Any], list[Shape]]:
         """Return the stored samples of a batch and the shapes that they decode to.
@@ -258,7 +238,7 @@ class Files(Column):
         Raises
         ------
         CorruptError, LimitError
-            If a file is none of its kind, or a sample promises more than it can hold or than this process allows.
+            If a file is not of its kind, or a sample promises more than it can hold or than this process allows.
         """
         reader, found, shapes = self.reader, [], []
         itemsize, is_told = reader.known_dtype().itemsize, reader.decoder.traits.decodes_into
@@ -283,7 +263,7 @@ class Files(Column):
 
 
 def _check_bytes(data: Buffer, shape: Shape, itemsize: int, *, is_compressed: bool) -> None:
-    """Hold the bytes of an array against its shape before anything is allocated."""
+    """Compare the bytes of an array with its shape before anything is allocated."""
     if is_compressed:
         limits.check_sample(shape, itemsize, "compressed sample", len(data))
     elif len(data) != itemsize * math.prod(shape):
@@ -292,32 +272,52 @@ def _check_bytes(data: Buffer, shape: Shape, itemsize: int, *, is_compressed: bo
         )
 
 
-class _FilesRoom:
-    """Samples, decoded side by side into one buffer; into one array where their shapes agree."""
+class Arena(Room):
+    """Arrays side by side in one buffer; one array if their shapes agree."""
 
     values: list[NDArray[Any]]
 
-    def __init__(self, column: Files, picked: Picked, files: list[Any], shapes: list[Shape]) -> None:
-        self._reader, self._pool = column.reader, column.pool
-        self._picked = picked
-        self._files = files
-        self._shapes = shapes
-        self._dtype = column.reader.known_dtype()
-        self._is_even = len(set(shapes)) == 1
-        self._out: NDArray[Any] | None = None
-        self._sizes = [self._dtype.itemsize * math.prod(shape) for shape in shapes]
-        self.nbytes = sum(self._sizes)
+    def __init__(self, pool: BufferPool, shapes: list[Shape], dtype: np.dtype[Any]) -> None:
+        self.pool, self.shapes, self.dtype = pool, shapes, dtype
+        self.is_even = len(set(shapes)) == 1
+        self.whole: NDArray[Any] | None = None
+        self.sizes = [dtype.itemsize * math.prod(shape) for shape in shapes]
+        self.nbytes = sum(self.sizes)
 
     def open(self) -> None:
-        if self._is_even:
-            self._out = self._pool.array((len(self._shapes), *self._shapes[0]), self._dtype)
-            self.values = list(self._out)
-        else:
-            self.values = arena(self._pool, self._shapes, self._dtype)
+        if self.is_even:
+            self.whole = self.pool.array((len(self.shapes), *self.shapes[0]), self.dtype)
+            self.values = list(self.whole)
+            return
+        starts = [0]
+        for size in self.sizes:
+            starts.append(starts[-1] + -(-size // _ALIGNMENT) * _ALIGNMENT)
+        buffer = self.pool.take(_rounded(starts[-1]))
+        self.values = [
+            buffer[start : start + size].view(self.dtype).reshape(shape)
+            for start, size, shape in zip(starts, self.sizes, self.shapes, strict=False)
+        ]
 
     def largest(self) -> tuple[int, int]:
-        size = max(self._sizes)
-        return size, self._sizes.index(size)
+        size = max(self.sizes)
+        return size, self.sizes.index(size)
+
+    def stacked(self) -> NDArray[Any] | None:
+        return self.whole
+
+
+def _rounded(size: int) -> int:
+    """Round up to one of few sizes, by an eighth at most, so that batches of similar size share buffers."""
+    step = 1 << max(0, size.bit_length() - 4)
+    return -(-size // step) * step
+
+
+class _FilesRoom(Arena):
+    """Decoded files."""
+
+    def __init__(self, column: Files, picked: Picked, files: list[Any], shapes: list[Shape]) -> None:
+        super().__init__(column.pool, shapes, column.reader.known_dtype())
+        self._reader, self._picked, self._files = column.reader, picked, files
 
     def fill(self, start: int, stop: int) -> None:
         reader, files, values = self._reader, self._files, self.values
@@ -326,14 +326,14 @@ class _FilesRoom:
             data, room = files[i], values[i]
             with Locating(reader, int(self._picked.rows[i])):
                 if len(data) or decoder.files is None:
-                    values[i] = decoder.array(data, self._shapes[i], room)
+                    values[i] = decoder.array(data, self.shapes[i], room)
                 else:
                     room[...] = 0
 
     def _left(self, start: int, stop: int) -> Sequence[int]:
-        """Decode JPEG files at once, so that Python's lock is left once and not once for each; return the others."""
+        """Decode JPEG files in one call, which releases Python's lock once; return the other samples."""
         found = range(start, stop)
-        shapes = self._shapes[start:stop]
+        shapes = self.shapes[start:stop]
         if self._reader.decoder.direct is None or not all(map(all, shapes)):
             return found
         table = np.array([(*shape, 1)[:3] for shape in shapes], np.uint32)
@@ -342,120 +342,65 @@ class _FilesRoom:
         statuses = decode_regions(self._files[start:stop], table, boxes, self.values[start:stop])
         return [start + i for i in np.flatnonzero(statuses).tolist()]
 
-    def value(self, i: int) -> Any:
-        return self.values[i]
-
     def stacked(self) -> NDArray[Any] | None:
-        out = self._out
-        # A file whose values the tensor's dtype cannot hold comes as an array of its own.
+        out = self.whole
+        # If the tensor's dtype cannot hold the values of a file, that file becomes an array of its own.
         return out if out is not None and all(value.dtype == out.dtype for value in self.values) else None
-
-
-def arena(pool: BufferPool, shapes: Sequence[Shape], dtype: np.dtype[Any]) -> list[NDArray[Any]]:
-    """Return an array for each shape, side by side in one buffer."""
-    sizes = [dtype.itemsize * math.prod(shape) for shape in shapes]
-    starts = [0]
-    for size in sizes:
-        starts.append(starts[-1] + -(-size // _ALIGNMENT) * _ALIGNMENT)
-    buffer = pool.take(_rounded(starts[-1]))
-    return [
-        buffer[start : start + size].view(dtype).reshape(shape)
-        for start, size, shape in zip(starts, sizes, shapes, strict=False)
-    ]
-
-
-def _rounded(size: int) -> int:
-    """Return one of few sizes, at most an eighth larger, so that batches of about one size share buffers."""
-    step = 1 << max(0, size.bit_length() - 4)
-    return -(-size // step) * step
 
 
 # -- anything else ----------------------------------------------------------------------------------------------
 
 
-class _Listed:
-    """Samples that are made one by one, of which nothing is known before."""
+class _Listed(Room):
+    """Samples that are made one by one, and whose size is not known before; `make` returns those of a range."""
 
-    def __init__(self, count: int) -> None:
-        self.values: list[Any] = [None] * count
-        self.nbytes = 0
+    values: list[Any]
 
-    def open(self) -> None:
-        return
-
-    def largest(self) -> tuple[int, int]:
-        return 0, 0
-
-    def value(self, i: int) -> Any:
-        return self.values[i]
-
-    def stacked(self) -> NDArray[Any] | None:
-        return None
-
-
-class Decoded(Column):
-    """A tensor of samples that lie in chunks one by one: arrays of any shapes, text, json, lists, sounds, clouds."""
-
-    def __init__(
-        self, name: str, reader: SampleReader, pool: BufferPool, decode: Callable[[Any, Shape | None], Any]
-    ) -> None:
-        super().__init__(name, reader, pool)
-        self.decode = decode
-
-    def room(self, picked: Picked) -> Room:
-        return _DecodedRoom(self, picked)
-
-
-class _DecodedRoom(_Listed):
-    def __init__(self, column: Decoded, picked: Picked) -> None:
-        super().__init__(len(picked))
-        self._column, self._picked = column, picked
+    def __init__(self, count: int, make: Callable[[int, int], list[Any]]) -> None:
+        self.values = [None] * count
+        self._make = make
 
     def fill(self, start: int, stop: int) -> None:
-        picked, decode, reader = self._picked, self._column.decode, self._column.reader
-        for i in range(start, stop):
-            data, shape = picked.portions[i].at(picked.insides[i])
-            with Locating(reader, int(picked.rows[i])):
-                self.values[i] = decode(data, shape)
+        self.values[start:stop] = self._make(start, stop)
 
 
-class Selected(Column):
-    """A tensor whose samples are found one by one: links, tiles, sequences, parts of samples."""
+@dataclass(eq=False)
+class Decoded(Column):
+    """A tensor of samples stored one by one in chunks: arrays of any shapes, text, json, lists, sounds, clouds."""
 
-    is_spanned = False
-
-    def __init__(
-        self,
-        name: str,
-        reader: SampleReader,
-        pool: BufferPool,
-        index: Index,
-        companion: Callable[[str], SampleReader | None],
-    ) -> None:
-        super().__init__(name, reader, pool)
-        self.inside = index.inside
-        self.companion = companion
+    decode: Callable[[Any, Shape | None], Any]
 
     def room(self, picked: Picked) -> Room:
-        return _SelectedRoom(self, picked)
+        return _Listed(len(picked), partial(self._decoded, picked))
 
-    def values(self, rows: NDArray[np.int64]) -> list[Any]:
+    def _decoded(self, picked: Picked, start: int, stop: int) -> list[Any]:
+        found = []
+        for i in range(start, stop):
+            data, shape = picked.portions[i].at(picked.insides[i])
+            with Locating(self.reader, int(picked.rows[i])):
+                found.append(self.decode(data, shape))
+        return found
+
+
+@dataclass(eq=False)
+class Selected(Column):
+    """A tensor whose samples are read one by one: links, tiles, sequences, parts of samples."""
+
+    is_spanned = False
+    index: Index
+    companion: Callable[[str], SampleReader | None]
+
+    def room(self, picked: Picked) -> Room:
+        return _Listed(len(picked), lambda start, stop: self._values(picked.rows[start:stop]))
+
+    def _values(self, rows: NDArray[np.int64]) -> list[Any]:
         """Return the samples of some rows as Python values: arrays, text, JSON, lists of those for sequences."""
-        index = Index((tuple(rows.tolist()),), self.inside)
+        index = Index((tuple(rows.tolist()),), self.index.inside)
         found: list[Any] = Selection(self.reader, index, self.companion).python()
         return found
 
 
-class _SelectedRoom(_Listed):
-    def __init__(self, column: Selected, picked: Picked) -> None:
-        super().__init__(len(picked))
-        self._column, self._picked = column, picked
-
-    def fill(self, start: int, stop: int) -> None:
-        self.values[start:stop] = self._column.values(self._picked.rows[start:stop])
-
-
-# -- which of them ----------------------------------------------------------------------------------------------
+# -- choice of the kind -----------------------------------------------------------------------------------------
 
 
 def column_of(
@@ -468,18 +413,18 @@ def column_of(
     wanted: int,
     decode: Decode = "numpy",
 ) -> Column:
-    """Return how a tensor gets into batches.
+    """Return the column of a tensor.
 
     Parameters
     ----------
     index
-        The selection: what it takes of each sample.
+        The selection, which may take parts of samples.
     companion
-        Gives the reader of a hidden tensor beside it by kind.
+        Returns the reader of a hidden companion tensor by kind.
     wanted
-        How many rows are selected.
+        Number of selected rows.
     decode
-        ``numpy`` for values; ``bytes`` for what is stored; ``pil`` for images of Pillow.
+        ``numpy`` for values; ``bytes`` for stored bytes; ``pil`` for images of Pillow.
 
     Raises
     ------
@@ -503,7 +448,7 @@ def column_of(
 
 
 def _is_small(reader: SampleReader, wanted: int) -> bool:
-    """Whether the values of a tensor take little memory, decompressed too, and are not mostly others than wanted."""
+    """Whether the values, decompressed too, take little memory, and most of them are wanted."""
     state = reader.state
     stored = int(state.table.places.sizes.sum())
     values = state.meta.length
@@ -521,12 +466,12 @@ def _is_small(reader: SampleReader, wanted: int) -> bool:
 def _form(reader: SampleReader, decode: Decode) -> Callable[[Any, Shape | None], Any]:
     if reader.is_link or reader.has_tiles or reader.state.sequence is not None:
         raise InvalidInputError(
-            f"tensor {reader.name!r} holds links, tiles or sequences, which come as values only, not as {decode!r}"
+            f"tensor {reader.name!r} holds links, tiles or sequences, which are read as values only, not as {decode!r}"
         )
     if decode == "bytes":
         return lambda data, _: bytes(data)
     if reader.decoder.traits.kind != "image" and reader.state.meta.htype not in ("image", "binary_mask"):
-        raise InvalidInputError(f"tensor {reader.name!r} holds no images, which is what 'pil' is for")
+        raise InvalidInputError(f"tensor {reader.name!r} holds no images, which 'pil' requires")
     return lambda data, shape: _picture(reader, data, shape)
 
 

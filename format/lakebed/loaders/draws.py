@@ -1,8 +1,8 @@
-"""Chance as a function: draws and weighted samples that follow from a key alone.
+"""Random numbers as a function: draws and weighted samples that depend on a key alone.
 
-Nothing here has a state, so any part of an epoch can be computed anywhere: by another thread, after a resume, by
-another number of processes. The functions are written down here, and stay: an order that was recorded once must come
-again in every later release. NumPy's own generators do not promise that.
+Nothing here has state, so any part of an epoch can be computed anywhere: by another thread, after a resume, by another
+number of processes. The functions are defined here and never change: a recorded order must come again in every later
+release. NumPy's own generators do not promise that.
 
     mix(z)        z += 0x9E3779B97F4A7C15
                   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9
@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from lakebed.errors import InvalidInputError
 from lakebed.native import order as native
 
-# What chance is used for: a word of the key each.
+# Purposes of random numbers: one word of the key each.
 DRAWS, WEIGHTED, SPANS, BLOCK, SPLIT = 1, 2, 3, 4, 5
 
 _WORD = (1 << 64) - 1
@@ -49,7 +49,7 @@ def mix(words: Words) -> Words:
 
 
 def key(*words: int) -> int:
-    """Return a 64-bit key made of integers, of which the low 64 bits count, and their sequence."""
+    """Return a 64-bit key of a sequence of integers; their low 64 bits count."""
     made = 0
     for word in words:
         z = ((made ^ (word & _WORD)) + _GOLDEN) & _WORD
@@ -60,25 +60,25 @@ def key(*words: int) -> int:
 
 
 def fresh_seed() -> int:
-    """Return a seed of chance, below 2**48: where PyTorch is imported it follows ``torch.manual_seed``."""
+    """Return a random seed below 2**48; if PyTorch is imported, it follows ``torch.manual_seed``."""
     torch: Any = sys.modules.get("torch")
-    # While another thread still imports it, nobody has seeded it.
+    # While another thread still imports it, it has no generator, and nobody has seeded it.
     if hasattr(torch, "randint") and hasattr(torch, "Generator"):
         return int(torch.randint(1 << 48, ()))
     return secrets.randbits(48)
 
 
 def draws(seed: int, epoch: int, samples: ArrayLike, n: int = 1) -> NDArray[np.float64]:
-    """Return numbers for the augmentation of samples, the same whatever computes them, and when.
+    """Return random numbers for the augmentation of samples, independent of where and when they are computed.
 
     Parameters
     ----------
     seed, epoch
-        What the numbers follow from, beside the sample.
+        Determine the numbers, together with the sample.
     samples
         Numbers of rows, int64, shape (samples,).
     n
-        How many numbers each sample gets.
+        Numbers per sample.
 
     Returns
     -------
@@ -109,15 +109,15 @@ def weighted(
     weights
         One per row, not negative; shape (rows,).
     replace
-        Whether a row can come more than once.
+        Whether a row can be drawn more than once.
     size
-        How many rows are drawn: as many as there are weights by default.
+        Number of rows to draw; by default as many as weights.
     seed, epoch
-        What the choice follows from.
+        Determine the choice.
 
     Returns
     -------
-    Numbers of rows in rising order, repeated as often as drawn, so that each is read once: int64, shape (size,).
+    Numbers of rows in ascending order, repeated as often as drawn, so that each is read once: int64, shape (size,).
 
     Raises
     ------
@@ -153,16 +153,16 @@ def weighted(
 
 
 def split(lengths: Sequence[float], rows: int, seed: int) -> list[list[int]]:
-    """Share rows out at random.
+    """Divide rows at random.
 
     Parameters
     ----------
     lengths
-        Rows of each part; or fractions that add up to 1, of which the first parts get the rows that are left over.
+        Rows of each part; or fractions that add up to 1: the first parts get the remaining rows.
     rows
-        How many rows there are.
+        Number of rows.
     seed
-        What the choice follows from.
+        Determines the choice.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A batch of what was read for it: its samples are decoded and transformed, by several threads, and put together."""
+"""Filling of a batch: several threads decode and transform its samples, and one puts them together."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Settings:
     Parameters
     ----------
     batch_memory, read_memory
-        Bytes of batches, and of what is read ahead, at most.
+        Limits in bytes: of batches, and of data that is read ahead.
     transform
         Called with each sample as a dictionary.
     processes
-        What calls it in other processes.
+        Worker processes that call it instead.
     """
 
     threads: int
@@ -51,7 +51,7 @@ class Job:
     missing: int = 0
     rooms: dict[str, Room] = field(default_factory=dict)
     keep: list[int] | None = None
-    """Samples of the step that the rooms are for; None for all."""
+    """Numbers of the samples in the rooms; None for all samples of the step."""
     nbytes: int = 0
     is_measured: bool = False
     is_open: bool = False
@@ -67,38 +67,31 @@ class Job:
         return len(self.step.rows) if self.keep is None else len(self.keep)
 
 
+@dataclass(frozen=True, slots=True)
 class Filling:
-    """Fills the batches of one epoch, each of them on several threads.
+    """Filler of the batches of one epoch, each of them on several threads.
 
     Parameters
     ----------
     mutex
-        Of the run: threads fill one batch at the same time.
+        The mutex of the run: threads fill one batch at the same time.
     """
 
-    def __init__(
-        self,
-        epoch: int,
-        columns: Sequence[Column],
-        settings: Settings,
-        stats: Stats,
-        mutex: threading.RLock,
-    ) -> None:
-        self._epoch = epoch
-        self._columns = columns
-        self._settings = settings
-        self._stats = stats
-        self._mutex = mutex
+    epoch: int
+    columns: Sequence[Column]
+    settings: Settings
+    stats: Stats
+    mutex: threading.RLock
 
     def lost(self, job: Job, i: int, error: Exception) -> None:
-        """Note that a sample of the step is not to be had; the caller holds the mutex, or alone has the batch."""
+        """Record that a sample of the step failed; the caller holds the mutex, or is alone with the batch."""
         job.bad[i] = error
-        self._stats.failed(error, partial(self._where, error, int(job.step.rows[i])))
+        self.stats.failed(error, partial(self._where, error, int(job.step.rows[i])))
 
     def _where(self, error: Exception, row: int) -> dict[str, Any]:
-        """Return where a sample lies that could not be had; of one that the transform refused, its row."""
+        """Return the location of a sample that failed; if a transform failed, its row only."""
         tensor = getattr(error, "tensor", None)
-        for column in self._columns:
+        for column in self.columns:
             if column.reader.name == tensor:
                 chunk, span = column.whereabouts(row)
                 return {"tensor": column.name, "row": row, "chunk": chunk, "range": span}
@@ -110,7 +103,7 @@ class Filling:
             try:
                 room.fill(start, stop)
             except LakebedError:
-                if self._settings.on_error == "raise":
+                if self.settings.on_error == "raise":
                     raise
                 for i in range(start, stop):
                     try:
@@ -119,15 +112,15 @@ class Filling:
                         self._bad(job, i, error)
 
     def _bad(self, job: Job, i: int, error: Exception) -> None:
-        with self._mutex:
+        with self.mutex:
             self.lost(job, i if job.keep is None else job.keep[i], error)
 
     def transform(self, job: Job, start: int, stop: int, transform: Transform) -> None:
-        """Call the transform with some samples that are decoded."""
+        """Call the transform with some decoded samples."""
         numbers = range(start, stop) if job.keep is None else job.keep[start:stop]
         places = [i for i, number in enumerate(numbers, start) if number not in job.bad]
         samples = [self._sample(job, i) for i in places]
-        processes = self._settings.processes
+        processes = self.settings.processes
         if processes is not None:
             for i, (good, found) in zip(places, processes.transformed(samples), strict=True):
                 if good:
@@ -138,12 +131,12 @@ class Filling:
         for i, sample in zip(places, samples, strict=True):
             try:
                 job.made[i] = transform(sample)
-            except Exception as error:  # noqa: BLE001 - raised there, or counted
+            except Exception as error:  # noqa: BLE001 - any error of a user's function is raised there, or counted
                 self._untransformed(job, i, error)
 
     def _sample(self, job: Job, i: int) -> dict[str, Any]:
         sample = {name: room.value(i) for name, room in job.rooms.items()}
-        if self._settings.with_index:
+        if self.settings.with_index:
             number = i if job.keep is None else job.keep[i]
             sample["index"] = job.step.rows[number : number + 1]
         return sample
@@ -151,36 +144,36 @@ class Filling:
     def _untransformed(self, job: Job, i: int, error: Exception) -> None:
         row = int(job.step.rows[i if job.keep is None else job.keep[i]])
         error.add_note(f"in the transform of row {row}")
-        if self._settings.on_error == "raise":
+        if self.settings.on_error == "raise":
             raise error
         self._bad(job, i, error)
 
     def finish(self, job: Job) -> None:
-        """Make the batch of samples that are all there."""
-        step, ragged = job.step, self._settings.ragged
-        numbers = list(range(len(step.rows))) if job.keep is None else job.keep
+        """Put the batch together once all of its samples are made."""
+        step, ragged = job.step, self.settings.ragged
+        numbers: Sequence[int] = range(len(step.rows)) if job.keep is None else job.keep
         places = [i for i, number in enumerate(numbers) if number not in job.bad]
         if job.bad and not places:
-            if self._settings.on_error == "substitute":
+            if self.settings.on_error == "substitute":
                 raise next(iter(job.bad.values()))
-            job.done.set()  # nothing is left of it
+            job.done.set()  # no sample remains
             return
-        if self._settings.on_error == "substitute" and job.bad:
+        if self.settings.on_error == "substitute" and job.bad:
             kept = {numbers[i]: i for i in places}
             places = [kept.get(n, places[n % len(places)]) for n in range(len(step.rows))]
         whole = len(places) == len(numbers) and not job.bad
         rows = step.rows if whole else step.rows[[numbers[i] for i in places]]
         batch = self._collated(job, places, ragged, whole=whole)
-        batch.rows, batch.epoch, batch.step = rows, self._epoch, step.number
+        batch.rows, batch.epoch, batch.step = rows, self.epoch, step.number
         batch.real = step.real if whole else step.real[[numbers[i] for i in places]]
-        if self._settings.with_index and "index" not in batch:
+        if self.settings.with_index and "index" not in batch:
             batch["index"] = rows
         job.result = batch
         job.rooms, job.made = {}, []
         job.done.set()
 
     def _collated(self, job: Job, places: list[int], ragged: Ragged, *, whole: bool) -> Batch:
-        if self._settings.transform is not None:
+        if self.settings.transform is not None:
             found = collate([job.made[i] for i in places], ragged)
             return Batch(found) if isinstance(found, Mapping) else Batch({"samples": found})
         batch = Batch()

@@ -1,11 +1,11 @@
-"""The loader: batches of a dataset for training, shuffled, resumable, the same on any number of processes."""
+"""The loader: batches of a dataset for training, shuffled, resumable, equal on any number of processes."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from lakebed import random
 from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.errors.root import strict
-from lakebed.loaders.called import Transform, called, split
 from lakebed.loaders.collate import RAGGED, Batch, Ragged
 from lakebed.loaders.columns import Column, Decode, Resident, column_of
 from lakebed.loaders.draws import fresh_seed, weighted
@@ -22,37 +21,30 @@ from lakebed.loaders.order import Mode, Order, Shares, Tail
 from lakebed.loaders.plan import Plan
 from lakebed.loaders.processes import Processes, SharedPool
 from lakebed.loaders.ranks import Ranks
+from lakebed.loaders.recognition import PerTensor, Transform, split
 from lakebed.loaders.run import Run
 from lakebed.loaders.spans import SpanTable, span_table
 from lakebed.loaders.stats import Stats
 from lakebed.reading.buffers import BufferPool
 from lakebed.reading.index import Rows
 from lakebed.reading.parallel import cores
+from lakebed.session.table import HasTable, Table
 
 if TYPE_CHECKING:
     from lakebed.reading.samples import SampleReader
-    from lakebed.session.table import Table
 
 Shuffle = Literal["window", "exact", "chunk"] | bool
 
 WINDOW = 512 << 20
 _MOST_MEMORY = 4 << 30
-_SINGLE = 32  # samples that are made together where they are handed out one by one
-
-
-@runtime_checkable
-class HasTable(Protocol):
-    """What rows and tensors can be had from: a dataset, or a view of one."""
-
-    def _table(self, tensors: Sequence[str] | None = None) -> Table: ...
+_SINGLE = 32  # single samples are made in batches of this size
 
 
 class Loader:
     """Batches of a dataset: an iterable of dictionaries.
 
-    Each pass over a loader is one epoch, and the next pass the next one, whether it went to its end or not. The
-    order of an epoch follows from `seed`, the number of the epoch and nothing else: not from threads, nor from the
-    number of processes.
+    Each pass over a loader is one epoch, and the next pass the next one, even if it was left early. The order of an
+    epoch depends on `seed` and the number of the epoch alone: not on threads, nor on the number of processes.
 
     Parameters
     ----------
@@ -65,50 +57,51 @@ class Loader:
         parts of the dataset. ``exact``: all samples, each read alone. ``chunk``: chunks in random order, samples inside
         in sequence.
     seed
-        What order and augmentation follow from; None is that of ``lakebed.random.seed``. Without one, a process that
-        trains alone draws one, by the generator of PyTorch where that is imported, and those of a process group take 0,
-        which all of them know. `state_dict` tells it.
+        Determines order and augmentation; None is that of ``lakebed.random.seed``. Without one, a process that trains
+        alone draws one, by the generator of PyTorch if that is imported, and those of a process group take 0, which all
+        of them know. `state_dict` tells it.
     tensors
         Which tensors; None is all.
     operations
-        By tensor of images of 8 bits: crops, resizes and flips that are declared (`lakebed.loaders.ops`, or those of
-        torchvision), alone or composed. Only what comes out is decoded. What follows them in a composition is called
-        with each image.
+        By tensor of images of 8 bits: declared crops, resizes and flips (`lakebed.loaders.ops`, or those of
+        torchvision), alone or composed. Only their output is decoded. Functions that follow them in a composition are
+        called with each image.
     transform
-        Called with each sample, a dictionary of name to value, on the loader's threads; what it returns is what batches
-        are made of. A mapping of name to function, or to operations, changes single tensors, and leaves out those that
-        it does not name.
+        Called with each sample, a dictionary of name to value, on the loader's threads; batches are made of its
+        results. A mapping of name to function, or to operations, changes single tensors, and leaves out those that it
+        does not name.
     threads
         Threads that decode; None is one for each core but one. 0 works in the thread that iterates.
     processes
-        Call the transform in so many processes: for one that holds Python's lock for long. It must be picklable, or
-        cloudpickle installed; what it is given and returns goes through shared memory. 0 calls it on the threads.
+        Number of processes that call the transform, for one that holds Python's lock for long. It must be picklable, or
+        cloudpickle installed; arguments and results go through shared memory. 0 calls it on the threads.
     memory
-        Bytes of batches under way, and of what is read ahead; None is a quarter of this machine's, at most 4 GiB.
+        Limit in bytes of unfinished batches and of data read ahead; None is a quarter of this machine's memory, at most
+        4 GiB.
     window
         Stored bytes of samples that are mixed with each other; at most half of `memory`.
     drop_last
         Leave out a last batch that is smaller than others.
     ragged
-        What becomes of arrays of different shapes in one batch: a ``list``, one array that is padded with zeros
-        (``pad``), or one flat array with offsets (``flat``).
+        Form of arrays of different shapes in one batch: a ``list``, one array padded with zeros (``pad``), or one flat
+        array with offsets (``flat``).
     on_error
-        What becomes of samples that cannot be read, decoded or transformed: ``raise``, ``skip`` them, or ``substitute``
+        Treatment of samples that cannot be read, decoded or transformed: ``raise``, ``skip`` them, or ``substitute``
         other samples of the batch. They are counted.
     decode
-        By tensor: ``numpy`` for its values, ``bytes`` for what is stored, ``pil`` for an image of Pillow.
+        By tensor: ``numpy`` for its values, ``bytes`` for stored bytes, ``pil`` for an image of Pillow.
     return_index
         Add the numbers of the rows as ``index``.
     weights
         Draw rows with probabilities in proportion to these, one for each row of `source`.
     replace, size
-        With weights: whether rows may come more than once, and how many are drawn; None is as many as there are.
+        With weights: whether rows may be drawn repeatedly, and how many are drawn; None is as many as weights.
     rank, world
-        Which of how many processes this is: together they take every batch of ``batch_size * world`` samples. Without
-        them, what the process group says, if there is one when a pass begins: that of ``torch.distributed`` or
-        ``jax.distributed``, or the workers of ``TF_CONFIG`` where TensorFlow is imported.
+        Number of this process and of all: together they take every batch of ``batch_size * world`` samples. By default,
+        those of the process group that exists when a pass begins: that of ``torch.distributed`` or
+        ``jax.distributed``, or the workers of ``TF_CONFIG`` if TensorFlow is imported.
     distributed
-        False gives all rows to each process of such a group; None parts them, and says so once in the log.
+        False gives all rows to each process of such a group; None divides them, and logs it once.
     tail
         With several processes, the end of an epoch: ``pad`` repeats samples, which `Batch.real` tells; ``drop`` leaves
         some out; ``keep`` gives some processes fewer samples, and steps, than others.
@@ -168,15 +161,14 @@ class Loader:
             raise InvalidInputError(f"a batch has at least one sample, not {batch_size}")
         if str(ragged) == "nested":
             raise InvalidInputError(
-                "ragged='nested' makes nested tensors of PyTorch: ds.pytorch(ragged='nested'); here there is 'flat'"
+                "ragged='nested' makes nested tensors of PyTorch: ds.pytorch(ragged='nested'); use 'flat' here"
             )
         _one_of("ragged", ragged, RAGGED)
         _one_of("on_error", on_error, ("raise", "skip", "substitute"))
         _one_of("shuffle", shuffle, (True, False, "window", "exact", "chunk"))
-        if threads is not None and threads < 0:
-            raise InvalidInputError(f"threads is a number of threads, or 0 for none, not {threads}")
-        if processes < 0:
-            raise InvalidInputError(f"processes is a number of processes, or 0 for none, not {processes}")
+        for name, count in (("threads", threads), ("processes", processes)):
+            if count is not None and count < 0:
+                raise InvalidInputError(f"{name} is a number of {name}, or 0 for none, not {count}")
         self.table = _table(source, tensors, transform)
         self.batch_size = batch_size
         self.mode: Mode = "none" if shuffle is False else "window" if shuffle is True else shuffle
@@ -206,7 +198,7 @@ class Loader:
         self._begin()
 
     def take_memory_from(self, kind: type[BufferPool]) -> None:
-        """Let batches lie in memory of another kind."""
+        """Allocate batches in another kind of memory."""
         self._end()
         self._memory_kind = kind
         self._forget()
@@ -219,7 +211,7 @@ class Loader:
         self._forget()
 
     def _forget(self) -> None:
-        """Begin with no memory of batches, and no tensors in memory."""
+        """Drop the memory of batches, and the tensors held in memory."""
         self._pid = os.getpid()
         self._ordered: tuple[Rows, int, list[Column], SpanTable, Order] | None = None
         self._workers: Processes | None = None
@@ -231,14 +223,12 @@ class Loader:
         return self.processes > 0 and self.transform is not None
 
     def _check(self) -> None:
-        for name in self.operations:
-            if name not in self.table.names:
-                raise InvalidInputError(
-                    f"operations name the tensor {name!r}, which the loader does not read"
-                )
-        for name in self.decode:
-            if name not in self.table.names:
-                raise InvalidInputError(f"decode names the tensor {name!r}, which the loader does not read")
+        for argument, names in (("operations", self.operations), ("decode", self.decode)):
+            for name in names:
+                if name not in self.table.names:
+                    raise InvalidInputError(
+                        f"{argument} names the tensor {name!r}, which the loader does not read"
+                    )
         if isinstance(self.transform, Mapping):
             unknown = [name for name in self.transform if name not in self.table.names and name != "index"]
             if unknown:
@@ -247,10 +237,10 @@ class Loader:
                 )
         if self.weights is not None and self.weights.shape != (len(self.table),):
             raise InvalidInputError(
-                f"there are {self.weights.size:,} weights for {len(self.table):,} rows; one for each is needed"
+                f"{self.weights.size:,} weights were given for {len(self.table):,} rows; one for each row is needed"
             )
 
-    # -- how much ----------------------------------------------------------------------------------------------
+    # -- sizes -------------------------------------------------------------------------------------------------
 
     @property
     def samples(self) -> int:
@@ -269,26 +259,26 @@ class Loader:
         rank, world = self.ranks.now()
         return Shares(samples, size * world, rank, world, self.tail, self.drop_last)
 
-    # -- which epoch, and where in it --------------------------------------------------------------------------
+    # -- the position ------------------------------------------------------------------------------------------
 
     @property
     def seed(self) -> int:
-        """What order and augmentation follow from; processes that train together must all draw the same."""
+        """Seed of order and augmentation; processes that train together must all draw the same."""
         return 0 if self._is_drawn and self.ranks.has_others() else self._seed
 
     @property
     def epoch(self) -> int:
-        """Number of the epoch that the next pass begins, or goes on with."""
+        """Number of the epoch that the next pass begins or continues."""
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next pass be a certain epoch, from its start."""
+        """Start the next pass at the beginning of an epoch."""
         self._epoch, self._position, self._is_resumed = int(epoch), 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the loader is: what was handed out, not what was read ahead. It takes less than 1 kB.
+        """Return the position of the loader, in less than 1 kB: that of the consumer, not of reading ahead.
 
-        Another loader of the same rows goes on from there, also with other numbers of processes and threads; with
+        Another loader of the same rows continues from there, even with other numbers of processes and threads; with
         several processes, all of them at the same step give the same state.
         """
         return {
@@ -301,7 +291,7 @@ class Loader:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where another loader was.
+        """Continue where another loader was.
 
         Raises
         ------
@@ -314,17 +304,19 @@ class Loader:
             raise InvalidInputError(
                 f"the state is of version {state.get('commit')!r} of the dataset, this loader reads "
                 f"{self.table.version!r}: its rows have changed since, or the loader was made with another "
-                "seed, shuffle or window. Make the loader as it was made then (same commit, same view, same "
-                "arguments), or begin the epoch anew"
+                "seed, shuffle or window. Make the loader with the same commit, view and arguments as then, or begin "
+                "the epoch anew"
             )
         self._seed, self._is_drawn = state["seed"], False
         self._epoch, self._position = epoch, position
-        self._is_resumed = True  # a pass that has nothing left is one, so that loops over epochs count right
+        self._is_resumed = (
+            True  # even if no sample remains: that pass is one, so that loops over epochs count right
+        )
 
     def _fingerprint(self) -> str:
-        """Return what the order depends on, beside seed and epoch, as a short text; worked out once for each pass.
+        """Return a short text that stands for all that the order depends on, beside seed and epoch; once per pass.
 
-        It names the chunks of the tensors that are read, which are others after each change of their rows.
+        It covers the chunks of the tensors that are read, which change with their rows.
         """
         if self._print is None:
             rows = self.table.rows()
@@ -344,18 +336,17 @@ class Loader:
     # -- iteration ---------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin the next epoch, or go on with the one of a state that was loaded; an earlier iterator ends."""
+        """Begin the next epoch, or continue that of a loaded state; an earlier iterator ends."""
         self._end()
         known, self._print = self._print, None  # the dataset may have changed
         if self._fingerprint() != known and known is not None and self._is_resumed:
-            self._print = known  # until set_epoch, or another state, begins anew
+            self._print = known  # until set_epoch or another state begins anew
             raise InvalidInputError(
                 "the dataset has changed since a state was loaded into this loader: open the version of the state "
                 f"(this one is {self.table.version!r}), or begin the epoch anew with set_epoch({self._epoch})"
             )
-        if (
-            self._position and not self._is_resumed
-        ):  # the last pass ended in the middle, or with its last batch
+        # The last pass was left early, or ended with its last batch.
+        if self._position and not self._is_resumed:
             self._epoch, self._position = self._epoch + 1, 0
         self._is_resumed = False
         epoch, position = self._epoch, self._position
@@ -367,14 +358,14 @@ class Loader:
         return self._delivered(run, shares, epoch, position)
 
     def take(self, positions: ArrayLike, epoch: int = 0) -> Batch:
-        """Return some samples as one batch, whatever the order of the epochs.
+        """Return some samples as one batch, independent of the order of epochs.
 
         Parameters
         ----------
         positions
-            Numbers of samples in the sequence of the source, repeats included; int, shape (samples,).
+            Numbers of samples in the source, repeats included; int, shape (samples,).
         epoch
-            What random operations follow from, beside the seed and the row.
+            Determines random operations, together with the seed and the row.
 
         Raises
         ------
@@ -385,11 +376,10 @@ class Loader:
         rows = self.table.rows()
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(rows):
             raise IndexError(f"samples are 0 to {len(rows) - 1}")
-        chosen = (
-            rows.start + wanted * rows.step
-            if isinstance(rows, range)
-            else np.asarray(rows, dtype=np.int64)[wanted]
-        )
+        if isinstance(rows, range):
+            chosen = rows.start + wanted * rows.step
+        else:
+            chosen = np.asarray(rows, dtype=np.int64)[wanted]
         columns = self._made_columns()
         readers = {column.name: column.reader for column in columns if not isinstance(column, Resident)}
         table = span_table(readers, chosen, single=True)
@@ -409,11 +399,11 @@ class Loader:
         if self._workers is not None and not self._workers.is_usable:
             self._workers.close()
             self._workers = None
-        transform = called(self.transform)
+        transform = PerTensor(self.transform) if isinstance(self.transform, Mapping) else self.transform
         if transform is not None and isinstance(self._pool, SharedPool) and self._workers is None:
             self._workers = Processes(transform, self.processes, self._pool)
         settings = Settings(
-            # Those that wait for a process cost nothing.
+            # More threads than cores: those that wait for a process use none.
             threads=threads + self.processes if self._workers is not None else threads,
             processes=self._workers,
             batch_memory=max(1, self.memory - reads),
@@ -439,9 +429,9 @@ class Loader:
                     bar.update()
                 if self.batch_size is None:
                     first = start + batch.step * shares.batch
-                    for i, sample in enumerate(_singles(batch)):
+                    for i in range(len(batch.rows)):
                         self._position = min(start + end, first + (i + 1) * shares.world)
-                        yield sample
+                        yield {name: values[i] for name, values in batch.items()}
                 else:
                     self._position = start + end
                     yield batch
@@ -452,7 +442,7 @@ class Loader:
                 bar.close()
 
     def close(self) -> None:
-        """End an iteration that is under way, and the processes that transform samples; a later one starts anew."""
+        """End a running iteration and the processes that transform samples; a later iteration starts anew."""
         workers, self._workers = self._workers, None
         if workers is not None:
             workers.close()
@@ -471,14 +461,14 @@ class Loader:
         self.close()
 
     def stats(self) -> Mapping[str, Any]:
-        """Return what was done since the loader was made: rates, bytes, seconds, and the bottleneck in one word."""
+        """Return statistics since the loader was made: rates, bytes, seconds, and the bottleneck in one word."""
         return self._stats.report()
 
-    # -- what the runs need ------------------------------------------------------------------------------------
+    # -- parts of a run ----------------------------------------------------------------------------------------
 
     def _made_columns(self) -> list[Column]:
-        """Return how each tensor gets into batches; tensors that are in memory stay there from epoch to epoch."""
-        if self._pid != os.getpid():  # a forked child: threads of the parent may hold locks, and load tensors
+        """Return the column of each tensor; tensors in memory are kept from epoch to epoch."""
+        if self._pid != os.getpid():  # a forked child: threads of the parent may hold locks
             self._forget()
         table = self.table
         with table.session.mutex:
@@ -499,13 +489,7 @@ class Loader:
         if found is None:
             decode = self.decode.get(name, "numpy")
             return column_of(
-                name,
-                reader,
-                self._pool,
-                self.table.index,
-                companion,
-                wanted=len(self.table),
-                decode=decode,
+                name, reader, self._pool, self.table.index, companion, wanted=len(self.table), decode=decode
             )
         if self.table.index.inside or name in self.decode:
             raise InvalidInputError(
@@ -514,10 +498,10 @@ class Loader:
             )
         from lakebed.loaders.shaped import Shaped
 
-        return Shaped(name, reader, self._pool, found.operations, planar=found.planar, seed=self.seed)
+        return Shaped(name, reader, self._pool, found.operations, seed=self.seed)
 
     def _order(self, epoch: int) -> tuple[SpanTable, Order]:
-        """Return the spans and the order; of weighted rows they are other ones in each epoch."""
+        """Return the spans and the order; weighted rows have others in each epoch."""
         rows = wanted = self.table.rows()
         number = epoch if self.weights is not None else 0
         columns = self._made_columns()
@@ -540,12 +524,12 @@ class Loader:
         return spans, order
 
     def _spans(self, rows: Rows) -> SpanTable:
-        """Return the spans of some rows; one for all where every tensor is in memory."""
+        """Return the spans of some rows; a single one if every tensor is in memory."""
         columns = [column for column in self._made_columns() if not isinstance(column, Resident)]
         readers = {column.name: column.reader for column in columns}
         return span_table(readers, rows, single=self.mode == "exact" and bool(readers))
 
-    # -- on the way to other processes -------------------------------------------------------------------------
+    # -- pickling ----------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
@@ -572,7 +556,7 @@ def _table(source: Any, tensors: Sequence[str] | None, transform: Transform | No
     if not table.names:
         raise InvalidOperationError("there are no tensors to load; create one, or name some in tensors=")
     if not table.length:
-        table.shared_rows()  # which says what tensor is empty, where others are not
+        table.shared_rows()  # its error names the tensor that is empty beside others
     return table
 
 
@@ -602,18 +586,13 @@ def _companions(table: Table, name: str) -> Callable[[str], SampleReader | None]
     return lambda kind: found[kind]
 
 
-def _singles(batch: Batch) -> Iterator[dict[str, Any]]:
-    for i in range(len(batch.rows)):
-        yield {name: values[i] for name, values in batch.items()}
-
-
 def _one_of(name: str, value: object, allowed: Sequence[object]) -> None:
     if value not in allowed:
         raise InvalidInputError(f"{name} is one of {', '.join(map(repr, allowed))}, not {value!r}")
 
 
 def _default_memory() -> int:
-    """Return a quarter of the memory that this process may use, at most 4 GiB."""
+    """Return a quarter of the memory available to this process, at most 4 GiB."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:

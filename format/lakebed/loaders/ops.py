@@ -1,13 +1,13 @@
-"""Declared crops, resizes and flips: what a transform begins with, told instead of called.
+"""Declared crops, resizes and flips: described to the loader instead of called by it.
 
-An operation says of each sample which box of its image becomes which output, by the image's extents and numbers drawn
-in [0, 1): arithmetic on arrays, without pixels and without a state. The loader hands the boxes to the region decoder,
-so that only they are decoded, and already at their size. Parameters and meaning are those of torchvision's v2
+For each sample an operation computes, from the image's extents and from numbers drawn in [0, 1), which box of the image
+becomes which output: arithmetic on arrays, without pixels and without state. The loader hands the boxes to the region
+decoder, which decodes only them, already at their size. Parameters and meanings are those of torchvision's v2
 transforms of the same names.
 
     operations of a Compose -> stages -> Geometry of each stage -> one pass of decoding or resizing per stage
 
-Nearly always there is one stage. Another begins where a second interpolation, or a resize of what was padded, does.
+Nearly always a single stage is enough. A second interpolation, or a resize of a padded image, begins another one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Flag, auto
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,21 +31,21 @@ _TRIES = 10
 
 
 class State(Flag):
-    """What a stage has come to: what has been done to its image."""
+    """The state of the image in a stage."""
 
     WHOLE = 0
     CUT = auto()
-    """There may be pixels around the window that a later crop must not see."""
+    """Pixels may lie around the window that a later crop must not see."""
     PADDED = auto()
-    """There may be zeros in the window."""
+    """The window may contain padding zeros."""
     RESIZED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """What one stage makes of n images: arguments of the region decoder, one row per sample.
+    """Output of one stage for n images: arguments of the region decoder, one row per sample.
 
-    A box becomes `resized` pixels, of which the window at `offsets` with the size of the room is what comes out.
+    A box is resized to `resized` pixels; the output is the window at `offsets` with the size of `rooms`.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ class Geometry:
     offsets
         Row and column, int32, shape (n, 2).
     rooms
-        Height and width of what comes out, int32, shape (n, 2).
+        Height and width of the output, int32, shape (n, 2).
     flips
-        1 where it is mirrored in the end, uint8, shape (n,).
+        1 where the output is mirrored, uint8, shape (n,).
     """
 
     boxes: Ints
@@ -69,13 +69,13 @@ class Geometry:
 
     @classmethod
     def whole(cls, extents: NDArray[Any]) -> Geometry:
-        """Begin with whole images of the given extents, shape (n, 2 or more): height, width."""
+        """Return the geometry of whole images of the given extents, shape (n, 2 or more): height, width."""
         sides = np.ascontiguousarray(extents[:, :2], dtype=np.int32)
         zeros = np.zeros_like(sides)
         return cls(np.hstack([zeros, sides]), sides, zeros, sides, np.zeros(len(sides), np.uint8))
 
     def cropped(self, top: NDArray[Any], left: NDArray[Any], size: NDArray[Any]) -> Geometry:
-        """Cut a window of `size`, shape (n, 2) or (2,), out of what comes out now; it may leave it."""
+        """Cut a window of `size`, shape (n, 2) or (2,), out of the output; it may extend beyond it."""
         rooms = np.broadcast_to(np.asarray(size, np.int32), self.rooms.shape)
         mirrored = self.rooms[:, 1] - left - rooms[:, 1]
         across = np.where(self.flips, mirrored, left)
@@ -83,45 +83,46 @@ class Geometry:
         return replace(self, offsets=offsets, rooms=np.ascontiguousarray(rooms))
 
     def resized_to(self, size: NDArray[Any]) -> Geometry:
-        """Resize what comes out now, which is pixels of the image, to `size`, shape (n, 2) or (2,)."""
+        """Resize the output, which consists of pixels of the image, to `size`, shape (n, 2) or (2,)."""
         boxes = np.hstack([self.boxes[:, :2] + self.offsets, self.rooms])
         rooms = np.ascontiguousarray(np.broadcast_to(np.asarray(size, np.int32), self.rooms.shape))
         return replace(self, boxes=boxes, resized=rooms, offsets=np.zeros_like(rooms), rooms=rooms)
 
     def mirrored(self, chosen: NDArray[Any]) -> Geometry:
-        """Mirror the samples that are chosen, bool, shape (n,)."""
+        """Mirror the chosen samples; bool, shape (n,)."""
         return replace(self, flips=self.flips ^ chosen.astype(np.uint8))
 
 
-@runtime_checkable
-class Operation(Protocol):
-    """One step of where pixels come from."""
+class Operation:
+    """A geometric step: a crop, a resize or a flip."""
+
+    __slots__ = ()
 
     @property
     def draws(self) -> int:
-        """How many numbers it needs per sample."""
-        ...
+        """Random numbers needed per sample."""
+        return 0
 
     @property
     def output(self) -> Size | None:
-        """Height and width of what comes out; None if they follow from the image."""
-        ...
+        """Height and width of the output; None if they depend on the image."""
+        return None
 
-    def follows(self, state: State) -> bool:
-        """Tell whether it can be done in the same pass as what has been done."""
-        ...
+    def follows(self, state: State) -> bool:  # noqa: ARG002 - operations override it
+        """Tell whether the operation can be done in the same pass as the previous ones."""
+        return True
 
     def leads_to(self, state: State) -> State:
-        """Return what the stage has come to after it."""
-        ...
+        """Return the state of the stage after the operation."""
+        return state
 
     def apply(self, geometry: Geometry, draws: Draws) -> Geometry:
-        """Return the geometry after it; `draws` has shape (n, self.draws)."""
-        ...
+        """Return the geometry after the operation; `draws` has shape (n, self.draws)."""
+        raise NotImplementedError
 
 
 def _size(size: int | Sequence[int]) -> Size:
-    """Return height and width: of one number, both."""
+    """Return height and width; a single number stands for both."""
     pair = (size,) if isinstance(size, int) else tuple(size)
     pair = pair * 2 if len(pair) == 1 else pair
     if len(pair) != 2 or min(pair) < 1:
@@ -149,38 +150,36 @@ def _below(draws: Draws, count: NDArray[Any]) -> NDArray[np.int64]:
     return below
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class RandomResizedCrop:
+def _set(operation: object, **values: Any) -> None:
+    """Set fields of a frozen operation while it is made."""
+    for name, value in values.items():
+        object.__setattr__(operation, name, value)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomResizedCrop(Operation):
     """Cut a box of a random area and shape and resize it, with a filter against aliasing.
 
     Parameters
     ----------
     size
-        Height and width of what comes out, or one number for both.
+        Height and width of the output, or one number for both.
     scale
         Least and greatest part of the image's area.
     ratio
         Least and greatest width / height.
     flip
-        Probability that it is mirrored, as by a :class:`HorizontalFlip` behind it.
+        Probability that the output is mirrored, as by a following :class:`HorizontalFlip`.
     """
 
-    size: Size
-    scale: tuple[float, float]
-    ratio: tuple[float, float]
-    flip: float
+    size: int | Sequence[int]
+    scale: Sequence[float] = (0.08, 1.0)
+    ratio: Sequence[float] = (3 / 4, 4 / 3)
+    flip: float = 0.0
 
-    def __init__(
-        self,
-        size: int | Sequence[int],
-        scale: Sequence[float] = (0.08, 1.0),
-        ratio: Sequence[float] = (3 / 4, 4 / 3),
-        flip: float = 0.0,
-    ) -> None:
-        object.__setattr__(self, "size", _size(size))
-        object.__setattr__(self, "scale", _least_and_greatest("scale", scale))
-        object.__setattr__(self, "ratio", _least_and_greatest("ratio", ratio))
-        object.__setattr__(self, "flip", _probability(flip))
+    def __post_init__(self) -> None:
+        scale, ratio = _least_and_greatest("scale", self.scale), _least_and_greatest("ratio", self.ratio)
+        _set(self, size=_size(self.size), scale=scale, ratio=ratio, flip=_probability(self.flip))
 
     @property
     def draws(self) -> int:
@@ -188,7 +187,7 @@ class RandomResizedCrop:
 
     @property
     def output(self) -> Size | None:
-        return self.size
+        return _size(self.size)
 
     def follows(self, state: State) -> bool:
         return not state & (State.PADDED | State.RESIZED)
@@ -206,7 +205,7 @@ class RandomResizedCrop:
         return made.mirrored(draws[:, 2 * _TRIES + 2] < self.flip) if self.flip else made
 
     def _sides(self, extents: NDArray[np.int64], draws: Draws) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return height and width of the boxes: of the first of ten tries that fits, else of a box in the centre."""
+        """Return height and width of the boxes: of the first of ten tries that fits, else of a centred box."""
         tries = draws.reshape(len(draws), _TRIES, 2)
         height, width = extents[:, 0], extents[:, 1]
         area = (height * width)[:, np.newaxis] * _between(tries[..., 0], *self.scale)
@@ -218,21 +217,19 @@ class RandomResizedCrop:
         shape = width / height
         rest_height = np.where(shape < self.ratio[0], np.rint(width / self.ratio[0]), height)
         rest_width = np.where(shape > self.ratio[1], np.rint(height * self.ratio[1]), width)
-        sides = np.stack(
-            [np.where(drawn, tall[rows, first], rest_height), np.where(drawn, wide[rows, first], rest_width)],
-            axis=1,
-        )
-        # A narrow image can have no box of that shape at all: one pixel at least.
-        return np.clip(sides, 1, extents).astype(np.int64), drawn
+        tall = np.where(drawn, tall[rows, first], rest_height)
+        wide = np.where(drawn, wide[rows, first], rest_width)
+        # A narrow image may allow no box of that shape: take at least one pixel.
+        return np.clip(np.stack([tall, wide], axis=1), 1, extents).astype(np.int64), drawn
 
 
 def _between(draws: Draws, low: float, high: float) -> Draws:
     return low + (high - low) * draws
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class CenterCrop:
-    """Cut a box out of the centre; an image that is smaller gets zeros around it.
+@dataclass(frozen=True, slots=True)
+class CenterCrop(Operation):
+    """Cut a box out of the centre; a smaller image is padded with zeros.
 
     Parameters
     ----------
@@ -240,18 +237,14 @@ class CenterCrop:
         Height and width, or one number for both.
     """
 
-    size: Size
+    size: int | Sequence[int]
 
-    def __init__(self, size: int | Sequence[int]) -> None:
-        object.__setattr__(self, "size", _size(size))
-
-    @property
-    def draws(self) -> int:
-        return 0
+    def __post_init__(self) -> None:
+        _set(self, size=_size(self.size))
 
     @property
     def output(self) -> Size | None:
-        return self.size
+        return _size(self.size)
 
     def follows(self, state: State) -> bool:
         return not state & State.CUT
@@ -265,9 +258,9 @@ class CenterCrop:
         return geometry.cropped(corner[:, 0], corner[:, 1], np.array(self.size))
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class RandomCrop:
-    """Cut a box of a fixed size out of a random place.
+@dataclass(frozen=True, slots=True)
+class RandomCrop(Operation):
+    """Cut a box of a fixed size out at a random place.
 
     Parameters
     ----------
@@ -279,22 +272,17 @@ class RandomCrop:
         Pad images that are smaller than the box, instead of refusing them.
     """
 
-    size: Size
-    padding: tuple[int, int, int, int]
-    pad_if_needed: bool
+    size: int | Sequence[int]
+    padding: int | Sequence[int] | None = None
+    pad_if_needed: bool = False
 
-    def __init__(
-        self,
-        size: int | Sequence[int],
-        padding: int | Sequence[int] | None = None,
-        pad_if_needed: bool = False,
-    ) -> None:
-        sides = (0,) if padding is None else (padding,) if isinstance(padding, int) else tuple(padding)
+    def __post_init__(self) -> None:
+        sides = self.padding if self.padding is not None else 0
+        sides = (sides,) if isinstance(sides, int) else tuple(sides)
         if len(sides) not in (1, 2, 4) or min(sides) < 0:
-            raise InvalidInputError(f"a padding is one, two or four numbers, not below 0: {padding!r}")
-        object.__setattr__(self, "size", _size(size))
-        object.__setattr__(self, "padding", tuple(map(int, sides * (4 // len(sides)))))
-        object.__setattr__(self, "pad_if_needed", bool(pad_if_needed))
+            raise InvalidInputError(f"a padding is one, two or four numbers, not below 0: {self.padding!r}")
+        padding = tuple(map(int, sides * (4 // len(sides))))
+        _set(self, size=_size(self.size), padding=padding, pad_if_needed=bool(self.pad_if_needed))
 
     @property
     def draws(self) -> int:
@@ -302,11 +290,11 @@ class RandomCrop:
 
     @property
     def output(self) -> Size | None:
-        return self.size
+        return _size(self.size)
 
     @property
     def _pads(self) -> bool:
-        return any(self.padding) or self.pad_if_needed
+        return bool(np.any(self.padding)) or self.pad_if_needed
 
     def follows(self, state: State) -> bool:
         return not (self._pads and state & State.CUT)
@@ -315,53 +303,50 @@ class RandomCrop:
         return state | State.CUT | (State.PADDED if self._pads else State.WHOLE)
 
     def apply(self, geometry: Geometry, draws: Draws) -> Geometry:
-        left, top, right, bottom = self.padding
+        left, top, right, bottom = np.array(self.padding).tolist()
+        size = np.array(self.size)
         before = np.broadcast_to(np.array([top, left]), geometry.rooms.shape)
-        free = geometry.rooms + np.array([top + bottom, left + right]) - np.array(self.size)
+        free = geometry.rooms + np.array([top + bottom, left + right]) - size
         if self.pad_if_needed:
             before = before + np.maximum(-free, 0)
-            free = np.abs(free)  # padded by what is missing on both sides, so that as much is left
+            free = np.abs(free)  # both sides are padded by the missing pixels, which leaves as many
         elif (free < 0).any():
             found = geometry.rooms[int((free < 0).any(axis=1).argmax())].tolist()
             raise InvalidInputError(
-                f"an image of {found[0]} x {found[1]} pixels is smaller than a crop of {self.size[0]} x "
-                f"{self.size[1]}: give RandomCrop a padding, or pad_if_needed=True"
+                f"an image of {found[0]} x {found[1]} pixels is smaller than a crop of {size[0]} x "
+                f"{size[1]}: give RandomCrop a padding, or pad_if_needed=True"
             )
         corner = _below(draws, free.astype(np.int64) + 1) - before
-        return geometry.cropped(corner[:, 0], corner[:, 1], np.array(self.size))
+        return geometry.cropped(corner[:, 0], corner[:, 1], size)
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Resize:
+@dataclass(frozen=True, slots=True)
+class Resize(Operation):
     """Resize, with a filter against aliasing.
 
     Parameters
     ----------
     size
-        Of the shorter side, if it is one number; the other keeps the shape of the image. Or height and width.
+        Length of the shorter side, if it is one number; the other side keeps the image's shape. Or height and width.
     max_size
-        Greatest length of the longer side, where `size` is one number.
+        Greatest length of the longer side, if `size` is one number.
     """
 
-    size: int | Size
-    max_size: int | None
+    size: int | Sequence[int]
+    max_size: int | None = None
 
-    def __init__(self, size: int | Sequence[int], max_size: int | None = None) -> None:
-        one = size if isinstance(size, int) else size[0] if len(size) == 1 else None
-        if max_size is not None and (one is None or max_size <= one):
+    def __post_init__(self) -> None:
+        size, max_size = _size(self.size), self.max_size
+        is_one = isinstance(self.size, int) or len(self.size) == 1
+        if max_size is not None and (not is_one or max_size <= size[0]):
             raise InvalidInputError(
-                f"max_size goes with a size that is one number, below it: {size!r}, {max_size!r}"
+                f"max_size goes with a size that is one number, below it: {self.size!r}, {max_size!r}"
             )
-        object.__setattr__(self, "size", _size(size)[0] if one is not None else _size(size))
-        object.__setattr__(self, "max_size", max_size)
-
-    @property
-    def draws(self) -> int:
-        return 0
+        _set(self, size=size[0] if is_one else size)
 
     @property
     def output(self) -> Size | None:
-        return None if isinstance(self.size, int) else self.size
+        return None if isinstance(self.size, int) else _size(self.size)
 
     def follows(self, state: State) -> bool:
         return not state & (State.PADDED | State.RESIZED)
@@ -380,14 +365,12 @@ class Resize:
             new_short = np.where(over, (self.max_size * new_short / new_long).astype(np.int64), new_short)
             new_long = np.where(over, self.max_size, new_long)
         is_upright = rooms[:, 1] <= rooms[:, 0]
-        sides = np.stack(
-            [np.where(is_upright, new_long, new_short), np.where(is_upright, new_short, new_long)], axis=1
-        )
-        return geometry.resized_to(np.maximum(sides, 1))
+        height, width = np.where(is_upright, (new_long, new_short), (new_short, new_long))
+        return geometry.resized_to(np.maximum(np.stack([height, width], axis=1), 1))
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class HorizontalFlip:
+@dataclass(frozen=True, slots=True)
+class HorizontalFlip(Operation):
     """Mirror left and right.
 
     Parameters
@@ -396,24 +379,14 @@ class HorizontalFlip:
         Probability.
     """
 
-    p: float
+    p: float = 0.5
 
-    def __init__(self, p: float = 0.5) -> None:
-        object.__setattr__(self, "p", _probability(p))
+    def __post_init__(self) -> None:
+        _set(self, p=_probability(self.p))
 
     @property
     def draws(self) -> int:
         return 1
-
-    @property
-    def output(self) -> Size | None:
-        return None
-
-    def follows(self, state: State) -> bool:  # noqa: ARG002
-        return True
-
-    def leads_to(self, state: State) -> State:
-        return state
 
     def apply(self, geometry: Geometry, draws: Draws) -> Geometry:
         return geometry.mirrored(draws[:, 0] < self.p)
@@ -429,7 +402,7 @@ class ChannelsFirst:
     """Make batches of shape (n, channels, height, width)."""
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Normalize:
     """Subtract the mean and divide by the deviation, for each channel of a batch that :class:`ToFloat` made.
 
@@ -439,38 +412,38 @@ class Normalize:
         One number per channel.
     """
 
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: Sequence[float]
+    std: Sequence[float]
 
-    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+    def __post_init__(self) -> None:
+        mean, std = self.mean, self.std
         if not mean or len(mean) != len(std) or not all(std):
             raise InvalidInputError(f"mean and std are a number per channel, std not 0: {mean!r}, {std!r}")
-        object.__setattr__(self, "mean", tuple(map(float, mean)))
-        object.__setattr__(self, "std", tuple(map(float, std)))
+        _set(self, mean=tuple(map(float, mean)), std=tuple(map(float, std)))
 
 
 Step: TypeAlias = Operation | ToFloat | Normalize | ChannelsFirst
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Compose:
-    """Operations one after another: crops, resizes and flips, then what the whole batch goes through.
+    """A sequence of operations: crops, resizes and flips, then conversions of the whole batch.
 
     Parameters
     ----------
     operations
-        In their order; :class:`ToFloat` and :class:`Normalize` come last. :class:`ChannelsFirst` may stand anywhere.
+        The sequence; :class:`ToFloat` and :class:`Normalize` come last. :class:`ChannelsFirst` may stand anywhere.
     scaled
-        Let the decoder of JPEG files scale an image down, by 2, 4 or 8, where a box keeps at least the pixels that are
-        wanted: values differ by 1 or 2 of 255 on average, and large photos cost half. None is yes where an operation is
-        random, as in training; without, as in evaluation, values are those of decoding all and resizing with Pillow.
+        Let the decoder of JPEG files scale an image down, by 2, 4 or 8, where a box keeps at least the requested
+        pixels: values differ by 1 or 2 of 255 on average, and large photos cost half. None means yes if an operation is
+        random, as in training; otherwise, as in evaluation, values equal decoding all and resizing with Pillow.
     """
 
-    operations: tuple[Step, ...]
-    scaled: bool
+    operations: Sequence[Step]
+    scaled: bool | None = None
 
-    def __init__(self, operations: Sequence[Step], scaled: bool | None = None) -> None:
-        known = tuple(operations)
+    def __post_init__(self) -> None:
+        known = tuple(self.operations)
         is_float = False
         for operation in known:
             if isinstance(operation, ToFloat):
@@ -484,8 +457,8 @@ class Compose:
                 raise InvalidInputError(f"{operation!r} is no operation of lakebed.loaders.ops")
             elif is_float:
                 raise InvalidInputError(f"{operation!r} comes before ToFloat and Normalize")
-        object.__setattr__(self, "operations", known)
-        object.__setattr__(self, "scaled", self.draws > 0 if scaled is None else bool(scaled))
+        _set(self, operations=known)
+        _set(self, scaled=self.draws > 0 if self.scaled is None else bool(self.scaled))
 
     @property
     def geometric(self) -> tuple[Operation, ...]:
@@ -494,7 +467,7 @@ class Compose:
 
     @property
     def stages(self) -> tuple[tuple[Operation, ...], ...]:
-        """The same, by the passes that they take."""
+        """The geometric operations, divided into the passes that they need."""
         stages: list[list[Operation]] = [[]]
         state = State.WHOLE
         for step in self.geometric:
@@ -507,17 +480,17 @@ class Compose:
 
     @property
     def draws(self) -> int:
-        """How many numbers in [0, 1) each sample needs."""
+        """Random numbers in [0, 1) that each sample needs."""
         return sum(step.draws for step in self.geometric)
 
     @property
     def output(self) -> Size | None:
-        """Height and width of all that comes out; None if they follow from the images."""
+        """Height and width of all outputs; None if they depend on the images."""
         sizes = [step.output for step in self.geometric if not isinstance(step, HorizontalFlip)]
         return sizes[-1] if sizes else None
 
     def geometries(self, extents: NDArray[Any], draws: Draws) -> list[Geometry]:
-        """Return what each stage makes of samples.
+        """Return the geometry of each stage.
 
         Parameters
         ----------
@@ -529,7 +502,7 @@ class Compose:
         Returns
         -------
         list of Geometry
-            One per stage; each begins with what the one before makes.
+            One per stage; each begins with the output of the previous one.
 
         Raises
         ------
@@ -549,7 +522,7 @@ class Compose:
 
     @property
     def planar(self) -> bool:
-        """Whether channels come first in what comes out."""
+        """Whether the output has its channels first."""
         return any(isinstance(step, ChannelsFirst) for step in self.operations)
 
     @property
@@ -558,14 +531,14 @@ class Compose:
         return any(isinstance(step, ToFloat) for step in self.operations)
 
     def factors(self, channels: int) -> NDArray[np.float32]:
-        """Return what floats are made with: a value v of channel c becomes v * factors[0, c] + factors[1, c].
+        """Return scale and shift of floats: a value v of channel c becomes v * factors[0, c] + factors[1, c].
 
-        Shape (2, channels), as the region decoder takes it.
+        Shape (2, channels), as the region decoder expects.
 
         Raises
         ------
         InvalidInputError
-            If there is a :class:`Normalize` for another number of channels.
+            If a :class:`Normalize` is for another number of channels.
         """
         scale, shift = np.full(channels, 1 / 255), np.zeros(channels)
         for step in self.operations:

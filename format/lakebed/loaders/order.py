@@ -1,37 +1,36 @@
 """The order of samples: a pure function of seed, epoch and position.
 
-The same positions give the same samples whatever reads them: any number of threads, of processes, with whatever was
-read ahead, in the middle of an epoch or from its start. Of the size of the dataset only a few numbers per *span* are
-kept, a span being what is read at once: a run of neighbouring samples of one chunk, of some hundred kilobytes.
+The same positions give the same samples whatever reads them: any number of threads or processes, with any amount read
+ahead, in the middle of an epoch or from its start. Only a few numbers are kept per *span*, the unit of reading: a run
+of neighbouring samples of one chunk, of some hundred kilobytes.
 
     none      samples as they are
     chunk     chunks in random order, the samples of each as they are
     window    spans in random order; the samples of a *block* of them in random order
     exact     all samples in random order
 
-In window mode the spans of an epoch are permuted, and the sequence of samples that they make is cut into *lanes* of
-equally many samples. Position p is sample p div L of lane p mod L. A lane is cut into blocks at ends of spans, of about
-equally many bytes; the samples of a block are permuted among themselves. Every lane has as many blocks as every other,
-so that the blocks which are read at one time make one large one.
+In window mode the spans of an epoch are permuted, and the resulting sequence of samples is cut into *lanes* of equal
+numbers of samples. Position p is sample p div L of lane p mod L. A lane is cut into blocks at ends of spans, of about
+equal bytes; the samples of a block are permuted among themselves. All lanes have equally many blocks, so that the
+blocks that are read at one time make one large one.
 
-Lanes are there for many processes: process r of W takes the positions p with p mod W = r. Where W divides L it reads
-whole lanes, so that no two processes read the same span; only the spans at the ends of lanes belong to two.
+Lanes serve many processes: process r of W takes the positions p with p mod W = r. If W divides L it reads whole lanes,
+so that no two processes read the same span, except the spans at the ends of lanes, which belong to two.
 
-How large a block is. A reader that fetches spans in the order of their first use, at an even rate, and drops each after
-its last use, holds more than the block while one block ends and the next begins, and less the fewer samples a span has
+Size of blocks: a reader that fetches spans in the order of their first use, at an even rate, and drops each after its
+last use, holds more than one block while one ends and the next begins; the fewer samples a span has, the less
 (`footprint`). Blocks are as large as the window then allows: half of it for endless spans, all of it for spans of about
 five samples; spans of one sample each need no window, and are permuted exactly.
 
-The first blocks of an epoch are small, each twice as large as the one before, and so are the last ones, backwards; none
-is more than a quarter of the epoch. Samples of a block come from all over it, so that most of it must be there before
-its first samples are decoded: what is read over a network while a block is decoded is the next one, and there is as
-little as possible to wait for before the first, and to decode after the last. Epochs of less than 64 MB are one block.
+The first blocks of an epoch are small, each twice as large as the previous one, and so are the last ones, backwards;
+none is more than a quarter of the epoch. Samples of a block come from all over it, so most of it must be read before
+its first samples are decoded: a network read during decoding is for the next block, and this keeps the wait before the
+first block, and the decoding after the last read, short. Epochs of less than 64 MB are one block.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -49,12 +48,12 @@ Integers = NDArray[np.int64]
 WINDOW = 512 << 20
 
 EASED_BYTES = 64 << 20
-"""Stored bytes of an epoch from which on its first and last blocks are smaller than others."""
+"""Epochs of at least so many stored bytes have smaller first and last blocks."""
 
-_FIRST_BYTES = 16 << 20  # of the first and the last block, at most
-_FIRST_PART = 1 / 16  # of the epoch: its first block, at most
-_LARGEST_PART = 1 / 4  # and its largest one
-_RESERVE = 0.94  # of the window: spans come by chance, not evenly
+_FIRST_BYTES = 16 << 20  # limit of the first and the last block
+_FIRST_PART = 1 / 16  # limit of the first block, as a part of the epoch
+_LARGEST_PART = 1 / 4  # limit of the largest block
+_RESERVE = 0.94  # usable part of the window: random spans come unevenly
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +67,7 @@ class Spans:
     nbytes
         Stored bytes of each, int64.
     chunk
-        Number of the chunk that each lies in, int64; the spans of one chunk are neighbours.
+        Number of the chunk that contains each, int64; the spans of one chunk are neighbours.
     """
 
     count: Integers
@@ -91,17 +90,17 @@ class Spans:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Spans, or parts of them, whose samples come mixed with each other.
+    """Spans, or parts of them, whose samples are mixed with each other.
 
     Attributes
     ----------
     positions
-        Where its samples come in the epoch: every L-th position for L lanes.
+        Positions of its samples in the epoch: every L-th position for L lanes.
     spans
-        Numbers of the spans in the order in which their first samples come, int64.
+        Numbers of the spans in the order of their first samples, int64.
     uses
-        How many samples of each come in this block, int64. After so many a reader can drop the span; another block
-        uses the rest of it, if there is one.
+        Samples of each in this block, int64. After their last use a reader can drop the span; the rest of it may belong
+        to another block.
     """
 
     positions: range
@@ -111,18 +110,18 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Epoch:
-    """One epoch: the samples of the permuted spans in sequence, and how the sequence is cut."""
+    """Layout of one epoch: the samples of the permuted spans in sequence, and how the sequence is cut."""
 
     number: int
     slots: Integers  # span by place in the sequence
     starts: Integers  # first sample of each place in the sequence, and their number
     blocks: Integers  # first sample of each block in the sequence, and their number; lanes are whole blocks
     places: Integers  # the place in which each block begins
-    keys: NDArray[np.uint64]  # of the permutation of each block; none if samples come as they are
+    keys: NDArray[np.uint64]  # of the permutation of each block; none if samples keep their order
 
 
 class Order:
-    """The order in which the samples of an epoch come.
+    """The order of the samples of an epoch.
 
     Parameters
     ----------
@@ -131,11 +130,11 @@ class Order:
     mode
         ``none``, ``chunk``, ``window`` or ``exact``.
     seed
-        What the order follows from, beside the number of the epoch.
+        Determines the order, together with the number of the epoch.
     window
-        Bytes that a reader holds at most, in window mode.
+        Limit of the bytes that a reader holds, in window mode.
     lanes
-        How many lanes there are; by default 64 for a million spans, 8 for 4,096, else 1.
+        Number of lanes; by default 64 for a million spans, 8 for 4,096, else 1.
 
     Examples
     --------
@@ -149,21 +148,19 @@ class Order:
         self, spans: Spans, *, mode: Mode, seed: int, window: int = WINDOW, lanes: int | None = None
     ) -> None:
         if mode not in ("none", "chunk", "window", "exact"):
-            raise InvalidInputError(f"no order is called {mode!r}: none, chunk, window and exact are")
+            raise InvalidInputError(f"the mode of an order is none, chunk, window or exact, not {mode!r}")
         if window < 1 or (lanes is not None and lanes < 1):
             raise InvalidInputError("a window and a number of lanes must be positive")
         self.spans = spans
         self.mode = mode
         self.seed = seed
         self.window = window
-        self.lanes = (lanes or _lanes(len(spans))) if mode == "window" else 1
+        usual = 64 if len(spans) >= 1_000_000 else 8 if len(spans) >= 4096 else 1
+        self.lanes = (lanes or usual) if mode == "window" else 1
         self._epochs: tuple[_Epoch, ...] = ()  # replaced, never changed: threads need no lock
 
     def __len__(self) -> int:
         return int(self.spans.first[-1])
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _order, (self.spans, self.mode, self.seed, self.window, self.lanes)
 
     def positions(self, epoch: int, start: int, stop: int) -> Integers:
         """Return the samples at positions from `start` to before `stop`; int64, shape (stop - start,)."""
@@ -185,17 +182,17 @@ class Order:
             positions, self.lanes, e.blocks, e.keys, e.places, e.starts, e.slots, self.spans.first
         )
 
-    # -- what a reader needs that reads ahead ------------------------------------------------------------------------
+    # -- for reading ahead -------------------------------------------------------------------------------------------
 
     def block_of(self, epoch: int, positions: ArrayLike) -> Integers:
-        """Return the numbers of the blocks that positions of an epoch lie in; int64."""
+        """Return the numbers of the blocks of positions of an epoch; int64."""
         positions = np.asarray(positions, dtype=np.int64)
         self._check(positions)
         index, lane = np.divmod(positions, self.lanes)
         return np.searchsorted(self._epoch(epoch).blocks, self._lane_starts(lane) + index, side="right") - 1
 
     def blocks(self, epoch: int) -> int:
-        """Return how many blocks an epoch has; those of a lane have numbers in sequence."""
+        """Return the number of blocks of an epoch; those of a lane are numbered in sequence."""
         return len(self._epoch(epoch).blocks) - 1
 
     def span_of(self, epoch: int, block: int) -> tuple[int, int]:
@@ -204,18 +201,18 @@ class Order:
         return int(layout.slots[block]), int(layout.starts[block])
 
     def block(self, epoch: int, number: int, *, rank: int = 0, world: int = 1) -> Block:
-        """Return the spans of one block, as one of several processes uses them.
+        """Return the spans of one block that one of several processes uses.
 
         Parameters
         ----------
         epoch, number
-            Which block.
+            The block.
         rank, world
             The process: it takes the positions p with p mod world = rank.
 
         Returns
         -------
-        What it reads: nothing of spans that only others use. `positions` are those of all processes.
+        The spans that it reads, without those that only others use. `positions` are those of all processes.
         """
         layout = self._epoch(epoch)
         start, stop = (int(end) for end in layout.blocks[number : number + 2])
@@ -235,7 +232,7 @@ class Order:
             raise IndexError(f"positions of an epoch are 0 to {len(self) - 1}")
 
     def _lane_starts(self, lanes: ArrayLike) -> Integers:
-        """Return where lanes begin in the sequence: the first ones are longer by a sample if they must."""
+        """Return the starts of lanes in the sequence: the first ones are longer by a sample if necessary."""
         short, longer = divmod(len(self), self.lanes)
         lanes = np.asarray(lanes, dtype=np.int64)
         starts: Integers = lanes * short + np.minimum(lanes, longer)
@@ -245,7 +242,7 @@ class Order:
         return self._lane_starts(np.arange(1, self.lanes + 1))
 
     def _epoch(self, epoch: int) -> _Epoch:
-        """Return the layout of an epoch; the last two are kept, for what is read ahead across the end of one."""
+        """Return the layout of an epoch; the last two are kept, for reading ahead across the end of one."""
         for layout in self._epochs:
             if layout.number == epoch:
                 return layout
@@ -277,7 +274,7 @@ class Order:
         return _Epoch(epoch, slots, starts, blocks, places, keys)
 
     def _cut(self, slots: Integers, starts: Integers) -> Integers:
-        """Return where blocks begin: at lanes, and between them at ends of spans, after about as many bytes each."""
+        """Return the starts of blocks: at lanes, and between them at ends of spans, after about equal bytes."""
         nbytes = np.concatenate([[0], np.cumsum(self.spans.nbytes[slots])])
         usual = self._usual(self.spans.nbytes)
         room = max(self.window * _RESERVE - self.lanes * usual, usual)
@@ -295,18 +292,18 @@ class Order:
         return found
 
     def _usual(self, of: Integers) -> float:
-        """Return a mean over the spans, each of which counts by its bytes."""
+        """Return the mean of values of the spans, weighted by bytes."""
         nbytes = self.spans.nbytes
         total = int(nbytes.sum())
         return float((nbytes / total * of).sum()) if total else 0.0
 
 
 def footprint(samples: float) -> float:
-    """Return how many times its own size a block takes in memory, if its spans have so many samples each.
+    """Return the memory of a block, as a multiple of its own size, if its spans have so many samples each.
 
-    When a part x of a block has come, a part 1 - (1 - x)**c of its spans was needed, and x**c of them is done with. A
-    reader at an even rate leads by the largest distance of the first curve from x, and lags by the same with what it
-    drops.
+    When a part x of a block was delivered, a part 1 - (1 - x)**c of its spans was needed, and x**c of them is finished.
+    A reader at an even rate leads by the largest distance of the first curve from x, and lags by the same with the
+    dropping.
     """
     if samples <= 1:
         return 0.0
@@ -315,16 +312,16 @@ def footprint(samples: float) -> float:
 
 
 def _parts(total: float, each: int, least: float) -> NDArray[np.float64]:
-    """Return which parts of an epoch, or of each lane of it, lie before each block but the first; float64.
+    """Return the parts of an epoch, or of each of its lanes, that precede each block but the first; float64.
 
     Parameters
     ----------
     total
         Stored bytes of the epoch.
     each
-        How many blocks of equal size the window asks for, at least; 0 if spans have one sample each.
+        Least number of blocks of equal size that the window requires; 0 if spans have one sample each.
     least
-        Bytes that a block must have, so that there are spans of all lanes in it.
+        Least bytes of a block, so that it has spans of all lanes.
     """
     if each < 1:
         return np.zeros(0)
@@ -342,14 +339,6 @@ def _parts(total: float, each: int, least: float) -> NDArray[np.float64]:
     return np.cumsum(sizes[:-1])
 
 
-def _order(spans: Spans, mode: Mode, seed: int, window: int, lanes: int) -> Order:
-    return Order(spans, mode=mode, seed=seed, window=window, lanes=lanes)
-
-
-def _lanes(spans: int) -> int:
-    return 64 if spans >= 1_000_000 else 8 if spans >= 4096 else 1
-
-
 def _chunks_permuted(chunk: Integers, chance: int) -> Integers:
     """Return the spans with chunks in random order, those of one chunk in sequence."""
     if not len(chunk):
@@ -364,12 +353,12 @@ def _chunks_permuted(chunk: Integers, chance: int) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What each of several processes takes of an epoch, so that all take equally many steps.
+    """The share of each of several processes in an epoch, such that all take equally many steps.
 
     Step g is global batch g, the positions from g * batch to before (g + 1) * batch; process r takes those with
-    p mod world = r, so that together the processes take the same batches in the same order, however many they are. If
-    the last batch is a part of one, ``pad`` goes on with positions beyond the epoch, which stand for its first ones
-    again and are not `real`; ``drop`` leaves out what cannot be dealt evenly; ``keep`` lets some processes take fewer
+    p mod world = r, so that together the processes take the same batches in the same order, whatever their number. If
+    the last batch is incomplete, ``pad`` continues with positions beyond the epoch, which repeat its first ones and are
+    not `real`; ``drop`` leaves out samples that cannot be dealt evenly; ``keep`` lets some processes take fewer
     samples, and steps, than others, as workers of one process may.
 
     Parameters
@@ -379,11 +368,11 @@ class Shares:
     batch
         Samples of a global batch: at least one for each process.
     rank, world
-        This process, and how many there are.
+        Number of this process, and of all.
     tail
         ``pad``, ``drop`` or ``keep``.
     drop_last
-        Whether a last batch that is smaller than others is left out altogether.
+        Whether an incomplete last batch is left out.
 
     Examples
     --------
@@ -402,7 +391,7 @@ class Shares:
 
     def __post_init__(self) -> None:
         if self.world < 1 or not 0 <= self.rank < self.world:
-            raise InvalidInputError(f"there is no process {self.rank} of {self.world}")
+            raise InvalidInputError(f"rank {self.rank} is not below world {self.world}")
         if self.batch < self.world:
             raise InvalidInputError(
                 f"a batch of {self.batch} has no sample for each of {self.world} processes: make batches larger"
@@ -412,7 +401,7 @@ class Shares:
 
     @property
     def end(self) -> int:
-        """Positions that are dealt out: those from `samples` on are the first ones again."""
+        """End of the dealt positions; those from `samples` on repeat the first ones."""
         full = self.samples - self.samples % self.batch
         rest = self.samples - full
         if self.drop_last or not rest:
@@ -442,8 +431,3 @@ class Shares:
             raise IndexError(f"steps of an epoch are 0 to {len(self) - 1}")
         own = np.arange(start + (self.rank - start) % self.world, stop, self.world, dtype=np.int64)
         return own % self.samples, own < self.samples
-
-    def steps(self) -> Iterator[tuple[Integers, NDArray[np.bool_]]]:
-        """Yield the steps of an epoch."""
-        for number in range(len(self)):
-            yield self.step(number)

@@ -1,4 +1,4 @@
-"""Which samples each batch of an epoch has, and which spans must be read for it; worked out for many at once."""
+"""The samples of each batch of an epoch, and the spans to be read for it; computed for many batches at once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from lakebed.loaders.order import Order, Shares
 from lakebed.loaders.spans import SpanTable
 
-# Positions that are worked out together: a call of NumPy costs as much as a hundred of them.
+# Positions computed together: a call of NumPy costs as much as a hundred of them.
 _TOGETHER = 4096
 
 Key = tuple[int, int]
-"""(block, span): what is read once, and dropped after its last use."""
+"""(block, span): read once, and dropped after its last use."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,13 +25,13 @@ class Step:
     Parameters
     ----------
     number
-        Which batch of the epoch.
+        Number of the batch in the epoch.
     rows
         Row numbers in the dataset.
     real
         False for samples that repeat others.
     keys
-        For each sample, what must be read.
+        For each sample, the span to be read.
     insides
         For each sample, its place in its span.
     """
@@ -50,7 +50,7 @@ class Plan:
     Parameters
     ----------
     start
-        Position of the epoch at which it begins: 0, or where another run left off.
+        Position at which the pass begins: 0, or the position where another run stopped.
     """
 
     table: SpanTable
@@ -60,7 +60,7 @@ class Plan:
     start: int = 0
 
     def steps(self, first: int = 0) -> Iterator[Step]:
-        """Yield the batches from number `first` on."""
+        """Yield the batches, starting with number `first`."""
         together = max(1, _TOGETHER // max(1, self.shares.batch // self.shares.world))
         for begin in range(first, len(self.shares), together):
             yield from self._some(range(begin, min(begin + together, len(self.shares))))
@@ -80,7 +80,7 @@ class Plan:
             at = end
 
     def uses(self, block: int, first: int = 0) -> Mapping[Key, int]:
-        """Return what this process reads of a block from batch `first` on: how many samples it takes of each span."""
+        """Return the spans that this process reads of a block from batch `first` on, and its samples of each."""
         begin = self.start + first * self.shares.batch
         if self.order.mode in ("none", "chunk"):
             span, at = self.order.span_of(self.epoch, block)

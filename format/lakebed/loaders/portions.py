@@ -1,4 +1,4 @@
-"""What is read at once of one tensor: the stored bytes of the samples of a span, fetched and verified, not decoded."""
+"""A portion of one tensor: the stored bytes of the samples of a span, fetched and verified, but not decoded."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ Shape = tuple[int, ...]
 
 @dataclass(slots=True)
 class Portion:
-    """What was read of the samples of one span.
+    """The stored samples of one span.
 
     Parameters
     ----------
     buffers
-        Stored bytes of each sample; of arrays of one shape, those of each run of neighbours.
+        Stored bytes of each sample; or, for arrays of one shape, of each run of neighbours.
     shapes
-        None where the bytes themselves tell it; empty for arrays of one shape.
+        None if the bytes themselves tell the shape; empty for arrays of one shape.
     ends
-        Of arrays of one shape: the number of the first sample behind each run.
+        For arrays of one shape: the number of the first sample after each run.
     places
-        Which samples of those that were read belong to the span, in its order; None if all do, in order.
+        Position of each sample of the span among those that were read; None if they are the same.
     nbytes
-        Bytes that it takes in memory.
+        Bytes of memory.
     requests
-        How often the storage, or the cache of chunks, was asked.
+        Number of requests to the storage, or to the cache of chunks.
     """
 
     buffers: list[Buffer] = field(default_factory=list)
@@ -56,19 +56,19 @@ class Portion:
         return self.buffers[at], self.shapes[at]
 
     def place(self, inside: int) -> tuple[Buffer, int]:
-        """Return the buffer that holds a sample of a span of arrays of one shape, and its number there."""
+        """Return the buffer that holds a sample of an array of one shape, and its number there."""
         at = inside if self.places is None else int(self.places[inside])
         run = bisect_right(self.ends, at)
         return self.buffers[run], at - (self.ends[run - 1] if run else 0)
 
 
 def read_portion(reader: SampleReader, rows: Rows, shape: Shape | None = None) -> Portion:
-    """Read the stored samples of some rows, in as few requests as their places allow.
+    """Read the stored samples of some rows, in as few requests as their positions allow.
 
     Parameters
     ----------
     shape
-        That of all samples, if they are arrays of one shape that lie in the chunks as they are.
+        Shape of all samples, if they are arrays of one shape that are stored in the chunks as they are.
 
     Raises
     ------
@@ -100,12 +100,11 @@ def _read(
     """Read neighbouring samples of one chunk."""
     table, codec, source = reader.state.table, reader.chunk_codec(), reader.source
     portion.requests += 1
-    is_even = shape is not None
     found = None
     if codec is None:
-        found = source.stretch(table, ordinal, first, stop, shapes=not is_even, is_scan=False)
+        found = source.stretch(table, ordinal, first, stop, shapes=shape is None, is_scan=False)
     if found is None:
-        # A chunk of which more will be wanted stays in the cache; a whole one is kept by the portion alone.
+        # A partly read chunk stays in the cache for later reads; a whole one is kept by the portion alone.
         chunk = source.chunk(table, ordinal, codec, keep=stop - first < table.samples(ordinal))
         portion.nbytes += len(chunk.data) * (stop - first) // max(1, chunk.count)
         if shape is None:
@@ -145,7 +144,7 @@ def _append_even(reader: SampleReader, portion: Portion, data: Buffer, count: in
 
 
 def shape_in(reader: SampleReader, data: Buffer, shape: Shape | None, row: int) -> Shape:
-    """Return the shape of a stored array sample; a file of which nothing but its own header tells it is asked.
+    """Return the shape of a stored array sample; if nothing else tells it, read it from the file's header.
 
     Raises
     ------

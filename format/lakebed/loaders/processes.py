@@ -1,9 +1,9 @@
-"""Transforms in processes of their own, for those that hold Python's lock: samples go there and back in shared memory.
+"""Transforms in separate processes, for those that hold Python's lock: samples travel in shared memory.
 
-Each worker is asked by one thread at a time: a request, then its answer. A request is a pickle without the bytes of
-arrays; those lie in buffers that both processes have mapped. The answer is of the same kind, in buffers of the worker,
-which are copied before the next request. Buffers have no name in the file system, so that nothing is left of them
-whatever kills whom; a worker whose loader is gone finds its socket closed, and ends.
+Each worker serves one thread at a time: a request, then its answer. A request is a pickle without the bytes of arrays,
+which lie in buffers that both processes have mapped. The answer has the same form, in buffers of the worker, and is
+copied before the next request. Buffers have no name in the file system, so nothing remains of them even after a kill; a
+worker whose loader is gone finds its socket closed, and ends.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from lakebed.reading.buffers import BufferPool
 
 Call = Callable[[Any], Any]
 
-# Arrays below so many bytes go with the request: a place in a buffer takes nearly as much.
+# Smaller arrays are sent with the request: a place in a buffer takes nearly as much.
 _SMALL = 512
 _PAGE = 1 << 16
 _ALIGNMENT = 64
 _HEADER = struct.Struct("<QB")
-# Seconds that a worker may take to end before it is killed.
+# Seconds that a worker has to end before it is killed.
 _LAST = 2.0
 
 
-# -- memory that several processes have mapped -------------------------------------------------------------------
+# -- shared memory -----------------------------------------------------------------------------------------------
 
 
 def _open_memory(size: int) -> int:
-    """Return the descriptor of memory without a name."""
+    """Return the descriptor of anonymous memory."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("lakebed-loader")
     else:
@@ -61,7 +61,7 @@ def _open_memory(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """Mapped memory from address `start` on; `number` is its name between two processes."""
+    """Mapped memory that starts at an address; two processes know it by `number`."""
 
     number: int
     fd: int
@@ -79,13 +79,13 @@ def _address(values: NDArray[np.uint8]) -> int:
 
 
 class _Registry:
-    """The segments of one pool by address; it knows nothing of the pool, whose memory it would keep."""
+    """The segments of one pool by address; it holds no reference to the pool, which would keep its memory alive."""
 
     def __init__(self) -> None:
         self._segments: list[_Segment] = []
         self._starts: list[int] = []
         self._next = 0
-        # A finalizer takes it, too, and may run while it is held.
+        # Reentrant: a finalizer takes it, too, and may run while it is held.
         self._mutex = threading.RLock()
 
     def add(self, fd: int, start: int, size: int) -> None:
@@ -114,7 +114,7 @@ class _Registry:
 
 
 class SharedPool(BufferPool):
-    """Buffers that worker processes have mapped too."""
+    """Buffers that worker processes have also mapped."""
 
     def __init__(self, keep: int = 64, keep_bytes: int = 1 << 30) -> None:
         super().__init__(keep, keep_bytes)
@@ -130,7 +130,7 @@ class SharedPool(BufferPool):
         return found
 
     def place(self, values: NDArray[np.uint8]) -> tuple[_Segment, int] | None:
-        """Return the segment that holds some bytes, and their offset there; None if none does."""
+        """Return the segment that holds some bytes, and their offset in it; None if none does."""
         start = _address(values)
         segment = self._registry.before(start)
         if segment is None or start + len(values) > segment.start + segment.size:
@@ -146,7 +146,7 @@ class SharedPool(BufferPool):
 
 
 class _Pickler(pickle.Pickler):
-    """Takes the elements of tensors of PyTorch for those of an array, so that they go in shared memory as well."""
+    """Pickler that treats tensors of PyTorch as arrays, so that their elements use shared memory as well."""
 
     def reducer_override(self, obj: Any) -> Any:
         kind = type(obj)
@@ -166,7 +166,7 @@ def _pickled(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
 
     def keep(buffer: pickle.PickleBuffer) -> bool:
         if buffer.raw().nbytes < _SMALL:
-            return True  # with the pickle
+            return True  # stays in the pickle
         buffers.append(buffer)
         return False
 
@@ -215,8 +215,8 @@ _REQUEST, _ANSWER, _ERROR, _READY = range(4)
 
 def _serve(sock: socket.socket, transform: bytes) -> None:
     """Answer requests until the socket is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the loader's process decides what an interrupt ends
-    call = pickle.loads(transform)  # noqa: S301 - of the process that started this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the loader's process handles interrupts
+    call = pickle.loads(transform)  # noqa: S301 - from the process that started this one
     _send(sock, _READY, b"")
     mapped: dict[int, NDArray[np.uint8]] = {}
     room = np.empty(0, dtype=np.uint8)
@@ -249,22 +249,22 @@ def _serve(sock: socket.socket, transform: bytes) -> None:
             return
         for fd in new:
             os.close(fd)
-        del samples, views, buffers, data, given  # their memory may go meanwhile
+        del samples, views, buffers, data, given  # frees their memory while the worker waits
 
 
 def _called(call: Call, sample: Any) -> tuple[bool, Any]:
     try:
         return True, call(sample)
-    except Exception as error:  # noqa: BLE001 - raised in the loader's process
+    except Exception as error:  # noqa: BLE001 - any error of a user's function is raised in the loader's process
         return False, error
 
 
 def _answer(results: list[tuple[bool, Any]]) -> tuple[bytes, list[memoryview]]:
-    """Return results as a pickle and its buffers; an error that cannot be pickled becomes one that tells it."""
+    """Return results as a pickle and its buffers; an error that cannot be pickled becomes one with its text."""
     try:
         data, buffers = _pickled(results)
-        pickle.loads(data, buffers=buffers)  # noqa: S301 - errors may not come back from their own arguments
-    except Exception as error:  # noqa: BLE001
+        pickle.loads(data, buffers=buffers)  # noqa: S301 - some errors cannot be made from their own arguments
+    except Exception as error:  # noqa: BLE001 - pickling runs code of users' classes
         told = [
             (False, RuntimeError(f"{type(value).__name__}: {value}"))
             if not good
@@ -279,7 +279,7 @@ def _answer(results: list[tuple[bool, Any]]) -> tuple[bytes, list[memoryview]]:
 
 
 class _Worker:
-    """One process, and what it has mapped."""
+    """One process, and the segments that it has mapped."""
 
     def __init__(self, number: int, transform: bytes) -> None:
         import multiprocessing
@@ -317,7 +317,7 @@ class _Worker:
         except (EOFError, OSError) as error:
             raise self._died() from error
         del held
-        answer, starts, sizes, size = pickle.loads(data)  # noqa: S301 - of a process that this one started
+        answer, starts, sizes, size = pickle.loads(data)  # noqa: S301 - from a process that this one started
         for fd in fds:
             self.room = _mapped(fd, size)
             os.close(fd)
@@ -334,11 +334,11 @@ class _Worker:
         data, buffers = _pickled(samples)
         places: list[tuple[int, int, int]] = []
         fresh: dict[int, _Segment] = {}
-        copies = []  # as long as the worker may read them
+        copies = []  # kept alive until the worker has read them
         for buffer in buffers:
             view = np.frombuffer(buffer.raw(), dtype=np.uint8)
             found = pool.place(view)
-            if found is None:  # not of the loader's own memory: copied there
+            if found is None:  # outside of the loader's own memory: copied into it
                 room = pool.take(len(view))
                 room[:] = view
                 copies.append(room)
@@ -356,7 +356,7 @@ class _Worker:
         return copies
 
     def _gone(self, pool: SharedPool) -> list[int]:
-        """Return the segments that this process has dropped and the worker can drop too."""
+        """Return the segments that this process has dropped, so that the worker can drop them too."""
         if len(self.known) <= self._most:
             return []
         gone = self.known - pool.numbers()
@@ -367,11 +367,8 @@ class _Worker:
     def _died(self) -> WorkerDied:
         self.process.join(_LAST)
         code = self.process.exitcode
-        how = (
-            f"was killed by signal {-code}"
-            if code is not None and code < 0
-            else f"ended with exit code {code}"
-        )
+        is_killed = code is not None and code < 0
+        how = f"was killed by signal {-code}" if is_killed else f"ended with exit code {code}"
         hint = (
             "if it is out of memory, use fewer processes"
             if code == -signal.SIGKILL
@@ -397,9 +394,9 @@ class Processes:
     Parameters
     ----------
     transform
-        What they call with each sample; it must be picklable.
+        Called with each sample; it must be picklable.
     count
-        How many processes.
+        Number of processes.
     """
 
     def __init__(self, transform: Call, count: int, pool: SharedPool) -> None:
@@ -416,7 +413,7 @@ class Processes:
 
     @property
     def is_usable(self) -> bool:
-        """Whether all of them live, as children of this process."""
+        """Whether all of them are alive, as children of this process."""
         return not self._is_broken and self._pid == os.getpid()
 
     def transformed(self, samples: list[Any]) -> list[tuple[bool, Any]]:
@@ -429,7 +426,7 @@ class Processes:
         """
         worker = self._idle.get()
         if worker is None:
-            self._idle.put(None)  # all others that wait are to hear of it too
+            self._idle.put(None)  # wakes all others that wait
             raise WorkerDied(self._problem)
         try:
             found = worker.transformed(samples, self._pool)

@@ -1,4 +1,4 @@
-"""Which of the processes that train together this one is: its rank, and how many there are."""
+"""The place of this process among those that train together: its rank, and their number."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from lakebed.errors import InvalidInputError
 _log = logging.getLogger(__name__)
 _told: list[str] = []
 _PARTED = (
-    "process %d of %d: each gets its share of the rows, as the process group says; distributed=False gives all rows to "
-    "each, distributed=True does without this line"
+    "process %d of %d: each gets its share of the rows, as the process group defines it; distributed=False gives all "
+    "rows to each, distributed=True omits this message"
 )
 _WHOLE = (
-    "process %d of %d: torch_dataset gives all rows to each, for a trainer that shares them out, as accelerate does; "
-    "distributed=True gives each its share, distributed=False does without this line"
+    "process %d of %d: torch_dataset gives all rows to each, for a trainer that shares them out, such as accelerate; "
+    "distributed=True gives each its share, distributed=False omits this message"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """How rows are parted between processes.
+    """The division of rows between processes.
 
     Parameters
     ----------
     rank, world
-        Number of this process and of all, as the caller gives them; None leaves them to the process group.
+        Number of this process and of all, given by the caller; None takes those of the process group.
     distributed
-        Whether rows are parted as the process group says; None says so once in the log.
+        Whether rows are divided as the process group defines it; None does so and logs it once.
     """
 
     rank: int | None = None
@@ -42,18 +42,18 @@ class Ranks:
     def __post_init__(self) -> None:
         if (self.rank is None) != (self.world is None):
             raise InvalidInputError(
-                f"rank and world are given together, not rank={self.rank!r} and world={self.world!r}"
+                f"rank and world must be given together, not rank={self.rank!r} and world={self.world!r}"
             )
         if self.rank is not None and self.world is not None:
             if self.world < 1 or not 0 <= self.rank < self.world:
-                raise InvalidInputError(f"there is no process {self.rank} of {self.world}")
+                raise InvalidInputError(f"rank {self.rank} is not below world {self.world}")
             if self.distributed is False and self.world > 1:
                 raise InvalidInputError(
-                    f"distributed=False gives all rows to each process, world={self.world} parts them: give one of them"
+                    f"distributed=False gives all rows to each process, world={self.world} divides them: give only one"
                 )
 
     def now(self) -> tuple[int, int]:
-        """Return rank and world as they are at this moment; 0 and 1 for a process that trains alone."""
+        """Return the current rank and world; 0 and 1 for a process that trains alone."""
         if self.rank is not None and self.world is not None:
             return self.rank, self.world
         if self.distributed is False:
@@ -64,14 +64,14 @@ class Ranks:
         return rank, world
 
     def asked(self) -> tuple[int, int]:
-        """Return rank and world as :meth:`now`, but those of a process that trains alone where the caller is silent."""
+        """Return rank and world as :meth:`now`, but 0 and 1 if the caller gave nothing."""
         if self.rank is not None or self.distributed is not None:
             return self.now()
         _tell(_WHOLE, *process_group())
         return 0, 1
 
     def has_others(self) -> bool:
-        """Whether other processes train, too, on the same rows or on other ones."""
+        """Whether other processes train too, on the same rows or on others."""
         return (self.world or 1) > 1 or process_group()[1] > 1
 
 
@@ -95,7 +95,7 @@ def process_group() -> tuple[int, int]:
 
 
 def _of_torch() -> tuple[int, int]:
-    # Without PyTorch, or while another thread still imports it, there is no group.
+    # PyTorch may be missing, or half imported by another thread: then no group exists.
     group: Any = getattr(sys.modules.get("torch"), "distributed", None)
     if not all(hasattr(group, name) for name in ("is_available", "is_initialized", "get_world_size")):
         return 0, 1
@@ -107,16 +107,16 @@ def _of_torch() -> tuple[int, int]:
 def _of_jax() -> tuple[int, int]:
     jax: Any = sys.modules.get("jax")
     is_initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
-    # Without a group the number of processes is not asked for: the question would start JAX's devices.
+    # Asking for the number of processes without a group would start JAX's devices.
     if is_initialized is None or not hasattr(jax, "process_index") or not is_initialized():
         return 0, 1
     return int(jax.process_index()), int(jax.process_count())
 
 
 def _of_tensorflow() -> tuple[int, int]:
-    """Return the place among the workers of ``TF_CONFIG``, of which the chief is the first.
+    """Return the place among the workers of ``TF_CONFIG``; the chief is the first.
 
-    With parameter servers the coordinator alone makes the batches.
+    With parameter servers the coordinator alone makes batches.
     """
     config = os.environ.get("TF_CONFIG")
     if not config or "tensorflow" not in sys.modules:
@@ -128,7 +128,7 @@ def _of_tensorflow() -> tuple[int, int]:
         kind, number = task.get("type"), int(task.get("index", 0))
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidInputError(
-            f"TF_CONFIG is no JSON of a cluster and a task, as TensorFlow wants it: {config[:200]!r}"
+            f"TF_CONFIG is not JSON of a cluster and a task, as TensorFlow requires: {config[:200]!r}"
         ) from error
     if "ps" in cluster or kind not in ("chief", "worker"):
         return 0, 1

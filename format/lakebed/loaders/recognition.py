@@ -1,14 +1,15 @@
-"""What a transform begins with: steps that are declared operations, of ours or of torchvision (v1 and v2).
+"""Transforms: the operations that one begins with, ours or torchvision's (v1 and v2), and the functions that follow.
 
 torchvision is not imported: its transforms are known by module, class name and attributes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from lakebed.errors import InvalidInputError
 from lakebed.loaders.ops import (
     CenterCrop,
     ChannelsFirst,
@@ -24,56 +25,47 @@ from lakebed.loaders.ops import (
 )
 
 Given = Literal["array", "tensor", "image"]
+Transform = Callable[[dict[str, Any]], Any] | Mapping[str, Callable[[Any], Any] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What a transform begins with, and what is left of it.
+    """A transform in two parts: the operations that it begins with, and the steps to be called.
 
     Parameters
     ----------
     operations
         The steps that are operations.
     rest
-        The steps behind them, to be called in Python one after another.
+        The following steps, to be called in Python one after another.
     given
-        What these expect: an ``array``, or, where one of the steps that were taken converts to it, a ``tensor`` of
-        torch or an ``image`` of torchvision.
+        Type that these expect: an ``array``, or, where one of the operations converts to it, a ``tensor`` of torch or
+        an ``image`` of torchvision.
     """
 
     operations: Compose
     rest: tuple[Any, ...]
     given: Given = "array"
 
-    @property
-    def planar(self) -> bool:
-        """Whether channels come first in what comes out."""
-        return self.operations.planar
-
 
 def recognised(transform: Any) -> Recognised:
-    """Tell which leading steps of a transform are declared operations.
+    """Split a transform behind its leading steps that are declared operations.
 
-    Steps are our operations, or transforms of torchvision with parameters that mean the same:
-    bilinear, with antialiasing, zeros as padding.
+    Operations are ours, or transforms of torchvision with parameters of the same meaning: bilinear, with antialiasing,
+    zeros as padding.
 
     Parameters
     ----------
     transform
-        An operation, a :class:`Compose`, torchvision's ``Compose``, a sequence of steps, or anything to be called.
-
-    Returns
-    -------
-    Recognised
-        What was taken, and the rest.
+        An operation, a :class:`Compose`, torchvision's ``Compose``, a sequence of steps, or any function.
     """
     if isinstance(transform, Compose):
         return Recognised(transform, ())
     steps = list(_flattened(transform))
-    # A picture of Pillow at the start has the same pixels; steps that are called, and not behind a tensor, need it.
+    # A leading ToPILImage changes no pixels, but steps that are called need its image, unless they follow a tensor.
     first = steps[:1] if steps and _name(steps[0]) == "ToPILImage" and steps[0].mode is None else []
     told = _recognised(steps[len(first) :])
-    if told.planar or not told.rest or not told.operations.operations:
+    if told.operations.planar or not told.rest or not told.operations.operations:
         return told if told.operations.operations else replace(told, rest=tuple(steps))
     return replace(told, rest=(*first, *told.rest))
 
@@ -84,9 +76,8 @@ def _recognised(steps: list[Any]) -> Recognised:
     given: Given = "array"
     for i, step in enumerate(steps):
         found = _meaning(step)
-        if found is None or (is_float and any(isinstance(one, Operation) for one in found)):
-            return Recognised(Compose(taken), tuple(steps[i:]), given)
-        if not is_float and any(isinstance(one, Normalize) for one in found):
+        misplaced = Operation if is_float else Normalize
+        if found is None or any(isinstance(one, misplaced) for one in found):
             return Recognised(Compose(taken), tuple(steps[i:]), given)
         taken.extend(one for one in found if isinstance(one, Operation | Normalize) or one not in taken)
         is_float = ToFloat() in taken
@@ -108,14 +99,14 @@ def _flattened(transform: Any) -> Iterator[Any]:
 
 
 def _name(step: Any) -> str:
-    """Return the name of a class of torchvision's transforms, empty for all others."""
+    """Return the class name of a transform of torchvision; an empty text for anything else."""
     kind = type(step)
     module = getattr(kind, "__module__", "") or ""
     return kind.__name__ if f"{module}.".startswith("torchvision.transforms.") else ""
 
 
 def _meaning(step: Any) -> tuple[Step, ...] | None:
-    """Return the operations that a step means, perhaps none; None if it is to be called."""
+    """Return the equivalent operations of a step, possibly none; None if it has to be called."""
     if isinstance(step, Step):
         return (step,)
     reader = _TORCHVISION.get(_name(step))
@@ -126,7 +117,7 @@ _BILINEAR_OF_PILLOW = "2"
 
 
 def _is_bilinear(step: Any) -> bool:
-    """Tell whether a resize is ours: bilinear, and not without antialiasing (which images of Pillow always get)."""
+    """Tell whether a resize equals ours: bilinear, with antialiasing (which images of Pillow always get)."""
     mode = getattr(step, "interpolation", None)
     return (
         str(getattr(mode, "value", mode)) in ("bilinear", _BILINEAR_OF_PILLOW)
@@ -170,7 +161,7 @@ _TORCHVISION: dict[str, Callable[[Any], tuple[Step, ...] | None]] = {
     "ConvertImageDtype": _to_dtype,
     "Normalize": lambda step: (Normalize(step.mean, step.std),),
 }
-"""What transforms of torchvision mean, by the name of the class."""
+"""Operations equivalent to transforms of torchvision, by class name."""
 
 _CONVERSIONS: dict[str, Given] = {
     "ToImage": "image",
@@ -178,4 +169,89 @@ _CONVERSIONS: dict[str, Given] = {
     "ToTensor": "tensor",
     "ToPureTensor": "tensor",
 }
-"""What torchvision's conversions make, by the name of the class."""
+"""Results of torchvision's conversions, by class name."""
+
+
+# -- functions to be called -------------------------------------------------------------------------------------
+
+
+def split(
+    operations: Mapping[str, Any] | None, transform: Transform | None
+) -> tuple[dict[str, Recognised], Transform | None]:
+    """Return the operations by tensor, and the transform that remains; a mapping may declare operations, too."""
+    found: dict[str, Recognised] = {}
+    rest: dict[str, Callable[[Any], Any]] = {}
+    for name, given in (operations or {}).items():
+        _split_one(name, given, found, rest)
+        if name not in found:
+            raise InvalidInputError(
+                f"{given!r} for tensor {name!r} begins with no operation of lakebed.loaders.ops; pass it as transform="
+            )
+    if not isinstance(transform, Mapping):
+        return found, _After(rest, transform) if rest else transform
+    left: dict[str, Callable[[Any], Any] | None] = {}
+    for name, given in transform.items():
+        if given is not None:
+            _split_one(name, given, found, rest)
+        left[name] = rest.get(name) if name in found else given
+    return found, left
+
+
+def _split_one(
+    name: str, given: Any, found: dict[str, Recognised], rest: dict[str, Callable[[Any], Any]]
+) -> None:
+    told = recognised(given)
+    if told.operations.operations:
+        if name in found:
+            raise InvalidInputError(f"operations and transform both have operations for tensor {name!r}")
+        found[name] = told
+        if told.rest:
+            rest[name] = Steps(told.rest, told.given)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of a composition that are called; those after torchvision's conversions get the converted type."""
+
+    steps: tuple[Callable[[Any], Any], ...]
+    given: Given
+
+    def __call__(self, value: Any) -> Any:
+        """Return the result of all steps."""
+        if self.given != "array":
+            import torch
+
+            value = torch.from_numpy(value)
+        if self.given == "image":
+            from torchvision.tv_tensors import Image
+
+            value = Image(value)
+        for step in self.steps:
+            value = step(value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class _After:
+    """Functions that follow the operations of single tensors, then a transform of the whole sample."""
+
+    rest: Mapping[str, Callable[[Any], Any]]
+    transform: Callable[[dict[str, Any]], Any] | None
+
+    def __call__(self, sample: dict[str, Any]) -> Any:
+        changed = sample | {name: function(sample[name]) for name, function in self.rest.items()}
+        return changed if self.transform is None else self.transform(changed)
+
+
+@dataclass(frozen=True, slots=True)
+class PerTensor:
+    """A function for each tensor of a sample; None leaves its value unchanged."""
+
+    functions: Mapping[str, Callable[[Any], Any] | None]
+
+    def __call__(self, sample: dict[str, Any]) -> dict[str, Any]:
+        """Return the results of the functions."""
+        return type(sample)(
+            (name, sample[name] if function is None else function(sample[name]))
+            for name, function in self.functions.items()
+        )

@@ -1,8 +1,8 @@
-"""One pass over an epoch: reads ahead, decodes on threads, and hands out batches in order, inside a bound of bytes.
+"""One pass over an epoch: read ahead, decode on threads, deliver batches in order, within a limit of bytes.
 
-A batch goes through five states. *Planned*: its rows are known, and what must be read for it is on its way. *Measured*:
-that is here, and so is the size of the batch. *Open*: there is room for it. *Filled*: threads have decoded all of its
-samples. *Delivered*. Batches are opened in their order, so that the first one always gets room.
+A batch goes through five states. *Planned*: its rows are known, and its data is being read. *Measured*: the data has
+arrived, so the size of the batch is known. *Open*: its memory is allocated. *Filled*: threads have decoded all of its
+samples. *Delivered*. Batches are opened in their order, so that the first one always gets memory.
 """
 
 from __future__ import annotations
@@ -14,16 +14,10 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from lakebed.errors import (
-    DatasetNotFoundError,
-    InvalidOperationError,
-    LakebedError,
-    LimitError,
-    StorageError,
-)
+from lakebed.errors import DatasetNotFoundError, InvalidOperationError, LakebedError, LimitError, StorageError
 from lakebed.loaders.collate import Batch
 from lakebed.loaders.columns import Column, Picked, Room
 from lakebed.loaders.filling import Filling, Job, Settings
@@ -34,50 +28,48 @@ from lakebed.reading.index import Rows
 from lakebed.reading.remote.tasks import LazyFuture, submit
 from lakebed.runtime import process_hooks
 
-# Samples of one task of a thread: a task costs as much as a tenth of decoding a small image.
+# Samples per task of a thread: a task costs as much as a tenth of decoding a small image.
 _MOST_SAMPLES = 16
-# Stands for the block of samples that are read alone.
+# Stands for the block of samples that are read one by one.
 _ALONE = -1
-# Batches that are made ahead of the consumer; fewer of those that fill the processor's cache anyway.
+# Batches made ahead of the consumer; fewer if they exceed the processor's cache anyway.
 AHEAD = 3
 _LARGE = 1 << 24, 2
-# Samples in a row that the storage, not they, kept from coming: more are no bad samples, but a storage that is gone.
+# Consecutive samples that the storage failed to deliver: more mean an unreachable storage, not bad samples.
 _MOST_UNREACHED = 64
 _UNREACHED = StorageError, DatasetNotFoundError
-# Seconds after which a loader that waits for a store looks at what it waits for.
+# Seconds after which a loader that waits for a store checks for slow requests.
 _GLANCE = 0.05
-# Seconds for which a loader that is closed waits for its threads.
+# Seconds that closing a loader waits for its threads.
 _LAST = 10.0
 
 
+@dataclass(slots=True, eq=False)
 class _Entry:
-    """What is read of one span: a portion for each column."""
+    """The read of one span: a portion for each column."""
 
-    __slots__ = ("began", "future", "is_done", "is_hedged", "nbytes", "rows", "uses", "waiting")
-
-    def __init__(self, rows: Rows, uses: int, nbytes: int) -> None:
-        self.rows = rows
-        self.began = 0.0
-        self.is_hedged = False
-        self.uses = uses
-        self.nbytes = nbytes
-        self.is_done = False
-        self.waiting: list[Job] = []
-        self.future: LazyFuture[tuple[Portion, ...]] | None = None
+    rows: Rows
+    uses: int
+    nbytes: int
+    began: float = 0.0
+    is_hedged: bool = False
+    is_done: bool = False
+    waiting: list[Job] = field(default_factory=list)
+    future: LazyFuture[tuple[Portion, ...]] | None = None
 
 
 _runs: weakref.WeakSet[Run] = weakref.WeakSet()
 
 
 class Run:
-    """Makes the batches of one epoch.
+    """Producer of the batches of one epoch.
 
     Parameters
     ----------
     first
         The batch to begin with.
     is_remote
-        Whether what is read comes over a network, so that it is asked for ahead.
+        Whether data comes over a network, and is requested ahead.
     """
 
     def __init__(
@@ -99,7 +91,7 @@ class Run:
         source = next((c.reader.source for c in columns if c.reader.source.remote is not None), None)
         self._remote = source.remote if source is not None and is_remote else None
         stats.watch(source)
-        # Chunks that are compressed as a whole take long to read, wherever they lie: the threads share them out.
+        # Decompressing whole chunks takes long even for local files: the threads share that work.
         self._is_read_apart = is_remote or any(c.reader.chunk_codec() is not None for c in self._spanned)
         self._pid = os.getpid()
         self._mutex = threading.RLock()
@@ -118,8 +110,8 @@ class Run:
         self._read_bytes = 0
         self._batch_bytes = 0
         self._largest = 0
-        # Until all samples of a first batch that are read one by one are here, nothing else is asked for; nor until
-        # the threads may decode it, where files lie on this machine, and all of them read what it needs.
+        # Batches and reads ahead wait until all samples of a first batch that are read one by one have arrived; for
+        # local files, until the threads may decode that batch, which all of them read.
         self._is_beginning = bool(self._spanned) and (not is_remote or plan.order.mode in ("window", "exact"))
         self._unreached: list[Exception] = []
         self._has_arrived = False
@@ -128,7 +120,7 @@ class Run:
         self._is_light = settings.transform is None and all(column.is_light for column in columns)
         _runs.add(self)
 
-    # -- the consumer's side -----------------------------------------------------------------------------------
+    # -- delivery ----------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Batch]:
         try:
@@ -175,8 +167,8 @@ class Run:
         while not job.done.is_set():
             if os.getpid() != self._pid:
                 raise InvalidOperationError(
-                    "this process was forked while the loader was iterated, and has not its threads; "
-                    "begin the iteration in the process that goes on with it"
+                    "this process was forked while the loader was iterated, and does not have its threads; "
+                    "begin the iteration in the process that continues it"
                 )
             if self._threads:
                 if not job.done.wait(None if self._remote is None else _GLANCE):
@@ -201,7 +193,7 @@ class Run:
             self._threads.append(thread)
 
     def close(self) -> None:
-        """Stop the threads and drop what is under way."""
+        """Stop the threads and drop unfinished work."""
         with self._mutex:
             if self._is_closed:
                 return
@@ -212,13 +204,13 @@ class Run:
                     entry.future.is_dropped = True
             self._entries.clear()
             for job in self._jobs_under_way():
-                job.done.set()  # a thread that waits for it is to see that there is nothing to wait for
+                job.done.set()  # wakes a thread that waits for it
             self._stats.add(held_bytes=-self._read_bytes - self._batch_bytes)
             self._read_bytes = self._batch_bytes = 0
         if os.getpid() != self._pid:
             return
         self._stats.watch(None)
-        for _ in range(len(self._threads) or 1):  # the thread that iterates, where there are no others
+        for _ in range(len(self._threads) or 1):  # one for the thread that iterates if no others exist
             self._tasks.put(None)
         end = time.monotonic() + _LAST
         for thread in self._threads:
@@ -228,7 +220,7 @@ class Run:
     # -- planning and reading ----------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Plan batches that come next, and ask for what comes after them. The caller holds the mutex."""
+        """Plan the next batches, and read ahead for later ones. The caller holds the mutex."""
         if self._is_closed:
             return
         large, fewer = _LARGE
@@ -256,12 +248,12 @@ class Run:
                 job.missing += 1
 
     def _alone(self, step: Step) -> Step:
-        """Return a first batch whose samples are read one by one: it comes as soon as they, and no others, are here."""
+        """Return a first batch whose samples are read one by one: it is complete as soon as they arrive."""
         if self._plan.order.mode != "window":
             return step
         for i, key in enumerate(step.keys):
             self._know(key[0])
-            left = self._uses.pop(key, 0) - 1  # samples that pad a batch are no use that is known
+            left = self._uses.pop(key, 0) - 1  # repeated samples of a padded batch are no known use
             if left > 0:
                 self._uses[key] = left
             self._alone_rows[i] = int(step.rows[i])
@@ -278,7 +270,7 @@ class Run:
             else:
                 self._know(key[0])
                 rows, nbytes = self._plan.table.rows_of(key[1]), int(sizes.nbytes[key[1]])
-                # One that pads the end of an epoch is asked for again after its last use.
+                # Padding at the end of an epoch requests a span again after its last use.
                 uses, count = self._uses.pop(key, 1), len(rows)
             entry = self._entries[key] = _Entry(rows, uses, nbytes)
             entry.future = LazyFuture(partial(self._read, entry, min(1.0, uses / count)))
@@ -292,13 +284,13 @@ class Run:
         return entry
 
     def _know(self, block: int) -> None:
-        """Work out how often what is read of a block will be used."""
+        """Learn the number of uses of the spans of a block."""
         if block not in self._known_blocks:
             self._known_blocks.add(block)
             self._uses.update(self._plan.uses(block, self._first))
 
     def _read_ahead(self) -> None:
-        """Ask for what later batches need, in the order of its first use, as far as the memory goes."""
+        """Request the spans of later batches, in the order of their first use, within the memory limit."""
         while self._read_bytes < self._settings.read_memory:
             while not self._upcoming:
                 step = next(self._ahead, None)
@@ -311,7 +303,7 @@ class Run:
                 self._entry(key)
 
     def _read(self, entry: _Entry, share: float) -> tuple[Portion, ...]:
-        """Read a span, of which a `share` will be used."""
+        """Read a span, a `share` of which will be used."""
         entry.began = began = time.perf_counter()
         portions: tuple[Portion, ...] = ()
         try:
@@ -327,7 +319,7 @@ class Run:
         return portions
 
     def _read_columns(self, rows: Rows) -> tuple[Portion, ...]:
-        """Read a span of all tensors: at the same time, where one would wait for the other's answer."""
+        """Read a span of all tensors, at the same time if the storage has latency."""
         first, *others = self._spanned
         if self._remote is None or not others:
             return tuple(column.read(rows) for column in self._spanned)
@@ -337,7 +329,7 @@ class Run:
         return first.read(rows), *(future.result() for future in futures)
 
     def _hedge(self, job: Job) -> None:
-        """Ask again for what the batch that is waited for still needs, and others had long ago."""
+        """Repeat requests of the awaited batch that take longer than others did."""
         if self._remote is None or not job.missing:
             return
         now = time.perf_counter()
@@ -352,7 +344,7 @@ class Run:
                     submit(LazyFuture(partial(self._read_again, entry)), is_urgent=True)
 
     def _read_again(self, entry: _Entry) -> None:
-        """Read a span a second time, by requests of its own; what comes first is taken, and errors are the first's."""
+        """Read a span a second time, by separate requests; the first answer counts, and so does the first error."""
         if self._remote is None:
             return
         with self._remote.anew():
@@ -374,7 +366,7 @@ class Run:
                     self._tasks.put(partial(self._guarded, job, self._measure))
 
     def _used(self, step: Step) -> None:
-        """Drop what no later batch needs."""
+        """Drop spans that no later batch needs."""
         with self._mutex:
             for key in step.keys:
                 entry = self._entries.get(key)
@@ -390,11 +382,11 @@ class Run:
     # -- making a batch ----------------------------------------------------------------------------------------
 
     def _guarded(self, job: Job, call: Callable[[Job], None]) -> None:
-        """Make a step of a batch; what goes wrong is raised where the batch is asked for."""
+        """Run a step of a batch; errors are raised where the batch is requested."""
         try:
             if not self._is_closed:
                 call(job)
-        except BaseException as error:  # noqa: BLE001 - see above
+        except BaseException as error:  # noqa: BLE001 - raised in the consumer's thread
             self._failed(job, error)
 
     def _failed(self, job: Job, error: BaseException) -> None:
@@ -429,14 +421,14 @@ class Run:
             self._begin_others()
 
     def _begin_others(self) -> None:
-        """Plan the batches that come after the first one, once it is that far."""
+        """Plan the following batches once the first one has come that far."""
         with self._mutex:
             if self._is_beginning:
                 self._is_beginning = False
                 self._advance()
 
     def _portions(self, step: Step) -> tuple[list[tuple[Portion, ...]], dict[int, Exception]]:
-        """Return what was read for each sample, and the errors of those for which it could not be."""
+        """Return the portions of each sample, and the errors of samples that could not be read."""
         found: dict[Key, tuple[Portion, ...] | LakebedError] = {}
         errors: dict[int, Exception] = {}
         portions: list[tuple[Portion, ...]] = []
@@ -448,7 +440,7 @@ class Run:
                     future = self._entry(key).future
                 try:
                     found[key] = () if future is None else future.result()
-                except LakebedError as error:  # of the samples that lie there
+                except LakebedError as error:  # counts for all samples of the span
                     found[key] = error
             value = found[key]
             if isinstance(value, LakebedError):
@@ -458,7 +450,7 @@ class Run:
         return portions, errors
 
     def _check_reached(self, count: int, errors: Mapping[int, Exception]) -> None:
-        """Refuse to leave out sample after sample where it is the storage that fails, not they that are bad."""
+        """Refuse to skip sample after sample if the storage fails, rather than the samples."""
         failed = [error for error in errors.values() if isinstance(error, _UNREACHED)]
         with self._mutex:
             if len(errors) < count:
@@ -472,8 +464,8 @@ class Run:
     def _unreachable(self) -> Exception:
         error = self._unreached[0]
         error.add_note(
-            f"{len(self._unreached)} samples in a row could not be fetched: on_error={self._settings.on_error!r} is "
-            "for samples that are bad, not for a storage that cannot be reached"
+            f"{len(self._unreached)} consecutive samples could not be fetched: on_error={self._settings.on_error!r} is "
+            "for bad samples, not for an unreachable storage"
         )
         return error
 
@@ -507,7 +499,7 @@ class Run:
                     self._filling.lost(job, i, error)
 
     def _admit(self) -> None:
-        """Open the batches that there is room for, in their order."""
+        """Open the batches that fit into memory, in their order."""
         with self._mutex:
             for job in self._jobs_under_way():
                 if job.is_open:
@@ -576,7 +568,7 @@ class Run:
 
 
 def _work(tasks: queue.SimpleQueue[Callable[[], None] | None]) -> None:
-    """Make tasks until there is None; the thread knows nothing of the loader, which may be dropped meanwhile."""
+    """Run tasks until None arrives; the thread holds no reference to the loader, which may be dropped meanwhile."""
     while True:
         task = tasks.get()
         if task is None:

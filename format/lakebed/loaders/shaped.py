@@ -1,8 +1,7 @@
-"""Images that are cropped, resized or mirrored as they are decoded: only what comes out is made (docs/design/025)."""
+"""Images that are cropped, resized or mirrored while they are decoded: only the output is made (docs/design/025)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from lakebed.codecs.regions import decode_regions, resize_region
 from lakebed.errors import InvalidInputError
-from lakebed.loaders.columns import Files, Picked, Room, arena
+from lakebed.loaders.columns import Arena, Files, Picked, Room
 from lakebed.loaders.draws import draws
 from lakebed.loaders.ops import Compose, Geometry
 from lakebed.loaders.portions import Shape, shape_in
@@ -23,27 +22,18 @@ _UINT8 = np.dtype(np.uint8)
 
 
 class Shaped(Files):
-    """A tensor of images of which declared operations take a part.
+    """A tensor of images that declared operations change.
 
     Parameters
     ----------
     operations
-        What is done with each image.
-    planar
-        Put the channels first.
+        Applied to each image.
     seed
-        What random operations follow from, beside the epoch and the row.
+        Determines random operations, together with the epoch and the row.
     """
 
     def __init__(
-        self,
-        name: str,
-        reader: SampleReader,
-        pool: BufferPool,
-        operations: Compose,
-        *,
-        planar: bool,
-        seed: int,
+        self, name: str, reader: SampleReader, pool: BufferPool, operations: Compose, *, seed: int
     ) -> None:
         super().__init__(name, reader, pool)
         rank = len(reader.state.meta.max_shape)
@@ -53,14 +43,14 @@ class Shaped(Files):
                 f"{rank} axes and dtype {reader.dtype}. Change them in a transform"
             )
         self.operations = operations
-        self.planar = planar
         self.seed = seed
-        # Of links and tiles only values can be had; of others what is stored.
+        # Links and tiles can only be read as values.
         self.is_spanned = not reader.is_link and not reader.has_tiles
 
     def room(self, picked: Picked) -> Room:
         if not self.is_spanned:
-            return _ShapedRoom(self, picked, [None] * len(picked), self._found_shapes(picked))
+            shapes = [self.reader.shape(row) for row in picked.rows.tolist()]
+            return _ShapedRoom(self, picked, [None] * len(picked), shapes)
         if self.reader.decoder.files is not None:
             return _ShapedRoom(self, picked, *self.shapes(picked))
         stored = [portion.at(at) for portion, at in zip(picked.portions, picked.insides, strict=True)]
@@ -68,11 +58,8 @@ class Shaped(Files):
         shapes = [shape_in(self.reader, *one, row) for one, row in zip(stored, rows, strict=True)]
         return _ShapedRoom(self, picked, [data for data, _ in stored], shapes)
 
-    def _found_shapes(self, picked: Picked) -> list[Shape]:
-        return [self.reader.shape(row) for row in picked.rows.tolist()]
-
     def pixels(self, row: int, data: Any, shape: Shape) -> NDArray[Any]:
-        """Return a whole image, decoded; errors as those of reading the sample."""
+        """Return a whole decoded image; errors as those of reading the sample."""
         reader = self.reader
         if data is None:
             value: NDArray[Any] = reader.value(row)
@@ -81,18 +68,18 @@ class Shaped(Files):
             return reader.decoder.array(data, shape)
 
 
-class _ShapedRoom:
+class _ShapedRoom(Arena):
     """The images of one batch."""
 
     def __init__(self, column: Shaped, picked: Picked, files: list[Any], shapes: list[Shape]) -> None:
         self._column = column
         self._rows = picked.rows
         self._files = files
-        self._shapes = shapes
+        self._stored_shapes = shapes
         self._table = np.array(
             [(*shape[:2], shape[2] if len(shape) > 2 else 1) for shape in shapes], np.uint32
         )
-        # Where nothing is stored, something like the others comes out, of zeros.
+        # Empty samples become images of zeros of about the same size as the others.
         self._is_empty = (self._table == 0).any(axis=1)
         if self._is_empty.any():
             self._table[self._is_empty] = (1, 1, max(1, int(self._table[:, 2].max())))
@@ -101,57 +88,36 @@ class _ShapedRoom:
         self._stages = operations.geometries(self._table, chances)
         last = self._stages[-1] if self._stages else Geometry.whole(self._table)
         self._stages = self._stages or [last]
-        self._outs = self._out_shapes(last)
-        self._is_even = len(set(self._outs)) == 1
-        self._dtype = np.dtype(np.float32 if operations.is_float else np.uint8)
-        self._sizes = [self._dtype.itemsize * math.prod(shape) for shape in self._outs]
-        self.nbytes = sum(self._sizes)
-        self.values: list[NDArray[Any]] = []
-        self._whole: NDArray[Any] | None = None
+        dtype = np.dtype(np.float32 if operations.is_float else np.uint8)
+        super().__init__(column.pool, self._out_shapes(last), dtype)
 
     def _out_shapes(self, last: Geometry) -> list[Shape]:
         channels = self._table[:, 2].astype(np.int64)
         if set(channels.tolist()) == {1, 3}:
-            channels[:] = 3  # grey photos among others
-        planar = self._column.planar
-        is_flat = len(self._shapes[0]) == 2 and not planar
+            channels[:] = 3  # grey images among those with colours
+        planar = self._column.operations.planar
+        is_flat = len(self._stored_shapes[0]) == 2 and not planar
         return [
             (height, width) if is_flat else (count, height, width) if planar else (height, width, count)
             for (height, width), count in zip(last.rooms.tolist(), channels.tolist(), strict=True)
         ]
 
-    def open(self) -> None:
-        pool = self._column.pool
-        if self._is_even:
-            self._whole = pool.array((len(self._outs), *self._outs[0]), self._dtype)
-            self.values = list(self._whole)
-        else:
-            self.values = arena(pool, self._outs, self._dtype)
-
-    def largest(self) -> tuple[int, int]:
-        size = max(self._sizes)
-        return size, self._sizes.index(size)
-
     def fill(self, start: int, stop: int) -> None:
-        """Do all stages of some samples; all but the last into memory of their own."""
+        """Apply all stages to some samples; all but the last one write to memory of their own."""
         images: list[NDArray[np.uint8]] | None = None
         for geometry in self._stages[:-1]:
-            rooms = [
-                np.empty((*side, count), np.uint8)
-                for side, count in zip(
-                    geometry.rooms[start:stop].tolist(), self._table[start:stop, 2].tolist(), strict=True
-                )
-            ]
+            sides, channels = geometry.rooms[start:stop].tolist(), self._table[start:stop, 2].tolist()
+            rooms = [np.empty((*side, count), np.uint8) for side, count in zip(sides, channels, strict=True)]
             self._stage(geometry, start, stop, images, rooms)
             images = rooms
-        out = self.values[start:stop] if self._whole is None else self._whole[start:stop]
+        out = self.values[start:stop] if self.whole is None else self.whole[start:stop]
         self._stage(self._stages[-1], start, stop, images, out, is_last=True)
 
     def _factors(self, i: int) -> NDArray[np.float32] | None:
-        operations, shape = self._column.operations, self._outs[i]
+        operations, shape = self._column.operations, self.shapes[i]
         if not operations.is_float:
             return None
-        return operations.factors(1 if len(shape) == 2 else shape[0 if self._column.planar else 2])
+        return operations.factors(1 if len(shape) == 2 else shape[0 if operations.planar else 2])
 
     def _stage(
         self,
@@ -163,26 +129,25 @@ class _ShapedRoom:
         *,
         is_last: bool = False,
     ) -> None:
-        """Make a stage of samples from what the one before made, or from the files if there was none."""
+        """Apply one stage to some samples: to the output of the previous stage, or to the files if there is none."""
         column, files = self._column, self._files[start:stop]
-        planar = column.planar and is_last
-        boxes, resized, offsets, flips = self._given(geometry, start, stop)
+        operations, planar = column.operations, column.operations.planar and is_last
+        given: list[NDArray[Any]] = [geometry.boxes, geometry.resized, geometry.offsets, geometry.flips]
+        boxes, resized, offsets, flips = (np.ascontiguousarray(values[start:stop]) for values in given)
         left: Iterable[int] = range(stop - start)
         is_jpeg = column.reader.decoder.direct is not None and column.is_spanned and images is None
-        if is_jpeg and all(len(file) for file in files) and (self._is_even or not column.operations.is_float):
-            table = np.ascontiguousarray(self._table[start:stop])
-            factors = self._factors(start) if is_last else None
+        if is_jpeg and all(map(len, files)) and (self.is_even or not operations.is_float):
             statuses = decode_regions(
                 files,
-                table,
+                np.ascontiguousarray(self._table[start:stop]),
                 boxes,
                 rooms,
                 resized,
                 offsets,
                 flips,
-                factors=factors,
+                factors=self._factors(start) if is_last else None,
                 planar=planar,
-                scaled=column.operations.scaled,
+                scaled=bool(operations.scaled),
             )
             left = np.flatnonzero(statuses).tolist()
         for i in left:
@@ -191,10 +156,11 @@ class _ShapedRoom:
                 rooms[i][...] = 0
                 continue
             with Locating(column.reader, int(self._rows[at])):
-                if images is not None:
-                    pixels = images[i]
-                else:
-                    pixels = column.pixels(int(self._rows[at]), files[i], self._shapes[at])
+                pixels = (
+                    images[i]
+                    if images is not None
+                    else column.pixels(int(self._rows[at]), files[i], self._stored_shapes[at])
+                )
                 resize_region(
                     pixels,
                     boxes[i],
@@ -205,15 +171,3 @@ class _ShapedRoom:
                     factors=self._factors(at) if is_last else None,
                     planar=planar,
                 )
-
-    def _given(self, geometry: Geometry, start: int, stop: int) -> tuple[NDArray[Any], ...]:
-        return tuple(
-            np.ascontiguousarray(values[start:stop])
-            for values in (geometry.boxes, geometry.resized, geometry.offsets, geometry.flips)
-        )
-
-    def value(self, i: int) -> Any:
-        return self.values[i]
-
-    def stacked(self) -> NDArray[Any] | None:
-        return self._whole

@@ -13,9 +13,9 @@ from lakebed.reading.index import Rows
 from lakebed.reading.samples import SampleReader
 
 SPAN_BYTES = 1 << 19
-"""Stored bytes of a span, about: a request for it costs little beside its transfer, and many fit into a window."""
+"""Approximate stored bytes of a span: a request costs little beside its transfer, and many spans fit into a window."""
 
-# Where nothing tells how large a sample is, as behind a link.
+# Assumed bytes of samples of unknown size, as behind a link.
 _UNKNOWN = 1 << 18
 
 
@@ -30,7 +30,7 @@ class SpanTable:
     starts
         int64, shape (spans + 1,).
     sizes
-        What the order needs to know of them.
+        Sizes of the spans, for the order.
     """
 
     rows: Rows
@@ -41,7 +41,7 @@ class SpanTable:
         return len(self.starts) - 1
 
     def find(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the spans of positions in the selection, and the places inside them."""
+        """Return the spans of positions in the selection, and the positions inside them."""
         spans = np.searchsorted(self.starts, positions, side="right") - 1
         return spans, positions - self.starts[spans]
 
@@ -58,46 +58,39 @@ class SpanTable:
 
 @dataclass(frozen=True, slots=True)
 class Chunked:
-    """Where the samples of one tensor are cut: the last row of each chunk, and its stored bytes."""
+    """The chunks of one tensor: the last row of each, and its stored bytes."""
 
     last: NDArray[np.int64]
     nbytes: NDArray[np.int64]
     is_whole: bool
-    """Whether chunks can be read as a whole only: they are compressed."""
+    """Whether chunks must be read as a whole, because they are compressed."""
 
     @property
     def total(self) -> int:
         return int(self.nbytes.sum())
 
-    def counts(self) -> NDArray[np.int64]:
-        return np.diff(self.last, prepend=-1)
-
 
 def chunked(reader: SampleReader) -> Chunked:
-    """Return how a tensor's rows are cut into chunks; evenly where that cannot be said of rows."""
+    """Return how a tensor's rows are divided into chunks; evenly if that is unknown."""
     state = reader.state
     length, table = state.length, state.table
     sizes = table.places.sizes.astype(np.int64)
     last = table.ids.last.astype(np.int64)
+    counts = np.diff(last, prepend=-1)
+    value = None if reader.dtype is None else reader.dtype.itemsize * int(np.prod(state.meta.max_shape))
     unknown = sizes == 0
-    if unknown.any():  # no manifest: as many bytes as the values have, which is right in order of magnitude
-        item = (
-            reader.dtype.itemsize * int(np.prod(state.meta.max_shape))
-            if reader.dtype is not None
-            else _UNKNOWN
-        )
-        sizes = np.where(unknown, np.maximum(np.diff(last, prepend=-1), 1) * max(1, item), sizes)
+    if unknown.any():  # without a manifest: the bytes of the values, which is right in order of magnitude
+        sizes = np.where(unknown, np.maximum(counts, 1) * max(1, _UNKNOWN if value is None else value), sizes)
     if (
-        reader.chunk_codec() is not None and reader.dtype is not None
-    ):  # in memory they are as long as the values
-        values = np.diff(last, prepend=-1) * (reader.dtype.itemsize * int(np.prod(state.meta.max_shape)))
-        sizes = np.maximum(sizes, values)
+        reader.chunk_codec() is not None and value is not None
+    ):  # decompressed chunks are as large as the values
+        sizes = np.maximum(sizes, counts * value)
     if reader.is_link or state.sequence is not None:
         size = _UNKNOWN * length if reader.is_link else int(sizes.sum())
         pieces = max(1, min(length, size // SPAN_BYTES))
         ends = np.linspace(0, length, pieces + 1).astype(np.int64)[1:] - 1
         return Chunked(ends, np.full(pieces, size // pieces, np.int64), is_whole=True)
-    if len(last) and np.any(last[1:] == last[:-1]):  # tiles: the chunks of one sample count as one
+    if len(last) and np.any(last[1:] == last[:-1]):  # all tiles of a sample count as one chunk
         ends = np.append(np.flatnonzero(last[1:] != last[:-1]), len(last) - 1)
         sizes = np.add.reduceat(sizes, np.append(0, ends[:-1] + 1))
         last = last[ends]
@@ -110,9 +103,9 @@ def span_table(readers: Mapping[str, SampleReader], rows: Rows, *, single: bool 
     Parameters
     ----------
     readers
-        The tensors that are read span by span; where there is none, all rows are one span.
+        The tensors that are read span by span; without any, all rows are one span.
     rows
-        The rows in the order in which they are wanted, or sorted where they will be shuffled.
+        The rows in the wanted order, or sorted if they will be shuffled.
     single
         Make each row a span of its own.
     """
@@ -135,7 +128,7 @@ def span_table(readers: Mapping[str, SampleReader], rows: Rows, *, single: bool 
 
 def _edges(cut: Chunked) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first row of each span of a whole tensor, and the number of its chunk."""
-    counts = cut.counts()
+    counts = np.diff(cut.last, prepend=-1)
     pieces = np.ones(len(counts), np.int64)
     if not cut.is_whole:
         pieces = np.clip(np.rint(cut.nbytes / SPAN_BYTES).astype(np.int64), 1, np.maximum(1, counts))
@@ -146,7 +139,9 @@ def _edges(cut: Chunked) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _grouped(rows: Rows, edges: NDArray[np.int64], of_chunk: NDArray[np.int64], per_row: float) -> SpanTable:
-    if isinstance(rows, range) and rows == range(rows.stop):  # every row from the first: the edges themselves
+    if isinstance(rows, range) and rows == range(
+        rows.stop
+    ):  # all rows from the first one: the edges are the starts
         inside = edges < rows.stop
         starts, chunk = np.append(edges[inside], rows.stop), of_chunk[inside]
     else:

@@ -1,4 +1,4 @@
-"""What a loader did, and what held it up."""
+"""Statistics of a loader: its work, and its bottleneck."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from lakebed.loaders.portions import Portion
 from lakebed.reading.fetch import ChunkSource
-from lakebed.storage.traffic import Counts
+from lakebed.storage.stores.traffic import Counts
 
 _MOST_TOLD = 100
-"""Samples that could not be had of which it is told where they lie."""
+"""Failed samples whose location is kept."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Stats:
             self.peak_bytes = max(self.peak_bytes, self.held_bytes)
 
     def was_read(self, seconds: float, portions: Sequence[Portion], share: float) -> None:
-        """Add what was read of a span, of which a share is used."""
+        """Add the read of a span, of which a share is used."""
         nbytes = requests = 0
         for portion in portions:
             nbytes += portion.nbytes
@@ -62,7 +62,7 @@ class Stats:
             self.requests += requests
 
     def watch(self, source: ChunkSource | None) -> None:
-        """Count what is asked of a store from now on, None for nothing more."""
+        """Count the requests to a store from now on; None for nothing more."""
         with self._mutex:
             self._asked, self._hits = self._reads()
             traffic = None if source is None else source.traffic
@@ -71,7 +71,7 @@ class Stats:
             )
 
     def _reads(self) -> tuple[Counts, int]:
-        """Return what was asked of the store, and how often that was not necessary."""
+        """Return the requests to the store, and the hits of its cache."""
         asked, watched = self._asked, self._watched
         traffic = None if watched is None else watched[0].traffic
         if watched is None or traffic is None:
@@ -80,7 +80,7 @@ class Stats:
         return asked.plus(traffic.counts().since(before)), self._hits + source.hits - hits
 
     def failed(self, error: BaseException, where: Callable[[], Mapping[str, Any]] = dict) -> None:
-        """Count a sample that could not be had; where it lies is asked for the first ones, and told."""
+        """Count a failed sample, and keep the location of the first ones."""
         text = f"{type(error).__name__}: {error}"
         told = {**where(), "error": text} if self.errors < _MOST_TOLD else None
         with self._mutex:
@@ -91,7 +91,7 @@ class Stats:
 
     @property
     def bottleneck(self) -> str:
-        """What to make faster, in one word: ``consumer``, ``storage``, ``transform`` or ``decoding``."""
+        """The part to make faster, in one word: ``consumer``, ``storage``, ``transform`` or ``decoding``."""
         if self.loader_wait_seconds < 0.2 * (self.loader_wait_seconds + self.consumer_seconds):
             return "consumer"
         work = self.decode_seconds + self.transform_seconds
@@ -105,7 +105,7 @@ class Stats:
         with self._mutex:
             asked, hits = self._reads()
             failures = list(self.failures)
-        if not asked.requests:  # of this machine, where each span is one
+        if not asked.requests:  # local files: each span is one request
             asked = Counts(int(self.requests), nbytes=int(self.bytes_read))
         seconds = self.start_seconds + self.loader_wait_seconds + self.consumer_seconds
         return {

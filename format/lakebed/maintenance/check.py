@@ -1,6 +1,6 @@
-"""Check the documents of a dataset: each by itself, against the others, and against what its manifest says was written.
+"""Check the documents of a dataset: each by itself, against the others, and against the manifest.
 
-Finds what is damaged without stopping at the first damage; `lakebed.maintenance.verify` reads the chunks of tensors.
+Finds all damage without stopping at the first; `lakebed.maintenance.verify` reads the chunks of tensors.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.runtime.printable import printable
 from lakebed.storage.base import Storage
-from lakebed.versions.digests import digests_of
-from lakebed.versions.manifests import base_reader
+from lakebed.versions.manifests import base_reader, digests_of
 from lakebed.versions.opening import is_unmodified, manifest_key, open_version, resolve_chunks
 from lakebed.versions.refs import REFS_KEY, Refs
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, TensorState, folder_of
@@ -42,31 +41,31 @@ _IDS = "chunks_index/unsharded"
 _ROUNDING = 2e-6
 
 UNUSED = "not part of the history; `lakebed gc` removes what no version refers to"
-"""What is said of folders of versions that are in no tree."""
+"""Note for folders of versions outside of the tree."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One thing that is wrong.
+    """One damage.
 
     Parameters
     ----------
     message
-        What.
+        Description.
     version, branch
-        Id of the version, and the branch that it is on.
+        Id of the version, and its branch.
     tensor
         Name of the tensor.
     rows
-        First and last row that it touches.
+        First and last row concerned.
     key
         Storage key of the file.
     kind
-        What can be done about it: ``copy`` (the manifest has the right bytes), ``node`` (the version tree has),
-        ``lock`` (it is not needed any more), ``manifest`` (it can be made again), ``shared`` (a file of no version),
-        and ``content`` for all else.
+        Possible remedy: ``copy`` (the manifest has the right bytes), ``node`` (the version tree has them),
+        ``lock`` (the file is obsolete), ``manifest`` (it can be made again), ``shared`` (a file of no version), and
+        ``content`` for all others.
     """
 
     message: str
@@ -93,7 +92,7 @@ class Damage:
 
 @dataclass(slots=True)
 class Findings:
-    """What a check found; ``notes`` are oddities that do no harm."""
+    """The result of a check; ``notes`` are harmless oddities."""
 
     dataset: str
     deep: bool = False
@@ -110,31 +109,31 @@ class Findings:
         return not self.damage
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the findings as plain data."""
         return {**asdict(self), "sound": self.is_sound}
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedVersion:
-    """What could be read of one version: its node, and tensors by key."""
+    """The readable part of one version: its node, and tensors by key."""
 
     node: CommitNode
     names: Mapping[str, str]
     tensors: Mapping[str, TensorState]
 
 
+@dataclass(slots=True)
 class DocumentCheck:
-    """Reads every document of a dataset and notes what is wrong with it."""
+    """Reader of all documents of a dataset that records their damage."""
 
-    def __init__(self, storage: Storage, tree: VersionTree, findings: Findings) -> None:
-        self._storage = storage
-        self._tree = tree
-        self._findings = findings
+    _storage: Storage
+    _tree: VersionTree
+    _findings: Findings
 
     # -- the dataset -----------------------------------------------------------------------------------------
 
     def history(self, chosen: str | None = None) -> list[str]:
-        """Return the versions to check, oldest first; what the history does not need is noted."""
+        """Return the versions to check, oldest first; note those that the history does not need."""
         if chosen is not None:
             return [chosen]
         tree, heads = self._tree, set(self._tree.branches.values())
@@ -167,13 +166,13 @@ class DocumentCheck:
     # -- one version -----------------------------------------------------------------------------------------
 
     def version(self, version_id: str) -> CheckedVersion | None:
-        """Check the documents of one version; None if nothing of it can be read."""
+        """Check the documents of one version; None if it cannot be read."""
         known = len(self._findings.damage)
         found = self._version(version_id)
         node = self._tree.commits[version_id]
         if not node.is_committed and self._tree.branches.get(node.branch) != node.id:
-            # Only the root version is checked without being a commit or head: later versions refer to its chunks, and
-            # nothing reads it. Where a crash of 3.9.52 left it damaged, a repair has put a head below it.
+            # Only the root version is checked without being a commit or head: later versions refer to its chunks, but
+            # nobody reads it. After a crash of 3.9.52 damaged it, a repair has put a head below it.
             new = self._findings.damage[known:]
             harmless = [damage for damage in new if damage.kind == "content"]
             self._findings.damage[known:] = [damage for damage in new if damage.kind != "content"]
@@ -222,20 +221,17 @@ class DocumentCheck:
         return CheckedVersion(node, names, tensors)
 
     def _opening(self, node: CommitNode) -> None:
-        """Open the version as a reader does: nothing that it refuses counts as sound."""
+        """Open the version as a reader does: a version that does not open is not sound."""
         try:
-            list(
-                open_version(self._storage, self._tree, node.id).tensors.values()
-            )  # each is parsed when asked for
+            list(open_version(self._storage, self._tree, node.id).tensors.values())  # parses all of them
         except (FormatError, LimitError) as error:
             self._damaged(str(error), node)
 
     def _node_file(self, node: CommitNode) -> None:
-        """Compare `commit_info.json`, from which 3.9.52 makes a lost history again, with the history."""
+        """Compare `commit_info.json`, from which 3.9.52 restores a lost history, with the history."""
         key = f"{folder_of(node.id)}commit_info.json"
         data = self._get(key)
-        # A head needs none; a commit of it that was cut off leaves one, incomplete perhaps, which the next one
-        # replaces.
+        # A head needs none; an interrupted commit of it leaves one, perhaps incomplete, which the next one replaces.
         if data is None or node.id in self._tree.branches.values():
             return
 
@@ -245,7 +241,7 @@ class DocumentCheck:
         found = self._parsed(key, data, parse, node, kind="node")
         if found is None or data == self._tree.node_bytes(node.id):
             return
-        # 3.9.52 does not write it again when a reset or a branch changes the children.
+        # 3.9.52 does not rewrite it when a reset or a branch changes the children.
         alike = replace(found, time=node.time, children=node.children) == node
         if alike and abs((found.time or 0) - (node.time or 0)) < _ROUNDING:
             self._note("its time or children are not those of version_control_info.json", node, key)
@@ -260,7 +256,7 @@ class DocumentCheck:
             self._parsed(key, data, DatasetLock.from_bytes, node, kind="lock")
 
     def manifest(self, node: CommitNode) -> Manifest | None:
-        """Read the manifest, if it is the one that the history names and still counts."""
+        """Read the manifest, if it is the one that the history names and is still valid."""
         key = manifest_key(node.id)
         data, digest = self._get(key), digests_of(self._tree).get(node.id)
         if data is None:
@@ -282,7 +278,7 @@ class DocumentCheck:
 
     def _read_manifest(self, data: bytes) -> Manifest:
         found = read_manifest(data, base_reader(self._storage)).manifest
-        dict(found.chunks)  # all of it is to be sound
+        dict(found.chunks)  # all of it must be sound
         return found
 
     def _is_current(self, manifest: Manifest) -> bool:

@@ -1,12 +1,12 @@
-"""Let the hidden companions of repaired tensors fit them again: as many entries, those of the right rows (FORMAT.md 8).
+"""Fit the hidden companions of repaired tensors to them: as many entries, for the right rows (FORMAT.md 8).
 
-Shapes are read from the chunks' headers, ids that are unknown are new ones, facts about files that are lost are empty.
+Shapes are read from the chunks' headers, unknown ids are replaced by new ones, lost facts about files are empty.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,14 +19,13 @@ from lakebed.errors import LakebedError
 from lakebed.htypes.arrays import encode_samples
 from lakebed.htypes.documents import encode_json
 from lakebed.htypes.registry import htype_named
-from lakebed.maintenance.plan import VersionSteps, fitted_ids
+from lakebed.maintenance.plan import COMPANIONS, VersionSteps, fitted_ids
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.versions.state import TensorState, empty_table
 from lakebed.writing.draft.companions import id_column
 from lakebed.writing.draft.tensor import TensorDraft, new_tensor
 from lakebed.writing.encode.encoded import Encoded
-from lakebed.writing.schema import HIDDEN_CHUNK_SIZE
 from lakebed.writing.structure import companions_of, without
 from lakebed.writing.tensor_chunks import Files
 
@@ -35,43 +34,33 @@ _INT64 = np.dtype("<i8")
 Drafts = Callable[[TensorState], TensorDraft]
 
 
+@dataclass(slots=True, eq=False)
 class CompanionFit:
-    """Fits companions to their tensors.
-
-    Parameters
-    ----------
-    source
-        Reads the chunks of all states, new ones too.
-    drafts
-        Starts a draft of a tensor.
-    meta, states
-        Schema and tensors of the version; what :meth:`fit` makes of them.
-    steps
-        Takes what is done.
+    """Companions and the tensors that they are fitted to.
 
     Attributes
     ----------
+    source
+        Reads the chunks of all states, including new ones.
+    drafts
+        Starts a draft of a tensor.
+    meta, states
+        Schema and tensors of the version, which :meth:`fit` changes.
+    steps
+        Receives the steps.
     files
         Chunk files of new companions.
     """
 
-    def __init__(
-        self,
-        source: ChunkSource,
-        drafts: Drafts,
-        meta: DatasetMeta,
-        states: Mapping[str, TensorState],
-        steps: VersionSteps,
-    ) -> None:
-        self._steps = steps
-        self._source = source
-        self._drafts = drafts
-        self.meta = meta
-        self.states = dict(states)
-        self.files: Files = {}
-        self._unremoved: Collection[str] = ()
-        # Entries of a tensor's companions that belong to samples which are gone.
-        self._gone: dict[str, set[int]] = {}
+    source: ChunkSource
+    drafts: Drafts
+    meta: DatasetMeta
+    states: dict[str, TensorState]
+    steps: VersionSteps
+    files: Files = field(default_factory=dict)
+    _unremoved: Collection[str] = ()
+    # Entries of a tensor's companions that belong to missing samples.
+    _gone: dict[str, set[int]] = field(default_factory=dict)
 
     def fit(self, lost: Mapping[str, Sequence[int]], unremoved: Collection[str]) -> None:
         """Fit all companions.
@@ -79,9 +68,9 @@ class CompanionFit:
         Parameters
         ----------
         lost
-            The entries of each tensor that are none.
+            The lost entries of each tensor.
         unremoved
-            Tensors with samples that a removal, which was cut off, would have removed.
+            Tensors with samples that an interrupted removal would have removed.
         """
         self._unremoved = unremoved
         names = {key: name for name, key in self.meta.tensor_names.items()}
@@ -91,7 +80,7 @@ class CompanionFit:
                 hidden: str(link.get("extend", "")).removeprefix("extend_")
                 for hidden, link in state.meta.links.items()
             }
-            # Ids tell which rows were removed, so they come first.
+            # Ids come first, because they tell which rows were removed.
             for hidden, kind in sorted(kinds.items(), key=lambda item: item[1] != "id"):
                 link = state.meta.links[hidden]
                 flat = bool(link.get("flatten_sequence"))
@@ -125,7 +114,7 @@ class CompanionFit:
         gone = set(lost)
         ids: list[int | None] = []
         if state is not None:
-            reader = SampleReader(hidden, state, self._source)
+            reader = SampleReader(hidden, state, self.source)
             for row in range(state.meta.length):
                 value = None if row in gone else np.ravel(reader.value(row))
                 ids.append(int(value[0]) if value is not None and len(value) else None)
@@ -142,7 +131,7 @@ class CompanionFit:
                 values[row] = number
         block = Block(memoryview(values.tobytes()), rows, 8, (1,))
         self._rebuild(hidden, settings, [replace(part, block=block)])
-        self._steps.add("companion", f"sample ids: {rows - new:,} kept, {new:,} new", name)
+        self.steps.add("companion", f"sample ids: {rows - new:,} kept, {new:,} new", name)
 
     def _shapes(self, name: str, owner: TensorState, hidden: str, lost: Sequence[int]) -> None:
         state = self.states.get(hidden)
@@ -152,28 +141,26 @@ class CompanionFit:
             return
         gone, known = set(lost), []
         if state is not None:
-            reader = SampleReader(hidden, state, self._source)
+            reader = SampleReader(hidden, state, self.source)
             known = [
                 None if row in gone else tuple(np.ravel(reader.value(row)).tolist())
                 for row in range(state.meta.length)
             ]
-        # What 3.9.52 recorded in another form stays: [0] for nothing, an axis of length 1 for grey images.
+        # Other forms by 3.9.52 stay: [0] for no value, an axis of length 1 for grey images.
         fitted = [
             old if old is not None and _is_alike(old, new) else new
             for old, new in zip([*known, *[None] * len(wanted)], wanted, strict=False)
         ]
         if state is not None and fitted == known:
             return
-        settings = self._settings(
-            hidden, TensorMeta(htype="generic", dtype="int64", hidden=True, max_chunk_size=HIDDEN_CHUNK_SIZE)
-        )
+        settings = self._settings(hidden, COMPANIONS["shape"])
         block = encode_samples([np.array(shape or (0,), _INT64) for shape in fitted], _INT64, 1)[0]
         self._rebuild(hidden, settings, [Encoded(block, settings)])
-        self._steps.add("companion", f"shapes of {len(wanted):,} samples read from its chunks", name)
+        self.steps.add("companion", f"shapes of {len(wanted):,} samples read from its chunks", name)
 
     def _headers(self, name: str, owner: TensorState) -> list[tuple[int, ...]] | None:
-        """Return the shapes of a tensor's samples as its chunks have them; None if they cannot be read."""
-        reader = SampleReader(name, owner, self._source)
+        """Return the shapes in a tensor's chunks; None if they cannot be read."""
+        reader = SampleReader(name, owner, self.source)
         shapes = []
         try:
             for row in range(owner.meta.length):
@@ -187,7 +174,7 @@ class CompanionFit:
         return shapes
 
     def _documents(self, name: str, key: str, hidden: str, kind: str, rows: int, lost: Sequence[int]) -> None:
-        """Keep entries that cannot be made again; where one is missing, it is an empty one."""
+        """Keep entries that cannot be computed; missing ones become empty."""
         state = self.states.get(hidden)
         if state is not None and state.meta.length == rows and not lost:
             return
@@ -196,30 +183,24 @@ class CompanionFit:
             gone, empty = self._gone.get(key, set()), set(lost)
             if state.meta.length != rows + len(gone):
                 gone = set()
-            reader = SampleReader(hidden, state, self._source)
+            reader = SampleReader(hidden, state, self.source)
             entries = [
                 None if row in empty else reader.raw(row)[0]
                 for row in range(state.meta.length)
                 if row not in gone
             ][:rows]
         entries += [None] * (rows - len(entries))
+        settings = self._settings(hidden, COMPANIONS["info" if kind == "info" else "shape"])
         if kind == "info":
-            settings = self._settings(
-                hidden, TensorMeta(htype="json", dtype="Any", hidden=True, max_chunk_size=HIDDEN_CHUNK_SIZE)
-            )
             values = [{} if entry is None else json_style.load_object(entry, hidden) for entry in entries]
-            parts = [Encoded(encode_json(values), settings)]
+            block = encode_json(values)
         else:
-            settings = self._settings(
-                hidden,
-                TensorMeta(htype="generic", dtype="int64", hidden=True, max_chunk_size=HIDDEN_CHUNK_SIZE),
-            )
             arrays = [np.zeros(1, _INT64) if e is None else np.frombuffer(e, _INT64) for e in entries]
-            parts = [Encoded(encode_samples(arrays, _INT64, 1)[0], settings)]
-        self._rebuild(hidden, settings, parts)
+            block = encode_samples(arrays, _INT64, 1)[0]
+        self._rebuild(hidden, settings, [Encoded(block, settings)])
         missing = sum(entry is None for entry in entries)
         what = "facts about files" if kind == "info" else "shapes"
-        self._steps.add("companion", f"{what}: {rows - missing:,} kept, {missing:,} empty", name)
+        self.steps.add("companion", f"{what}: {rows - missing:,} kept, {missing:,} empty", name)
 
     # -- states ----------------------------------------------------------------------------------------------
 
@@ -228,7 +209,7 @@ class CompanionFit:
         return otherwise.with_(name=hidden) if state is None else state.meta
 
     def _rebuild(self, hidden: str, settings: TensorMeta, parts: Sequence[Encoded]) -> None:
-        """Fill a companion anew, made if it is missing."""
+        """Fill a companion with new content, created if it is missing."""
         state = self.states.get(hidden)
         if state is None:
             state = new_tensor(hidden, settings, dict(htype_named(settings.htype).info))
@@ -239,32 +220,33 @@ class CompanionFit:
                 hidden_tensors=(*self.meta.hidden_tensors, hidden),
             )
         blank = settings.with_(length=0, min_shape=(), max_shape=())
-        draft = self._drafts(replace(state, meta=blank, table=empty_table(), pad=None))
+        draft = self.drafts(replace(state, meta=blank, table=empty_table(), pad=None))
         for part in parts:
             draft.append(replace(part, meta=part.meta.with_(length=0, min_shape=(), max_shape=())))
-        draft.pack()
-        self.states[hidden] = draft.state
-        self.files.update(draft.new_chunks)
+        self._keep(hidden, draft)
 
     def _cut(self, name: str, hidden: str, rows: int) -> None:
         state = self.states.get(hidden)
         if state is None or state.meta.length <= rows:
             return
-        draft = self._drafts(state)
+        draft = self.drafts(state)
         draft.remove(range(rows, state.meta.length))
+        self._keep(hidden, draft)
+        self.steps.add("companion", f"hidden tensor {hidden!r} cut to {rows:,} entries", name)
+
+    def _keep(self, hidden: str, draft: TensorDraft) -> None:
         draft.pack()
         self.states[hidden] = draft.state
         self.files.update(draft.new_chunks)
-        self._steps.add("companion", f"hidden tensor {hidden!r} cut to {rows:,} entries", name)
 
     def _unlink(self, name: str, key: str, hidden: str) -> None:
-        """Drop a companion that cannot be made again; 3.9.52 works without."""
+        """Drop a companion that cannot be computed; 3.9.52 works without it."""
         state = self.states[key]
         links = {link: settings for link, settings in state.meta.links.items() if link != hidden}
         self.states[key] = replace(state, meta=state.meta.with_(links=links))
         self.states.pop(hidden, None)
         self.meta = without(self.meta, [hidden])
-        self._steps.add("companion", f"hidden tensor {hidden!r} dropped: it has too few entries", name)
+        self.steps.add("companion", f"hidden tensor {hidden!r} dropped: it has too few entries", name)
 
 
 def _is_alike(old: tuple[int, ...], new: tuple[int, ...]) -> bool:

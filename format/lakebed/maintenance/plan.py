@@ -1,13 +1,13 @@
-"""What a repair decides: which rows of a tensor stay, what becomes of its companions and encoders. Pure.
+"""Decisions of a repair: which rows of a tensor stay, and how its companions and encoders follow. Pure.
 
-A tensor keeps every sample that is whole. Lost samples at its end are cut off; lost ones with whole samples behind them
-become empty, so that the rows behind stay where they are.
+A tensor keeps every whole sample. Lost samples at its end are cut off; lost ones before whole samples become empty, so
+that later rows keep their places.
 
-Tensors are looked at one by one, but for two things, without which rows would lack some of their values and
-``ds.append`` impossible (both libraries refuse it for tensors of unequal lengths). Rows that an append had announced in
-several tensors and written to only some of them never were complete: they are left out of all. And what such tensors
-lost at their end becomes empty, where others still have those rows. Tensors of other lengths are none of that append:
-they stay.
+Tensors are treated one by one, with two exceptions, without which rows would lack some of their values and
+``ds.append`` would be impossible (both libraries refuse it for tensors of unequal lengths). Rows that an append had
+announced in several tensors and written to only some of them were never complete: all tensors drop them. And lost
+samples at the end of such tensors become empty if others still have those rows. Tensors of other lengths were not part
+of that append: they stay.
 """
 
 from __future__ import annotations
@@ -29,6 +29,23 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import VersionTree
 from lakebed.runtime.printable import printable
+from lakebed.writing.schema import HIDDEN_CHUNK_SIZE
+
+COMPANIONS = {
+    "id": TensorMeta(
+        htype="generic", dtype="uint64", typestr="<u8", hidden=True, min_shape=(1,), max_shape=(1,)
+    ),
+    "shape": TensorMeta(
+        htype="generic",
+        dtype="int64",
+        hidden=True,
+        max_chunk_size=HIDDEN_CHUNK_SIZE,
+        min_shape=(1,),
+        max_shape=(1,),
+    ),
+    "info": TensorMeta(htype="json", dtype="Any", hidden=True, max_chunk_size=HIDDEN_CHUNK_SIZE),
+}
+"""Settings of hidden tensors, which are equal for all tensors (FORMAT.md 8)."""
 
 Kind = Literal["history", "branch", "tensor", "rows", "companion", "document", "lock", "rebase", "damage"]
 
@@ -40,15 +57,15 @@ class Step:
     Parameters
     ----------
     kind
-        ``damage`` is what stays as it is.
+        ``damage`` stays as it is.
     message
-        What is done and why.
+        The action and its reason.
     branch, version, tensor
-        Where.
+        The place.
     rows
-        First and last row that it touches.
+        First and last row concerned.
     lost_rows, lost_bytes
-        What cannot be read afterwards; bytes are those of the files or samples, as far as they are known.
+        Lost data; bytes are those of the files or samples, as far as they are known.
     """
 
     kind: Kind
@@ -81,7 +98,7 @@ class Step:
 
 @dataclass(slots=True)
 class RepairReport:
-    """Everything that a repair did, or would do."""
+    """All steps that a repair did, or would do."""
 
     dataset: str
     applied: bool = False
@@ -89,24 +106,13 @@ class RepairReport:
     versions: dict[str, str] = field(default_factory=dict)
     """Branch -> id of its new head."""
 
-    def add(
-        self,
-        kind: Kind,
-        message: str,
-        branch: str | None = None,
-        version: str | None = None,
-        tensor: str | None = None,
-        rows: tuple[int, int] | None = None,
-        *,
-        lost_rows: int = 0,
-        lost_bytes: int = 0,
-    ) -> None:
-        """Add a step; see :class:`Step`."""
-        self.steps.append(Step(kind, message, branch, version, tensor, rows, lost_rows, lost_bytes))
+    def add(self, kind: Kind, message: str, *where: Any, **more: Any) -> None:
+        """Add a step; arguments are those of :class:`Step`."""
+        self.steps.append(Step(kind, message, *where, **more))
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether the repair changes anything."""
         return any(step.kind != "damage" for step in self.steps)
 
     @property
@@ -116,17 +122,17 @@ class RepairReport:
 
     @property
     def lost_rows(self) -> int:
-        """Rows that are lost, all tensors together."""
+        """Lost rows of all tensors together."""
         return sum(step.lost_rows for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the report as plain data."""
         return {**asdict(self), "needed": self.is_needed, "lost_rows": self.lost_rows}
 
 
 @dataclass(frozen=True, slots=True)
 class VersionSteps:
-    """Adds the steps of one version to a report."""
+    """The place of steps of one version in a report."""
 
     report: RepairReport
     branch: str
@@ -138,21 +144,17 @@ class VersionSteps:
         message: str,
         tensor: str | None = None,
         rows: tuple[int, int] | None = None,
-        *,
-        lost_rows: int = 0,
-        lost_bytes: int = 0,
+        **lost: int,
     ) -> None:
         """Add a step; see :class:`Step`."""
-        self.report.add(
-            kind, message, self.branch, self.version, tensor, rows, lost_rows=lost_rows, lost_bytes=lost_bytes
-        )
+        self.report.add(kind, message, self.branch, self.version, tensor, rows, **lost)
 
 
 # -- rows ----------------------------------------------------------------------------------------------------
 
 
 def kept_length(lost: NDArray[np.bool_]) -> int:
-    """Return how many samples stay: all up to the last whole one."""
+    """Return the number of samples that stay: all up to the last whole one."""
     whole = np.flatnonzero(~lost)
     return int(whole[-1]) + 1 if len(whole) else 0
 
@@ -167,20 +169,20 @@ def runs(rows: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
 def restored_sequences(
     sequence: SequenceIndex, flat: int, ids: Sequence[int | None], removed: Collection[int]
 ) -> SequenceIndex | None:
-    """Return the sequences as they were before a removal that was cut off: the index lacks one whose items are there.
+    """Return the sequences as before an interrupted removal: the index lacks one whose items still exist.
 
     Parameters
     ----------
     flat
-        Number of items that are there.
+        Number of existing items.
     ids
-        Sample ids of the sequences, those that are removed among them.
+        Sample ids of the sequences, including the removed ones.
     removed
         Ids of samples that the version removed.
 
     Returns
     -------
-    None if it is unknown where the sequence was.
+    None if the place of the sequence is unknown.
     """
     rows = [row for row, number in enumerate(ids) if number in removed]
     if len(rows) != 1 or len(ids) != sequence.count + 1:
@@ -197,11 +199,11 @@ def guessed_index(
     Parameters
     ----------
     found
-        Rows at the beginning of the index that could be read.
+        Readable rows at the beginning of the index.
     inherited
         Index of the parent version.
     files
-        Chunks that lie in the version's own folder.
+        Chunks in the version's own folder.
     """
     base = found if found is not None and len(found) else inherited
     order = [] if base is None else [int(i) for i in base.ids]
@@ -213,7 +215,7 @@ def guessed_index(
 
 
 def orphaned(tree: VersionTree) -> list[str]:
-    """Return uncommitted versions at the end of the history that are no heads: orphaned publishes, or resets."""
+    """Return uncommitted versions at the end of the history that are not heads: orphaned publishes, or resets."""
     heads = set(tree.branches.values())
     return [
         version
@@ -237,24 +239,24 @@ def rows_beyond(ids: Sequence[int], known: Collection[int], removed: Collection[
 
 @dataclass(frozen=True, slots=True)
 class TensorLeft:
-    """What is left of one visible tensor, in rows.
+    """The remains of one visible tensor, in rows.
 
     Parameters
     ----------
     promised
-        Rows by its metadata.
+        Number of rows in its metadata.
     written
-        Rows that its chunks say there are, lost ones among them.
+        Number of rows in its chunks, including lost ones.
     kept
-        Rows up to the last one that is whole.
+        Number of rows up to the last whole one.
     is_unfinished
-        Whether its metadata is ahead of its chunks: an append was cut off before it wrote them.
+        Whether its metadata is ahead of its chunks: an append was interrupted before it wrote them.
     is_removed
-        Whether nothing is left, and its files are gone rather than damaged.
+        Whether nothing remains, and its files are missing rather than damaged.
     is_shrinking
-        Whether its metadata has fewer rows than its chunks: a removal was cut off.
+        Whether its metadata has fewer rows than its chunks: a removal was interrupted.
     to_remove
-        The rows which that removal meant; None if they are unknown.
+        The rows to be removed by that removal; None if unknown.
     has_removed
         Whether rows were removed since the last commit.
     """
@@ -271,7 +273,7 @@ class TensorLeft:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a tensor is to be: its first ``rows`` rows without some of them."""
+    """The goal for a tensor: its first ``rows`` rows without some of them."""
 
     rows: int
     without: tuple[int, ...] = ()
@@ -279,21 +281,20 @@ class Target:
 
 
 def targets(left: Mapping[str, TensorLeft]) -> dict[str, Target]:
-    """Decide how many rows each tensor keeps.
+    """Decide the number of rows that each tensor keeps.
 
-    A removal that was cut off is completed where some tensors have it behind them already and the others' records say
-    which rows it meant; otherwise nothing is removed.
+    An interrupted removal is completed if some tensors have completed it already and the records of the others tell
+    which rows to remove; otherwise nothing is removed.
     """
     found = {key: Target(tensor.kept) for key, tensor in left.items()}
     shrinking = {key: tensor for key, tensor in left.items() if tensor.is_shrinking}
     if shrinking:
         others = [tensor for tensor in left.values() if not tensor.is_shrinking]
         if any(tensor.has_removed for tensor in others):
+            why = "a removal that was cut off is completed"
             for key, tensor in shrinking.items():
                 if tensor.to_remove:
-                    found[key] = Target(
-                        tensor.kept, tensor.to_remove, "a removal that was cut off is completed"
-                    )
+                    found[key] = Target(tensor.kept, tensor.to_remove, why)
         return found
     sets: dict[int, list[str]] = {}
     for key, tensor in left.items():
@@ -304,13 +305,11 @@ def targets(left: Mapping[str, TensorLeft]) -> dict[str, Target]:
             continue
         unfinished = [left[key].written for key in keys if left[key].is_unfinished]
         rows = min([promised, *unfinished])
+        why = (
+            "these rows were never complete: other tensors of the same append lack them" if unfinished else ""
+        )
         for key in keys:
-            reason = (
-                "these rows were never complete: other tensors of the same append lack them"
-                if unfinished
-                else ""
-            )
-            found[key] = Target(min(rows, left[key].written), reason=reason)
+            found[key] = Target(min(rows, left[key].written), reason=why)
     return found
 
 
@@ -318,7 +317,7 @@ def targets(left: Mapping[str, TensorLeft]) -> dict[str, Target]:
 
 
 def guessed_dataset_meta(metas: Mapping[str, TensorMeta], parent: DatasetMeta | None) -> DatasetMeta:
-    """Return a schema made from the tensors that are there; order and settings are the parent version's."""
+    """Return a schema for the existing tensors; order and settings are those of the parent version."""
     known = () if parent is None else parent.tensors
     first = [key for key in known if key in metas]
     new = sorted((key for key in metas if key not in first), key=lambda key: (metas[key].hidden, key))
@@ -338,12 +337,12 @@ def guessed_dataset_meta(metas: Mapping[str, TensorMeta], parent: DatasetMeta | 
 
 
 def fitted_tiles(tiles: TileIndex, tiled: Mapping[int, int], length: int, *, links: bool) -> TileIndex:
-    """Return the tile entries that can be right: of samples that are there and cut into as many tiles.
+    """Return the tile entries that can be right: of existing samples with the matching number of tiles.
 
     Parameters
     ----------
     tiled
-        Sample -> number of its tiles, where that is not one.
+        Sample -> number of its tiles, unless it has one.
     links
         Whether tiles are links in one chunk.
     """
@@ -356,13 +355,13 @@ def fitted_tiles(tiles: TileIndex, tiled: Mapping[int, int], length: int, *, lin
 
 
 def fitted_creds(creds: CredsIndex | None, length: int) -> CredsIndex:
-    """Return codes of credentials for a number of links: none for those that lack one."""
+    """Return codes of credentials for a number of links; missing ones are zero."""
     codes = np.zeros(0, np.uint64) if creds is None else creds.values()[:length]
     return CredsIndex.from_codes(np.concatenate([codes, np.zeros(length - len(codes), np.uint64)]))
 
 
 def fitted_pad(pad: PadIndex | None, length: int) -> PadIndex | None:
-    """Return the ranges of rows that were filled in, without those that are gone."""
+    """Return the ranges of padded rows, limited to existing rows."""
     if pad is None or not len(pad.bounds):
         return None
     bounds = pad.bounds.reshape(-1, 2)
@@ -371,21 +370,21 @@ def fitted_pad(pad: PadIndex | None, length: int) -> PadIndex | None:
 
 
 def fitted_diff(diff: CommitDiff, rows: int, emptied: Sequence[int]) -> CommitDiff:
-    """Return what a version changed in a tensor that now has ``rows`` rows, some of them emptied."""
+    """Return the diff of a tensor that now has ``rows`` rows, some of them emptied."""
     first = min(diff.first, rows)
     updated = np.union1d(diff.updated, np.array(emptied, np.uint64))
     return replace(diff, first=first, last=rows, updated=updated[updated < first])
 
 
 def guessed_diff(before: int | None, rows: int, changed: Sequence[int]) -> CommitDiff:
-    """Return what a version changed where its own record is lost.
+    """Return a diff in place of a lost one.
 
     Parameters
     ----------
     before
-        Rows in the parent version; None if it lacks the tensor.
+        Number of rows in the parent version; None if it lacks the tensor.
     changed
-        Rows whose chunk is another than in the parent version.
+        Rows whose chunk differs from that of the parent version.
     """
     first = min(before or 0, rows)
     updated = np.array([row for row in changed if row < first], np.uint64)
@@ -400,16 +399,16 @@ def fitted_ids(
 ) -> list[int | None]:
     """Return the sample id of every row; None asks for a new one.
 
-    A removal that was cut off may leave ids of rows that are gone, which the tensor's ``commit_diff`` names, or rows
-    whose ids are gone. Then it is unknown which row an id belongs to, and all get new ones: a wrong id would let a
-    merge mistake one sample for another.
+    An interrupted removal may leave ids of removed rows, which the tensor's ``commit_diff`` names, or rows whose ids
+    are gone. Then nobody knows which row an id belongs to, and all rows get new ones: a wrong id would let a merge
+    mistake one sample for another.
 
     Parameters
     ----------
     removed
         Ids of samples that the version removed.
     known
-        Whether ids belong to the rows at the beginning where there are too few of them.
+        Whether too few ids belong to the rows at the beginning.
     """
     left = [i for i in ids if i is None or i not in removed]
     if len(left) == rows:

@@ -1,19 +1,19 @@
-"""Make a lost version tree again from `commit_info.json` files and folders (FORMAT.md 9.6).
+"""Restore a lost version tree from `commit_info.json` files and folders (FORMAT.md 9.6).
 
-Every version but the heads of branches has such a file, which names its parent and children; lakebed's heads have none.
-What a damaged `version_control_info.json` still tells, names of branches above all, is taken from there.
+Every version except the heads of branches has such a file, which names its parent and children; lakebed's heads have
+none. A damaged `version_control_info.json` still contributes names of branches and more.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lakebed.documents import json_style
 from lakebed.documents.version_tree import FIRST, MAIN, CommitNode, VersionTree
 from lakebed.errors import LakebedError
-from lakebed.maintenance.plan import RepairReport, Step
+from lakebed.maintenance.plan import Kind, RepairReport, Step
 from lakebed.storage.base import Storage
 
 _FILE = "commit_info.json"
@@ -25,21 +25,21 @@ _NODE = re.compile(r'"([0-9a-zA-Z]{40})": \{"branch": "((?:[^"\\]|\\.){1,200})"'
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A tree made anew; the heads of ``headless`` branches are commits, below which a new head belongs."""
+    """A restored tree; the heads of ``headless`` branches are commits, which need a new head below them."""
 
     tree: VersionTree
     headless: tuple[str, ...]
 
 
 def rebuild(storage: Storage, damaged: bytes | None, report: RepairReport) -> Rebuilt:
-    """Make the tree again.
+    """Restore the tree.
 
     Parameters
     ----------
     damaged
-        What is left of `version_control_info.json`; None if it is gone.
+        The rest of `version_control_info.json`; None if it is missing.
     report
-        Takes the steps.
+        Receives the steps.
     """
     nodes, folders, unread = {}, {}, {}
     for key, stat in storage.list():
@@ -71,35 +71,31 @@ def rebuild(storage: Storage, damaged: bytes | None, report: RepairReport) -> Re
     return Rebuilt(VersionTree(tree.commits, tree.branches), tuple(tree.headless))
 
 
+@dataclass(slots=True)
 class _Builder:
-    """Puts versions together."""
+    """Builder of a tree from versions."""
 
-    def __init__(
-        self, nodes: Mapping[str, CommitNode], folders: Mapping[str, float], branch_of: Mapping[str, str]
-    ) -> None:
-        self._nodes = nodes
-        self._folders = folders
-        self._branch_of = branch_of
-        self.commits: dict[str, CommitNode] = {}
-        self.branches: dict[str, str] = {}
-        self.headless: list[str] = []
-        self.steps: list[Step] = []
+    nodes: Mapping[str, CommitNode]
+    folders: Mapping[str, float]
+    branch_of: Mapping[str, str]
+    commits: dict[str, CommitNode] = field(default_factory=dict)
+    branches: dict[str, str] = field(default_factory=dict)
+    headless: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
 
     def build(self) -> None:
         below: dict[str, list[str]] = {}
-        for id_, node in self._nodes.items():
+        for id_, node in self.nodes.items():
             if node.parent is not None and id_ != FIRST:
                 below.setdefault(node.parent, []).append(id_)
             for child in node.children:
-                if child in self._folders or child in self._nodes:
+                if child in self.folders or child in self.nodes:
                     below.setdefault(id_, []).append(child)
-        for lost in sorted(set(below) - self._nodes.keys() - {FIRST}):
-            # Its children name it, so it was committed; below what is unknown.
+        for lost in sorted(set(below) - self.nodes.keys() - {FIRST}):
+            # Named by its children, so it was committed; its own parent is unknown.
             below.setdefault(FIRST, []).append(lost)
-            self.steps.append(
-                Step(
-                    "history", "its commit_info.json is gone: it is put below the first version", version=lost
-                )
+            self._step(
+                "history", "its commit_info.json is gone: it is put below the first version", version=lost
             )
         pending: list[tuple[str, str | None, str]] = [(FIRST, None, MAIN)]
         while pending:
@@ -112,19 +108,19 @@ class _Builder:
             pending += [(child, id_, node.branch) for child in children]
         seen: set[str] = set()
         for id_, node in self.commits.items():
-            # Every version below the first one that names it.
+            # Each version belongs to the first one that names it.
             children = tuple(c for c in node.children if c not in seen and self.commits[c].parent == id_)
             seen.update(children)
             self.commits[id_] = replace(node, children=children)
         self._find_heads()
 
     def _node(self, id_: str, parent: str | None, branch: str, children: tuple[str, ...]) -> CommitNode:
-        found = self._nodes.get(id_)
+        found = self.nodes.get(id_)
         if found is not None:
             return replace(found, parent=parent, children=children)
-        node = CommitNode(id_, self._branch_of.get(id_, branch), parent, children)
+        node = CommitNode(id_, self.branch_of.get(id_, branch), parent, children)
         if children and id_ != FIRST:
-            return replace(node, message="recovered: its message is lost", time=self._folders.get(id_, 0.0))
+            return replace(node, message="recovered: its message is lost", time=self.folders.get(id_, 0.0))
         return node
 
     def _find_heads(self) -> None:
@@ -133,8 +129,8 @@ class _Builder:
             if not node.is_committed and not node.children:
                 tips.setdefault(node.branch, []).append(node)
         for branch, nodes in tips.items():
-            # The others are orphaned publishes; where both look alike the younger one is the head.
-            nodes.sort(key=lambda node: self._folders.get(node.id, 0.0))
+            # The others are orphaned publishes; if both look alike, the younger one is the head.
+            nodes.sort(key=lambda node: self.folders.get(node.id, 0.0))
             *others, head = nodes
             self.branches[branch] = head.id
             for other in others:
@@ -144,12 +140,12 @@ class _Builder:
                 self._add_headless(node.branch)
 
     def _name_head(self, node: CommitNode) -> None:
-        if node.id in self._nodes:
-            return  # left over from a reset
+        if node.id in self.nodes:
+            return  # a remainder of a reset
         name = f"recovered_{node.id[:8]}"
         self.commits[node.id] = replace(node, branch=name)
         self.branches[name] = node.id
-        self.steps.append(Step("branch", "the name of this branch is lost", name, node.id))
+        self._step("branch", "the name of this branch is lost", name, node.id)
 
     def _add_headless(self, branch: str) -> None:
         line = [node for node in self.commits.values() if node.branch == branch]
@@ -158,6 +154,7 @@ class _Builder:
         self.branches[branch] = last.id
         if last.is_committed:
             self.headless.append(branch)
-            self.steps.append(
-                Step("branch", "its head is gone; it gets a new one below its last commit", branch)
-            )
+            self._step("branch", "its head is gone; it gets a new one below its last commit", branch)
+
+    def _step(self, kind: Kind, message: str, branch: str | None = None, version: str | None = None) -> None:
+        self.steps.append(Step(kind, message, branch, version))

@@ -1,9 +1,9 @@
-"""Recover orphaned publishes: rows of a head of ours that a stale writer of Deep Lake 3.x pushed off its branch.
+"""Recover orphaned publishes: rows of one of our heads that a stale writer of Deep Lake 3.x pushed off its branch.
 
-A 3.9.52 process that opened a dataset before our publish, and outlived its lock, puts the head that it knows back in
-place when it appends (its version file is a union of both trees). Our head stays in the tree as an uncommitted version
-that no branch leads to, beside the present head, with folder and manifest. Its rows beyond what both have in common are
-appended again on top of the present head; then it leaves the tree, in the same step.
+A 3.9.52 process that opened a dataset before our publish, and outlived its lock, restores its own head when it appends
+(its version file is a union of both trees). Our head stays in the tree as an uncommitted version outside of all
+branches, beside the present head, with folder and manifest. The rows that the present head lacks are appended again to
+it; then the orphan leaves the tree, in the same step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakebed.errors import CorruptError, FormatError, KeyNotFound, LakebedError,
 from lakebed.maintenance.plan import RepairReport, VersionSteps, orphaned, rows_beyond
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
-from lakebed.session.copy_samples import Source, columns
+from lakebed.session.changes.copy_samples import Source, columns
 from lakebed.session.session import Session
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import manifest_key, open_version
@@ -39,7 +39,7 @@ _META = "/tensor_meta.json"
 
 
 def orphaned_publishes(storage: Storage, tree: VersionTree) -> list[str]:
-    """Return the versions of ours that another writer pushed off their branch, oldest publish first."""
+    """Return our versions that another writer pushed off their branch, oldest publish first."""
     found = {}
     for version in orphaned(tree):
         stat = storage.stat(manifest_key(version))
@@ -49,7 +49,7 @@ def orphaned_publishes(storage: Storage, tree: VersionTree) -> list[str]:
 
 
 def warning_of(storage: Storage, tree: VersionTree) -> str | None:
-    """Return the warning for opening a dataset with orphaned publishes; None if there is none.
+    """Return the warning for opening a dataset with orphaned publishes; None without any.
 
     Only a tree that 3.9.52 wrote needs this: while lakebed is the last writer, no publish can be orphaned.
     """
@@ -65,7 +65,7 @@ def warning_of(storage: Storage, tree: VersionTree) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of an orphaned tensor that the present head lacks, and the tensor there."""
+    """Rows of an orphaned tensor that the present head lacks, and the name there."""
 
     name: str
     state: TensorState
@@ -74,7 +74,7 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class _ForkPoint:
-    """A tensor as it was when two heads parted, and what had been done to it since the last commit."""
+    """A tensor when two heads parted, and its changes since the last commit."""
 
     meta: TensorMeta
     info: Mapping[str, Any] = field(default_factory=dict)
@@ -106,24 +106,19 @@ def _info(files: Mapping[str, bytes], name: str) -> Mapping[str, Any]:
 
 
 def _without_names(info: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Leave out the names of classes, which grow with the rows."""
+    """Remove the names of classes, which grow with the rows."""
     return {name: value for name, value in info.items() if name != "class_names"}
 
 
-def _accepts(now: TensorMeta, meta: TensorMeta) -> bool:
-    """Whether a tensor takes rows of another; one that never had rows takes all."""
-    return now.length == 0 or (now.htype, now.dtype) == (meta.htype, meta.dtype)
-
-
 class OrphanRecovery:
-    """Takes one orphaned version back in.
+    """Recovery of one orphaned version.
 
     Parameters
     ----------
     version
         Its id.
     report
-        Takes what becomes of it.
+        Receives the steps.
     """
 
     def __init__(self, storage: Storage, tree: VersionTree, version: str, report: RepairReport) -> None:
@@ -132,12 +127,12 @@ class OrphanRecovery:
         self._node = tree.commits[version]
         self._source = ChunkSource(storage, _CACHE, {})
         self._name = f"displaced_{version[:8]}"
-        # Whether it holds something that is not taken over, so that it must stay.
+        # Whether it holds changes that are not recovered, so that it must stay.
         self._is_left = False
         self._steps = VersionSteps(report, self._node.branch, version)
 
     def run(self, *, apply: bool) -> str | None:
-        """Append the rows, if this is no plan; return the id of the branch's new head.
+        """Append the rows, or only report them; return the id of the branch's new head.
 
         Raises
         ------
@@ -188,13 +183,13 @@ class OrphanRecovery:
             f"{message}: the version stays as branch {self._name!r}, to be merged by hand", tensor, rows
         )
 
-    # -- what is missing -----------------------------------------------------------------------------------------
+    # -- missing rows ------------------------------------------------------------------------------------------
 
     def _found(self, lost: Snapshot, head: Snapshot) -> list[_Rows]:
-        """Return the rows to append, and tell of everything that differs otherwise.
+        """Return the rows to append, and report all other differences.
 
-        Tensors are the same if their keys are, which renaming leaves alone. Rows are appended to all tensors or to
-        none, as half of a row is worse than none.
+        Tensors are matched by their keys, which renaming keeps. Rows are appended to all tensors or to none, because
+        half a row is worse than none.
         """
         files = self._fork_files()
         base = {key: _fork_point(files, key) for key in _tensors(files)}
@@ -203,9 +198,10 @@ class OrphanRecovery:
         for name in lost.names():
             state = lost.tensor(name)
             rows = self._rows(state.key, lost, head, base.get(state.key))
-            if state.key not in head.tensors:
+            now = head.tensors.get(state.key)
+            if now is None:
                 self._leave("a tensor that the present head lacks", name)
-            elif not _accepts(head.tensors[state.key].meta, state.meta):
+            elif now.meta.length and (now.meta.htype, now.meta.dtype) != (state.meta.htype, state.meta.dtype):
                 self._leave("its rows do not fit into what the tensor is now", name)
                 is_blocked |= bool(rows)
             elif rows:
@@ -226,7 +222,7 @@ class OrphanRecovery:
         return found
 
     def _compare(self, name: str, state: TensorState, base: _ForkPoint | None) -> None:
-        """Tell of changes that are no new rows."""
+        """Report changes that are not new rows."""
         diff, before = state.diff, base or _ForkPoint(state.meta)
         if diff is not None:
             changed = sorted({int(row) for row in diff.updated} - before.updated)
@@ -244,7 +240,7 @@ class OrphanRecovery:
             self._leave("its info was changed there", name)
 
     def _fork_files(self) -> Mapping[str, bytes]:
-        """Return the metadata files as they were when the two heads parted: our manifest of the other one has them."""
+        """Return the metadata files at the time when the two heads parted, from our manifest of the other one."""
         siblings = self._tree.commits[str(self._node.parent)].children
         line = set(self._tree.ancestors(self._tree.branches[self._node.branch]))
         other = next((version for version in siblings if version in line), None)
@@ -279,7 +275,7 @@ class OrphanRecovery:
             return None
 
     def _removed(self, key: str) -> list[int]:
-        """Return the ids of samples that the present line removed since the two parted."""
+        """Return the ids of samples that the present line has removed since the two parted."""
         found: list[int] = []
         for version in self._tree.ancestors(self._tree.branches[self._node.branch]):
             if version == self._node.parent:
@@ -289,7 +285,7 @@ class OrphanRecovery:
         return found
 
     def _common(self, ours: TensorState, theirs: TensorState) -> int:
-        """Return how many rows at the beginning are the same, byte for byte: nothing else tells."""
+        """Return the number of equal rows at the beginning, compared byte for byte for want of ids."""
         readers = [SampleReader(state.key, state, self._source) for state in (ours, theirs)]
         flat, shorter = 0, min(ours.meta.length, theirs.meta.length)
         while flat < shorter:

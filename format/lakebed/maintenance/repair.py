@@ -1,15 +1,14 @@
-"""Repair a dataset: find what is damaged, decide what becomes of it, and publish that as new heads.
+"""Repair a dataset: find its damage, decide on repairs, and publish them as new heads.
 
-A version that is published is never changed: what a repair makes of a damaged head is a new head beside it, in one
-atomic step per branch, and the damaged one stays in its folder until the collector takes it. Only files whose right
-content is known from elsewhere (the manifest with the digest that the tree names, the version tree) are put back in
-place.
+A published version is never changed: the repair of a damaged head is a new head beside it, in one atomic step per
+branch, and the damaged one stays in its folder until the collector removes it. Only files whose right content is known
+(from the manifest with the digest that the tree names, or from the version tree) are restored in place.
 """
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.lock import DatasetLock
@@ -52,21 +51,21 @@ _BLANK = VersionTree({}, {})
 
 
 def repair(storage: Storage, *, apply: bool = False) -> RepairReport:
-    """Find out what a repair would do, and do it.
+    """Report what a repair would do, or do it.
 
     Parameters
     ----------
     apply
-        Do it; otherwise nothing is written.
+        Do it; otherwise write nothing.
 
     Raises
     ------
     DatasetNotFoundError
-        If there is no dataset, nor the rest of one.
+        If no dataset, and no rest of one, exists.
     LockedException
-        If another writer is at work.
+        If another writer is active.
     """
-    return _Repair(storage, apply=apply).run()
+    return _Repair(storage, apply, RepairReport(storage.url, apply)).run()
 
 
 def fix_history(session: Session) -> None:
@@ -89,7 +88,7 @@ def check_integrity(storage: Storage, tree: VersionTree, version: str) -> None:
     Raises
     ------
     DatasetCorruptError
-        If any is missing, damaged, or contradicts other metadata.
+        If metadata is missing, damaged, or contradicts other metadata.
     """
     findings = Findings(storage.url)
     DocumentCheck(storage, tree, findings).version(version)
@@ -110,16 +109,16 @@ def recover(storage: Storage, ref: str | None) -> None:
         repair(storage, apply=True)
 
 
+@dataclass(slots=True)
 class _Repair:
     """One repair."""
 
-    def __init__(self, storage: Storage, *, apply: bool) -> None:
-        self._storage = storage
-        self._apply = apply
-        self.report = RepairReport(storage.url, apply)
+    _storage: Storage
+    _apply: bool
+    report: RepairReport
 
     def run(self) -> RepairReport:
-        """Do everything in the order in which it builds upon each other."""
+        """Do all repairs, in the order of their dependencies."""
         tree = self._tree()
         tree = self._dangling_branches(tree)
         findings = self._checked(tree)
@@ -156,7 +155,7 @@ class _Repair:
     # -- the version tree --------------------------------------------------------------------------------------
 
     def _tree(self) -> VersionTree:
-        """Read the version tree, or make it again."""
+        """Read the version tree, or restore it."""
         try:
             return read_whole_tree(self._storage).tree
         except CorruptError:
@@ -178,7 +177,7 @@ class _Repair:
         return tree
 
     def _with_heads(self, found: Rebuilt) -> tuple[VersionTree, list[Snapshot]]:
-        """Put heads below the last commits of branches that have none."""
+        """Add heads below the last commits of branches without one."""
         tree, heads = found.tree, []
         for branch in found.headless:
             base = tree.branches[branch]
@@ -191,16 +190,16 @@ class _Repair:
         return tree, heads
 
     def _dangling_branches(self, tree: VersionTree) -> VersionTree:
-        """Take branches back to the last commit that is there, or drop them: a deletion was cut off."""
+        """Return branches to their last existing commit, or drop them, after an interrupted deletion."""
         for branch, head in list(tree.branches.items()):
             mine = [i for i in tree.ancestors(head) if tree.commits[i].branch == branch and i != FIRST]
             if branch == MAIN or head not in mine or not self._is_going(tree, head):
                 continue  # 3.9.52 removes the head first
             gone = [i for i in mine if tree.commits[i].is_committed and self._is_going(tree, i)]
             if not gone:
-                continue  # the head can be made again from the commit below
+                continue  # the head can be made again from its parent
             if any(node.parent in mine and node.branch != branch for node in tree.commits.values()):
-                continue  # another branch begins on it; its head is repaired as well as can be
+                continue  # another branch begins on it; its head is repaired as far as possible
             left = [i for i in mine if i not in gone and i != head]
             last = next((i for i in left if all(j not in gone for j in mine[mine.index(i) :])), None)
             if last is None:
@@ -236,7 +235,7 @@ class _Repair:
         return False
 
     def _changed(self, tree: VersionTree, update: Update, versions: list[Snapshot]) -> VersionTree:
-        """Publish a change of the tree, if this is no plan."""
+        """Publish a change of the tree, unless this is a plan."""
         if not self._apply:
             return update.apply(tree)
         at = publish(self._storage, read_whole_tree(self._storage), [update], versions)
@@ -247,7 +246,7 @@ class _Repair:
     # -- versions ----------------------------------------------------------------------------------------------
 
     def _checked(self, tree: VersionTree) -> dict[str | None, list[Damage]]:
-        """Decode everything; return what is damaged by version."""
+        """Decode everything; return the damage by version."""
         findings = Findings(self._storage.url, deep=True)
         check = Check(self._storage, tree, findings)
         check.documents.shared_files()
@@ -259,7 +258,7 @@ class _Repair:
         return found
 
     def _files(self, tree: VersionTree, findings: dict[str | None, list[Damage]]) -> VersionTree:
-        """Put back the files whose content is known from elsewhere."""
+        """Restore the files whose content is known."""
         items: list[tuple[str, Data]] = []
         without_manifest: list[str] = []
         for version, damages in findings.items():
@@ -301,7 +300,7 @@ class _Repair:
         return manifest.files[key.removeprefix(folder_of(version))]
 
     def _head(self, tree: VersionTree, node: CommitNode, branch: str) -> VersionTree:
-        """Repair the head of a branch and publish what it becomes."""
+        """Repair the head of a branch and publish the result."""
         new = new_id()
         if not self._apply:
             self._repaired(tree, node, new)
@@ -312,13 +311,7 @@ class _Repair:
             if at.tree.branches.get(branch) != node.id:
                 raise CommitFailed(f"{self._storage.url} was written meanwhile; repair it again")
             snapshot, files = self._repaired(at.tree, node, new)
-            at = publish(
-                self._storage,
-                at,
-                [SwapHead(branch, new)],
-                [snapshot],
-                files.items(),
-            )
+            at = publish(self._storage, at, [SwapHead(branch, new)], [snapshot], files.items())
             lease.moved(new)
         finally:
             lease.release()
@@ -338,7 +331,7 @@ class _Repair:
         return Repairer(self._storage, found, parent, old_id=node.id, new_id=new, steps=steps).repair()
 
     def _recovered(self, tree: VersionTree, version: str) -> VersionTree:
-        """Take an orphaned publish back in."""
+        """Recover an orphaned publish."""
         recovery = OrphanRecovery(self._storage, tree, version, self.report)
         branch = tree.commits[version].branch
         head = recovery.run(apply=self._apply)
@@ -349,7 +342,7 @@ class _Repair:
     # -- locks -------------------------------------------------------------------------------------------------
 
     def _locks(self) -> None:
-        """Take away locks of writers that are gone: 3.9.52 cannot read one that was cut short."""
+        """Remove locks of dead writers: 3.9.52 cannot read one that was cut short."""
         for key, _ in list(self._storage.list()):
             if not key.endswith(".lock") or key.startswith((".lakebed/", ".queries/")):
                 continue
@@ -362,7 +355,7 @@ class _Repair:
                     self._storage.delete(key)
 
     def _lock(self, key: str, version: str) -> None:
-        """Take away the lock of a version's writer that is gone; one that vouches for the manifest stays, released."""
+        """Remove the lock of a version's dead writer; one that vouches for the manifest stays, released."""
         found = read_lock(self._storage, version)
         if may_live(found.lock) or (found.lock is not None and found.lock.is_released):
             return
@@ -373,7 +366,7 @@ class _Repair:
         if found.lock is None or not keeps:
             self._storage.delete(key)
             return
-        with contextlib.suppress(PreconditionFailed):  # a writer has come back
+        with contextlib.suppress(PreconditionFailed):  # the writer is back
             self._storage.put_if(key, found.lock.released().to_bytes(), found.etag)
 
     def _is_live(self, key: str) -> bool:

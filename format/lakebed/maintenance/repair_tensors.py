@@ -1,6 +1,6 @@
-"""Make a sound version of a damaged one: what decodes stays, the rest is cut off or emptied, companions follow.
+"""Make a sound version of a damaged one: keep samples that decode, cut off or empty the rest, adjust companions.
 
-What stays and what goes is decided in `lakebed.maintenance.plan`; `lakebed.maintenance.salvage` has read it.
+`lakebed.maintenance.plan` decides what stays; `lakebed.maintenance.salvage` has read it.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ class _PendingFiles(Mapping[str, bytes]):
 
 
 class Repairer:
-    """Makes a sound version of what is left of one.
+    """Maker of a sound version from the rest of one.
 
     Parameters
     ----------
     found
-        What is left of it.
+        The rest of the version.
     parent
-        What its parent holds; None if there is none, or it cannot be opened.
+        Its parent; None if it has none, or that cannot be opened.
     old_id, new_id
-        Its id, and the id of the version to come.
+        Its id, and the id of the new version.
     steps
-        Takes what becomes of it.
+        Receives the steps.
     """
 
     def __init__(
@@ -151,14 +151,12 @@ class Repairer:
     # -- samples ---------------------------------------------------------------------------------------------
 
     def _decode(self, key: str, found: SalvagedTensor) -> None:
-        """Find out which samples do not decode, though their chunk is whole."""
+        """Find the samples that do not decode, though their chunk is whole."""
         name, table = self._names.get(key, key), found.state.table
         for ordinal in range(len(table)):
             rows = range(table.first(ordinal), int(table.ids.last[ordinal]) + 1)
-            if not rows or (
-                not found.lost[rows.start : rows.stop].any()
-                and decodes(self._reader(name, found.state), rows)
-            ):
+            is_lost = bool(rows) and found.lost[rows.start : rows.stop].any()
+            if not rows or (not is_lost and decodes(self._reader(name, found.state), rows)):
                 continue
             for row in (row for row in rows if not found.lost[row]):
                 error = self._error(name, found.state, row)
@@ -167,13 +165,8 @@ class Repairer:
                     found.reason = found.reason or error
         known = None if self._parent is None else self._parent.tensors.get(key)
         diff = found.state.diff
-        if (
-            known is None
-            or diff is None
-            or diff.cleared
-            or len(diff.deleted)
-            or found.state.sequence is not None
-        ):
+        is_sequence = found.state.sequence is not None
+        if known is None or diff is None or diff.cleared or len(diff.deleted) or is_sequence:
             return
         updated = set(diff.updated.tolist())
         for row in np.flatnonzero(found.lost[: known.meta.length]).tolist():
@@ -181,7 +174,7 @@ class Repairer:
                 self._restore(key, name, found, known, row)
 
     def _restore(self, key: str, name: str, found: SalvagedTensor, known: TensorState, row: int) -> None:
-        """Take a lost sample from the parent version, where it is the same."""
+        """Take a lost sample from the parent version, if that has the same."""
         if self._error(name, known, row) is not None:
             return
         reader = self._reader(name, known)
@@ -193,7 +186,7 @@ class Repairer:
         found.lost[row] = False
 
     def _left(self, found: SalvagedTensor) -> TensorLeft:
-        """Return what is left of a tensor, in rows."""
+        """Return the remains of a tensor, in rows."""
         kept, written, promised = kept_length(found.lost), len(found.lost), found.promised
         removed = set() if found.state.diff is None else set(found.state.diff.deleted_ids.tolist())
         is_unfinished = found.has_index and written < promised
@@ -218,13 +211,10 @@ class Repairer:
     def _tensor(
         self, key: str, found: SalvagedTensor, target: Target | None
     ) -> tuple[TensorState, Sequence[int]]:
-        """Return a tensor with what decodes of it, and the rows among those that are empty now."""
+        """Return a tensor with all samples that decode, and the rows among them that are now empty."""
         name, state, lost = self._names.get(key, key), found.state, found.lost
-        kept, without = (
-            kept_length(lost) if target is None else target.rows,
-            () if target is None else target.without,
-        )
-        sequence = None
+        kept, without = (kept_length(lost), ()) if target is None else (target.rows, target.without)
+        sequence, gone = None, without
         if state.sequence is not None:
             lengths = self._sequences(found).lengths.astype(np.int64)[:kept]
             ends = np.cumsum(lengths)
@@ -232,7 +222,6 @@ class Repairer:
                 i for row in without for i in range(int(ends[row] - lengths[row]), int(ends[row]))
             )
             kept = int(ends[-1]) if len(ends) else 0
-            gone = () if target is None else target.without
             sequence = SequenceIndex.from_lengths(np.delete(lengths, list(gone)))
         emptied = np.flatnonzero(lost[:kept]).tolist()
         draft = self._draft(replace(state, pad=None, creds=None))
@@ -255,7 +244,7 @@ class Repairer:
         return repaired, emptied if state.sequence is None else []
 
     def _sequences(self, found: SalvagedTensor) -> SequenceIndex:
-        """Return which items make a row; none where items were removed from the index that are still there."""
+        """Return the items of each row; none if removed items of the index still exist."""
         sequence = found.state.sequence or SequenceIndex.from_lengths([])
         if sequence.total >= len(found.lost) or not found.is_shrinking:
             return sequence
@@ -265,7 +254,7 @@ class Repairer:
         return SequenceIndex.from_lengths([]) if restored is None else restored
 
     def _ids_of(self, found: SalvagedTensor) -> list[int | None]:
-        """Read the sample ids of a tensor, as far as they are left."""
+        """Read the remaining sample ids of a tensor."""
         links = found.state.meta.links.items()
         key = next((key for key, link in links if link.get("extend") == "extend_id"), "")
         ids = self._found.tensors.get(key)
@@ -280,11 +269,11 @@ class Repairer:
         return found_ids
 
     def _error(self, name: str, state: TensorState, row: int) -> str | None:
-        """Decode a sample; return what is wrong with it."""
+        """Decode a sample; return its damage."""
         try:
             return damage(self._reader(name, state), row)
         except LakebedError:
-            return None  # a package is missing; that is no damage
+            return None  # a missing package is no damage
 
     _cached: tuple[TensorState, SampleReader] | None = None
 
@@ -294,7 +283,7 @@ class Repairer:
         return self._cached[1]
 
     def _empty(self, draft: TensorDraft, first: int, last: int, name: str) -> None:
-        """Let samples be empty ones."""
+        """Make samples empty."""
         meta = draft.meta
         column = encode_column(
             [None] * (last + 1 - first), meta.with_(is_sequence=False), draft.state.info, name
@@ -303,7 +292,7 @@ class Repairer:
         draft.splice(first, last + 1, parts)
 
     def _with_extent(self, name: str, state: TensorState) -> TensorState:
-        """Let the recorded extents hold all samples, where a newer chunk met older metadata."""
+        """Widen the recorded extents to all samples, if a newer chunk meets older metadata."""
         meta = state.meta
         reader = self._reader(name, state)
         if meta.is_link or reader.storing in (Storing.TEXT, Storing.JSON) or not meta.length:
@@ -331,7 +320,8 @@ class Repairer:
         emptied: list[int],
         target: Target | None,
     ) -> None:
-        if target is None or name in self._hidden():
+        hidden = {self._names.get(key, key) for key in self._found.meta.hidden_tensors}
+        if target is None or name in hidden:
             return
         before, now = max(len(found.lost), found.promised), repaired.length + len(target.without)
         if repaired.sequence is not None:
@@ -369,15 +359,12 @@ class Repairer:
         if found.is_changed and before <= now and not (emptied or restored or target.without):
             self._steps.add("tensor", f"{repaired.length:,} samples, as its chunks have them", name)
 
-    def _hidden(self) -> set[str]:
-        return {self._names.get(key, key) for key in self._found.meta.hidden_tensors}
-
-    # -- what changed since the parent ------------------------------------------------------------------------
+    # -- changes since the parent ------------------------------------------------------------------------------
 
     def _recorded(
         self, key: str, state: TensorState, found: SalvagedTensor | None, emptied: Sequence[int]
     ) -> TensorState:
-        """Let the tensor's diff fit, as 3.9.52 takes a head without diffs for unchanged (FORMAT.md 15.3)."""
+        """Adjust the tensor's diff; 3.9.52 takes a head without diffs for unchanged (FORMAT.md 15.3)."""
         before = None if self._parent is None else self._parent.tensors.get(key)
         if state.diff is not None:
             return replace(state, diff=fitted_diff(state.diff, _rows(state), emptied))
@@ -405,7 +392,7 @@ def _is_same(state: TensorState, before: TensorState) -> bool:
 
 
 def _changed(state: TensorState, before: TensorState) -> list[int]:
-    """Return the rows of both versions whose chunks differ; none for sequences, whose rows are no samples."""
+    """Return rows whose chunks differ between the versions; none for sequences, whose rows are not samples."""
     if state.sequence is not None:
         return []
     here, there = state.table, before.table

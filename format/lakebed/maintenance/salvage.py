@@ -1,10 +1,11 @@
-"""Read what is left of a damaged version: documents, with those of its parent where they fail, and whole samples.
+"""Read the rest of a damaged version: documents, replaced by those of its parent if damaged, and whole samples.
 
-Nothing is decoded here; chunk files that lost samples are packed anew, under the id of the version to come.
+Nothing is decoded here; chunk files that lost samples are packed again, under the id of the new version.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -24,39 +25,21 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError
-from lakebed.maintenance.plan import VersionSteps, fitted_tiles, guessed_dataset_meta, guessed_index
+from lakebed.maintenance.plan import (
+    COMPANIONS,
+    VersionSteps,
+    fitted_tiles,
+    guessed_dataset_meta,
+    guessed_index,
+)
 from lakebed.maintenance.salvage_chunks import ChunkSalvage, SalvagedTensor
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import resolve_chunks
-from lakebed.versions.state import (
-    CREDS,
-    PAD,
-    SEQUENCE,
-    TILES,
-    ChunkTable,
-    Snapshot,
-    TensorState,
-    folder_of,
-)
-from lakebed.writing.schema import HIDDEN_CHUNK_SIZE
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, Snapshot, TensorState, folder_of
 
 _IDS = "chunks_index/unsharded"
 _META = "/tensor_meta.json"
-# Settings of hidden tensors, which are the same for all tensors (FORMAT.md 8).
-_COMPANIONS = {
-    "id": TensorMeta(
-        htype="generic", dtype="uint64", typestr="<u8", hidden=True, min_shape=(1,), max_shape=(1,)
-    ),
-    "shape": TensorMeta(
-        htype="generic",
-        dtype="int64",
-        hidden=True,
-        max_chunk_size=HIDDEN_CHUNK_SIZE,
-        min_shape=(1,),
-        max_shape=(1,),
-    ),
-    "info": TensorMeta(htype="json", dtype="Any", hidden=True, max_chunk_size=HIDDEN_CHUNK_SIZE),
-}
+_NAME = re.compile("[0-9a-f]{1,16}")
 _SMALLEST_INDEX = len(b"\x063.9.52\x08")
 
 T = TypeVar("T")
@@ -64,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class SalvagedVersion:
-    """One version as far as it is left; ``tensors`` by key, in the order of ``meta``."""
+    """The rest of one version; ``tensors`` by key, in the order of ``meta``."""
 
     meta: DatasetMeta
     info: Mapping[str, Any]
@@ -72,46 +55,40 @@ class SalvagedVersion:
     tensors: dict[str, SalvagedTensor]
 
 
+@dataclass(eq=False)
 class Salvage:
-    """Reads one uncommitted version.
+    """Reader of one uncommitted version.
 
     Parameters
     ----------
     node
         The version.
     parent
-        What its parent holds; None if that cannot be opened either, or there is none.
+        Its parent; None if that cannot be opened either, or it has none.
     manifest
-        The version's manifest, if it still counts.
+        The version's manifest, if it is still valid.
     new_id
-        Id of the version to come, in whose folder new chunks lie.
+        Id of the new version, whose folder receives new chunks.
     steps
-        Takes what is done with documents that are damaged.
+        Receives steps about damaged documents.
     """
 
-    def __init__(
-        self,
-        storage: Storage,
-        tree: VersionTree,
-        node: CommitNode,
-        parent: Snapshot | None,
-        manifest: Manifest | None,
-        new_id: str,
-        steps: VersionSteps,
-    ) -> None:
-        self._storage = storage
-        self._tree = tree
-        self._node = node
-        self._parent = parent
-        self._manifest = manifest
-        self._folder = folder_of(node.id)
-        self._chunks = ChunkSalvage(storage, tree, node, new_id)
-        self._steps = steps
+    storage: Storage
+    tree: VersionTree
+    node: CommitNode
+    parent: Snapshot | None
+    manifest: Manifest | None
+    new_id: str
+    steps: VersionSteps
+
+    def __post_init__(self) -> None:
+        self._folder = folder_of(self.node.id)
+        self._chunks = ChunkSalvage(self.storage, self.tree, self.node, self.new_id)
 
     def read(self) -> SalvagedVersion:
         """Read everything."""
         meta = self._dataset_meta()
-        info = self._info("dataset_info.json", None if self._parent is None else self._parent.info)
+        info = self._info("dataset_info.json", None if self.parent is None else self.parent.info)
         diff = self._document("dataset_diff", DatasetDiff.from_bytes)
         names = {key: name for name, key in meta.tensor_names.items()}
         absent = [key for key in meta.tensors if self._get(key + _META) is None]
@@ -126,22 +103,22 @@ class Salvage:
     # -- documents -------------------------------------------------------------------------------------------
 
     def _get(self, name: str) -> bytes | None:
-        if self._manifest is not None:
-            return self._manifest.files.get(name)
+        if self.manifest is not None:
+            return self.manifest.files.get(name)
         try:
-            return self._storage.get(self._folder + name)
+            return self.storage.get(self._folder + name)
         except KeyNotFound:
             return None
 
     def _document(self, name: str, parse: Callable[[bytes], T], tensor: str | None = None) -> T | None:
-        """Read a document; None if it is absent, or damaged, which is a step then."""
+        """Read a document; None if it is absent, or damaged, which adds a step."""
         data = self._get(name)
         if data is None:
             return None
         try:
             return parse(data)
         except LakebedError as error:
-            self._steps.add(
+            self.steps.add(
                 "document", f"{self._folder}{name} is left out: {error}", tensor, lost_bytes=len(data)
             )
             return None
@@ -149,7 +126,7 @@ class Salvage:
     def _info(
         self, name: str, known: Mapping[str, Any] | None, tensor: str | None = None
     ) -> Mapping[str, Any]:
-        """Read an info; a damaged one is the parent version's again."""
+        """Read an info; a damaged one is replaced by that of the parent version."""
         if self._get(name) is None:
             return {}
         found = self._document(name, info_document.from_bytes, tensor)
@@ -160,43 +137,43 @@ class Salvage:
         if meta is not None:
             return meta
         metas = {}
-        for key, _ in self._storage.list(self._folder):
+        for key, _ in self.storage.list(self._folder):
             name = key.removeprefix(self._folder)
             if name.endswith(_META) and not name.startswith(("versions/", ".")):
                 try:
-                    metas[name.removesuffix(_META)] = TensorMeta.from_bytes(self._storage.get(key))
+                    metas[name.removesuffix(_META)] = TensorMeta.from_bytes(self.storage.get(key))
                 except LakebedError:
                     continue
-        if not metas and self._parent is not None:
-            metas = {key: state.meta for key, state in self._parent.tensors.items()}
-        self._steps.add("document", f"{self._folder}dataset_meta.json is made anew from {len(metas)} tensors")
-        return guessed_dataset_meta(metas, None if self._parent is None else self._parent.meta)
+        if not metas and self.parent is not None:
+            metas = {key: state.meta for key, state in self.parent.tensors.items()}
+        self.steps.add("document", f"{self._folder}dataset_meta.json is made anew from {len(metas)} tensors")
+        return guessed_dataset_meta(metas, None if self.parent is None else self.parent.meta)
 
     def _tensor_meta(self, key: str, name: str, *, is_folder_going: bool) -> TensorMeta | None:
-        """Read a tensor's settings; None if the tensor is to be dropped."""
-        known = None if self._parent is None else self._parent.tensors.get(key)
+        """Read a tensor's settings; None if the tensor must be dropped."""
+        known = None if self.parent is None else self.parent.tensors.get(key)
         if self._get(key + _META) is None and not (is_folder_going and known is not None):
             self._drop(key, name, "its files are gone: a deletion, or its creation, was cut off")
             return None
         meta = self._document(key + _META, TensorMeta.from_bytes, name)
         if meta is None and known is not None:
-            self._steps.add("document", f"{self._folder}{key}{_META} is taken from the parent version", name)
+            self.steps.add("document", f"{self._folder}{key}{_META} is taken from the parent version", name)
             return known.meta
         kind = key.rpartition("_")[2]
-        if meta is None and key.rpartition("/")[2].startswith("_") and kind in _COMPANIONS:
-            self._steps.add(
+        if meta is None and key.rpartition("/")[2].startswith("_") and kind in COMPANIONS:
+            self.steps.add(
                 "document", f"{self._folder}{key}{_META} is made anew, as it always is the same", name
             )
-            return _COMPANIONS[kind].with_(name=name)
+            return COMPANIONS[kind].with_(name=name)
         if meta is None:
             self._drop(key, name, f"{self._folder}{key}{_META} is damaged, so that nobody knows its dtype")
         return meta
 
     def _drop(self, key: str, name: str, reason: str) -> None:
-        files = list(self._storage.list(f"{self._folder}{key}/chunks/"))
+        files = list(self.storage.list(f"{self._folder}{key}/chunks/"))
         ids = self._index(key, None)
         rows = 0 if ids is None else ids.count
-        self._steps.add(
+        self.steps.add(
             "tensor",
             f"dropped: {reason}",
             name,
@@ -207,7 +184,7 @@ class Salvage:
     # -- one tensor ------------------------------------------------------------------------------------------
 
     def _tensor(self, key: str, name: str, meta: TensorMeta) -> SalvagedTensor:
-        known = None if self._parent is None else self._parent.tensors.get(key)
+        known = None if self.parent is None else self.parent.tensors.get(key)
         info = self._info(f"{key}/tensor_info.json", None if known is None else known.info, name)
         ids = self._rows(key, name, meta, known)
         table, found = self._chunks.table(ChunkTable(ids, self._places(key, ids)), key, meta)
@@ -229,7 +206,7 @@ class Salvage:
         found.has_diff = diff is not None or self._get(f"{key}/commit_diff") is None
         found.promised = max(meta.length, found.promised)
         index = self._get(f"{key}/{_IDS}")
-        found.has_index = _is_whole(index) if index is not None else self._node.id != FIRST and not len(table)
+        found.has_index = _is_whole(index) if index is not None else self.node.id != FIRST and not len(table)
         found.is_shrinking = (
             meta.length < table.count and meta.length > 0 and (known is None or meta is not known.meta)
         )
@@ -239,7 +216,7 @@ class Salvage:
         return found
 
     def _index(self, key: str, known: TensorState | None) -> ChunkIds | None:
-        """Read the chunk index; of a damaged one the rows that are whole."""
+        """Read the chunk index; for a damaged one its whole rows."""
         data = self._get(f"{key}/{_IDS}")
         if data is None:
             return None if known is None else known.table.ids
@@ -253,19 +230,19 @@ class Salvage:
             return None
 
     def _rows(self, key: str, name: str, meta: TensorMeta, known: TensorState | None) -> ChunkIds:
-        """Return the chunk index, or the best guess at a damaged one."""
+        """Return the chunk index, or the best guess if it is damaged."""
         data, ids = self._get(f"{key}/{_IDS}"), self._index(key, known)
         if data is None and not meta.length:
             return ChunkIds.empty()
         if data is not None and ids is not None and _is_whole(data):
             return ids
         if data is None and ids is not None:
-            self._steps.add("document", f"{self._folder}{key}/{_IDS} is taken from the parent version", name)
-        files = [int(file, 16) for file in self._chunks.own_files(key) if _is_name(file)]
+            self.steps.add("document", f"{self._folder}{key}/{_IDS} is taken from the parent version", name)
+        files = [int(file, 16) for file in self._chunks.own_files(key) if _NAME.fullmatch(file)]
         inherited = None if known is None else known.table.ids
         order, rest = guessed_index(ids, inherited, files)
         if rest:
-            self._steps.add(
+            self.steps.add(
                 "rows",
                 f"{len(rest)} chunks are left out: {self._folder}{key}/{_IDS} is damaged, so that nobody knows their "
                 "order",
@@ -280,22 +257,22 @@ class Salvage:
         return ChunkIds.from_counts(order, [counts.get(number, 1) for number in order])
 
     def _size(self, key: str) -> int:
-        stat = self._storage.stat(key)
+        stat = self.storage.stat(key)
         return 0 if stat is None else stat.size
 
     def _places(self, key: str, ids: ChunkIds) -> ChunkPlaces:
-        if self._manifest is not None:
-            places = self._manifest.chunks.get(key)
+        if self.manifest is not None:
+            places = self.manifest.chunks.get(key)
             if places is not None and len(places.sizes) == len(ids):
                 return places
         try:
-            return resolve_chunks(self._storage, self._tree, self._node.id, key, ids)
+            return resolve_chunks(self.storage, self.tree, self.node.id, key, ids)
         except FormatError as error:
-            self._steps.add("document", f"{self._folder}{key}/chunk_set is left out: {error}", key)
-            parent = self._node.parent
+            self.steps.add("document", f"{self._folder}{key}/chunk_set is left out: {error}", key)
+            parent = self.node.parent
             if parent is None:
                 raise
-            return resolve_chunks(self._storage, self._tree, parent, key, ids)
+            return resolve_chunks(self.storage, self.tree, parent, key, ids)
 
 
 def _is_whole(data: bytes) -> bool:
@@ -304,7 +281,3 @@ def _is_whole(data: bytes) -> bool:
     except LakebedError:
         return False
     return True
-
-
-def _is_name(text: str) -> bool:
-    return 0 < len(text) <= 16 and all(c in "0123456789abcdef" for c in text)

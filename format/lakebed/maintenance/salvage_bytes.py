@@ -1,7 +1,7 @@
-"""Salvage samples of a chunk file that was cut short, or of which some bytes are known to be wrong (FORMAT.md 5.1).
+"""Salvage samples of a chunk file that was cut short, or has known wrong bytes (FORMAT.md 5.1).
 
-The header comes first, so a file that a killed writer left half done still tells where each sample would be: those that
-lie whole before the end are as good as ever. Chunks that are compressed as one piece are salvaged whole or not at all.
+The header comes first, so a half-written file still tells the place of each sample: those that end before the end of
+the file are whole. Chunks that are compressed as one piece are salvaged whole or not at all.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class SalvagedSamples:
     Parameters
     ----------
     count
-        How many the file says there are; what the index says where it does not tell.
+        Number of samples by the file, or by the index if the file does not tell.
     lost
-        Which of them are damaged or missing: bool, shape (count,).
+        Damaged or missing samples: bool, shape (count,).
     blocks
-        All of them, the lost ones empty, for packing anew; None if the file is whole.
+        All samples, lost ones empty, to be packed again; None if the file is whole.
     reason
-        What is wrong with the file; empty if nothing is.
+        Damage of the file; empty if it has none.
     lost_bytes
         Bytes of the lost samples, as far as they are known.
     """
@@ -54,7 +54,7 @@ class SalvagedSamples:
 
 
 def nothing_left(count: int, ndim: int | None, reason: str, nbytes: int = 0) -> SalvagedSamples:
-    """Return what is left of a chunk of which nothing is."""
+    """Return the result for a chunk without whole samples."""
     blocks = (empty_block(count, ndim),) if count else ()
     return SalvagedSamples(count, np.ones(count, np.bool_), blocks, reason, nbytes)
 
@@ -62,18 +62,18 @@ def nothing_left(count: int, ndim: int | None, reason: str, nbytes: int = 0) -> 
 def salvage_samples(
     data: bytes, expected: int, ndim: int | None, codec: ChunkCodec | None = None, bad: Sequence[Span] = ()
 ) -> SalvagedSamples:
-    """Find out which samples of a chunk file are whole.
+    """Find the whole samples of a chunk file.
 
     Parameters
     ----------
     expected
         Number of samples by the index.
     ndim
-        Rank of the tensor's samples, for those that are lost; None while unknown.
+        Rank of the tensor's samples, for lost ones; None while unknown.
     codec
         Compression of whole chunks.
     bad
-        Ranges of the file that are known to be damaged.
+        Ranges of the file with known damage.
     """
     try:
         _, rows, columns, shapes_at, positions, positions_at, data_at = native.parse_header(data)
@@ -112,7 +112,7 @@ def salvage_samples(
 
 
 def _ends(table: NDArray[np.uint32], count: int) -> NDArray[np.int64]:
-    """Return where each sample ends in the data; those that no row covers are empty."""
+    """Return the end of each sample in the data; samples without a row are empty."""
     last = table[:, 2].astype(np.int64)
     runs = np.diff(last, prepend=np.int64(-1))
     sizes = np.repeat(table[:, 0].astype(np.int64), np.maximum(runs, 0))[:count]
@@ -136,7 +136,7 @@ def _blocks(
     shapes: NDArray[np.uint32],
     lost: NDArray[np.bool_],
 ) -> tuple[Block, ...]:
-    """Return runs of samples that are whole, and empty ones for the others."""
+    """Return blocks of whole samples, and empty blocks for the others."""
     cuts = [0, *(np.flatnonzero(np.diff(lost)) + 1).tolist(), len(lost)]
     blocks = []
     for first, stop in itertools.pairwise(cuts):

@@ -1,6 +1,6 @@
-"""Find the chunks that are left of a damaged tensor: in which folder, with how many samples, which of them whole.
+"""Find the remaining chunks of a damaged tensor: their folders, numbers of samples, and whole samples.
 
-Files that lost samples are packed anew, under the id of the version to come.
+Files that lost samples are packed again, under the id of the new version.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ _Options = list[tuple[SalvagedSamples, Place | None]]
 
 @dataclass(slots=True)
 class SalvagedTensor:
-    """One tensor as far as it is left.
+    """The rest of one tensor.
 
     Parameters
     ----------
     state
-        With as many samples as its chunks hold; the lost ones among them are empty.
+        The tensor with the samples of its chunks; lost ones are empty.
     lost
-        Flat samples that are lost: bool, shape (samples,).
+        Lost flat samples: bool, shape (samples,).
     reason
-        Why, of the first of them.
+        Reason of the first loss.
     lost_bytes
         Bytes of the lost samples, as far as they are known.
     promised
-        Samples that there should be, by metadata or index.
+        Number of samples by metadata or index.
     files
-        Chunk files that were packed anew, by storage key.
+        Chunk files that were packed again, by storage key.
     is_changed
         Whether anything differs from what was stored.
     has_diff
-        Whether the record of what changed since the parent version is sound.
+        Whether the diff to the parent version is sound.
     is_missing
         Whether chunk files are gone, not damaged.
     has_index
-        Whether the chunk index is there and sound, or rightly absent.
+        Whether the chunk index is sound, or rightly absent.
     is_shrinking
-        Whether its settings, which 3.9.52 writes first, have fewer samples than its chunks: a removal was cut off.
+        Whether its settings, which 3.9.52 writes first, have fewer samples than its chunks: an interrupted removal.
     """
 
     state: TensorState
@@ -76,35 +76,37 @@ class SalvagedTensor:
     is_shrinking: bool = False
 
 
+@dataclass(frozen=True, slots=True)
 class ChunkSalvage:
-    """Finds the chunks of one uncommitted version.
+    """Finder of the chunks of one uncommitted version.
 
     Parameters
     ----------
     node
         The version.
     new_id
-        Id of the version to come, in whose folder new chunks lie.
+        Id of the new version, whose folder receives new chunks.
     """
 
-    def __init__(self, storage: Storage, tree: VersionTree, node: CommitNode, new_id: str) -> None:
-        self._storage = storage
-        self._tree = tree
-        self._node = node
-        self._new_id = new_id
-        self._folder = folder_of(node.id)
+    storage: Storage
+    tree: VersionTree
+    node: CommitNode
+    new_id: str
 
     def own_files(self, key: str) -> list[str]:
         """Return the names of the chunk files in the version's own folder."""
-        return [name.rpartition("/")[2] for name, _ in self._storage.list(f"{self._folder}{key}/chunks/")]
+        return [
+            name.rpartition("/")[2]
+            for name, _ in self.storage.list(f"{folder_of(self.node.id)}{key}/chunks/")
+        ]
 
     def table(self, old: ChunkTable, key: str, meta: TensorMeta) -> tuple[ChunkTable, SalvagedTensor]:
-        """Return the chunks that are there, with as many samples as they hold, and what is lost.
+        """Return the existing chunks, with their numbers of samples, and the losses.
 
         Parameters
         ----------
         old
-            The chunk index, and where the chunks should lie.
+            The chunk index, and the expected places of its chunks.
         """
         ids = old.ids
         found = SalvagedTensor(TensorState(key, meta, {}, old), np.zeros(0, np.bool_), promised=ids.count)
@@ -138,12 +140,12 @@ class ChunkSalvage:
         return self._joined(steps, key), found
 
     def _chunk(self, table: ChunkTable, row: int, key: str, meta: TensorMeta, own: set[str]) -> _Options:
-        """Examine the files under the name of a row of the index, in all folders where its chunk may lie.
+        """Examine the files with the name of a row of the index, in all possible folders of its chunk.
 
         Returns
         -------
-        What is left in each, the best one first, and its folder if it is whole: the nearest that has as many samples
-        as the index says, else the one with most whole samples.
+        The rest of each, the best one first, and its folder if it is whole: the nearest with as many samples as the
+        index says, else the one with most whole samples.
         """
         ndim = len(meta.max_shape) or None
         expected = table.samples(row) or 1
@@ -155,7 +157,7 @@ class ChunkSalvage:
             commit, folder = place
             name = f"{folder_of(commit)}{folder}/chunks/{chunk_name(int(table.ids.ids[row]))}"
             try:
-                data = self._storage.get(name)
+                data = self.storage.get(name)
             except KeyNotFound:
                 continue
             sums = table.sums(row) if place == table.folder(row) else np.empty(0, np.uint64)
@@ -169,43 +171,43 @@ class ChunkSalvage:
         return found or [(nothing_left(expected, ndim, f"{table.key(row)} {_MISSING}"), None)]
 
     def _candidates(self, table: ChunkTable, row: int, key: str, own: set[str]) -> list[Place]:
-        """Return the folders in which the chunk of a row may lie, the nearest version first."""
+        """Return the possible folders of the chunk of a row, the nearest version first."""
         name = chunk_name(int(table.ids.ids[row]))
-        places = [(self._node.id, key)] if name in own else []
+        places = [(self.node.id, key)] if name in own else []
         places.append(table.folder(row))
-        for node in self._tree.ancestors(self._node.id):
+        for node in self.tree.ancestors(self.node.id):
             entry = self._chunk_set(node, key).get(name) if node != FIRST else None
             places.append((node, key) if entry is None else (entry[0] or node, entry[1] or key))
         return list(dict.fromkeys(places))
 
     def _chunk_set(self, version_id: str, key: str) -> ChunkSet:
         try:
-            return ChunkSet.from_bytes(self._storage.get(f"{folder_of(version_id)}{key}/chunk_set"))
+            return ChunkSet.from_bytes(self.storage.get(f"{folder_of(version_id)}{key}/chunk_set"))
         except (KeyNotFound, FormatError):
             return ChunkSet()
 
     def _packed(self, key: str, left: SalvagedSamples, meta: TensorMeta, found: SalvagedTensor) -> NewChunk:
         packed = pack(left.blocks or (), _codec(meta)[0])
         number = secrets.randbits(64) or 1
-        found.files[f"{folder_of(self._new_id)}{key}/chunks/{chunk_name(number)}"] = packed.pieces
+        found.files[f"{folder_of(self.new_id)}{key}/chunks/{chunk_name(number)}"] = packed.pieces
         found.is_changed = True
         return NewChunk(number, packed.count, packed.nbytes, block_sums(packed.pieces))
 
     def _joined(self, steps: list[_Row | NewChunk], key: str) -> ChunkTable:
-        """Put rows and new chunks together; every row that the parent would not resolve alike is the version's own."""
+        """Join rows and new chunks; rows that the parent would resolve differently belong to this version."""
         if not steps:
             return empty_table()
         ids = ChunkIds.from_counts([step.id for step in steps], [step.count for step in steps])
-        above = self._node.id if self._node.id == FIRST else str(self._node.parent)
+        above = self.node.id if self.node.id == FIRST else str(self.node.parent)
         inherited: ChunkTable | None
         try:
-            inherited = ChunkTable(ids, resolve_chunks(self._storage, self._tree, above, key, ids))
+            inherited = ChunkTable(ids, resolve_chunks(self.storage, self.tree, above, key, ids))
         except FormatError:
-            inherited = None  # then this version names all its chunks itself
+            inherited = None  # this version then names all its chunks itself
         folders: dict[Place, int] = {}
         at, sizes, sums, own = [], [], [], []
         for row, step in enumerate(steps):
-            place = (self._new_id, key) if isinstance(step, NewChunk) else step.place
+            place = (self.new_id, key) if isinstance(step, NewChunk) else step.place
             at.append(folders.setdefault(place, len(folders)))
             sizes.append(step.size)
             sums += list(step.sums)
@@ -222,7 +224,7 @@ class ChunkSalvage:
 
 
 class _Row:
-    """A row of the index whose file stays where it is."""
+    """A row of the index whose file stays in place."""
 
     def __init__(self, number: int, count: int, place: Place, old: ChunkTable, row: int) -> None:
         self.id = number
@@ -239,8 +241,8 @@ def _chosen(ids: ChunkIds, options: Sequence[_Options]) -> tuple[_Options, set[i
 
     Returns
     -------
-    The files, and the rows whose samples a neighbour has, too: chunks were being merged (FORMAT.md 6.4), the smaller
-    one was removed already, and the index did not say so yet.
+    The files, and the rows whose samples are also in a neighbour: chunks were being merged (FORMAT.md 6.4), the smaller
+    one was already removed, and the index was not updated yet.
     """
     counts = [int(count) for count in ids.counts]
     files = [found[0] for found in options]
@@ -252,9 +254,8 @@ def _chosen(ids: ChunkIds, options: Sequence[_Options]) -> tuple[_Options, set[i
             if not 0 <= other < len(files) or other in merged or not counts[other]:
                 continue
             both = counts[row] + counts[other]
-            larger = next(
-                (one for one in options[other] if one[1] is not None and one[0].count == both), None
-            )
+            whole = (one for one in options[other] if one[1] is not None)
+            larger = next((one for one in whole if one[0].count == both), None)
             if larger is not None:
                 files[other] = larger
                 merged.add(row)
@@ -263,7 +264,7 @@ def _chosen(ids: ChunkIds, options: Sequence[_Options]) -> tuple[_Options, set[i
 
 
 def _codec(meta: TensorMeta) -> tuple[ChunkCodec | None, str]:
-    """Return the codec of a tensor's chunks, or why there is none."""
+    """Return the codec of a tensor's chunks, or the reason why it has none."""
     if meta.is_link or meta.sample_compression is not None:
         return None, ""
     try:
@@ -273,7 +274,7 @@ def _codec(meta: TensorMeta) -> tuple[ChunkCodec | None, str]:
 
 
 def _bad_blocks(data: bytes, sums: NDArray[np.uint64], table: ChunkTable, row: int) -> list[tuple[int, int]]:
-    """Return the ranges of a file whose checksum is wrong."""
+    """Return the ranges of a file with wrong checksums."""
     bad = []
     for number, expected in enumerate(sums.tolist()):
         block = data[number * BLOCK : (number + 1) * BLOCK]

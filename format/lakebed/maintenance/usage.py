@@ -1,6 +1,6 @@
-"""How many bytes a dataset takes: by tensor, by branch, by version; what branches share, and what nothing needs.
+"""Storage use of a dataset: by tensor, by branch, by version; shared by branches, and unreferenced.
 
-The files are listed once. Of each chunk that a branch needs its number is held, eight bytes; of files nothing.
+The files are listed once. In memory are only the numbers of the chunks that a branch needs, eight bytes each.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Used:
 
 @dataclass(slots=True)
 class OfTensor:
-    """Chunks of a tensor: those that the branch needs, and those that lie in the dataset, of all versions."""
+    """Chunks of a tensor: those that the branch needs, and those of all versions."""
 
     hidden: bool = False
     now: Used = field(default_factory=Used)
@@ -47,7 +47,7 @@ class OfTensor:
 
 @dataclass(slots=True)
 class OfBranch:
-    """Chunks that the head of a branch needs, and those of them that another branch needs, too."""
+    """Chunks that the head of a branch needs, and those that another branch needs, too."""
 
     version: str
     needed: Used = field(default_factory=Used)
@@ -56,7 +56,7 @@ class OfBranch:
 
 @dataclass(slots=True)
 class OfVersion:
-    """What lies in the folder of a version; ``branch`` and ``message`` are None if it is in no history."""
+    """Files in the folder of a version; ``branch`` and ``message`` are None for folders outside of the history."""
 
     branch: str | None
     message: str | None
@@ -71,13 +71,13 @@ class Usage:
     Attributes
     ----------
     dataset, branch : str
-        Its address, and the branch that ``tensors`` tells of.
+        Its address, and the branch described by ``tensors``.
     tensors, branches, versions : dict
         By name, and by id.
     data, metadata : Used
         Chunks, and everything else, of the whole dataset.
     unreferenced : Used or None
-        What no branch, commit, tag or view needs, which is part of the two; None if that cannot be told.
+        Files that no branch, commit, tag or view needs, a part of the two; None if unknown.
     """
 
     dataset: str
@@ -90,15 +90,15 @@ class Usage:
     unreferenced: Used | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the figures as plain data."""
         return asdict(self)
 
 
 Folder = tuple[str, str]
-"""Version, and key of a tensor: where chunks lie."""
+"""Version, and key of a tensor: a folder of chunks."""
 
 Needed = dict[str, Mapping[Folder, NDArray[np.uint64]]]
-"""Of each branch, the ascending numbers of the chunks that it needs, by the folder that they lie in."""
+"""Ascending numbers of the chunks that each branch needs, by folder."""
 
 
 def usage(location: Location) -> Usage:
@@ -107,9 +107,9 @@ def usage(location: Location) -> Usage:
     Raises
     ------
     DatasetNotFoundError
-        If there is none.
+        If no dataset exists.
     CheckoutError
-        If there is no such version.
+        If the version does not exist.
     """
     storage = open_storage(location)
     session = Session(storage, location.ref, read_only=True)

@@ -1,4 +1,4 @@
-"""Check a whole dataset: documents, chunk files and their checksums, and on demand every sample in them."""
+"""Check a whole dataset: documents, chunk files and their checksums, and optionally every sample in them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _CACHE = 64_000_000
 
 
 def verify(storage: Storage, ref: str | None = None, *, deep: bool = False) -> Findings:
-    """Read a dataset and tell what is damaged in it.
+    """Read a dataset and report its damage.
 
-    Without checksums, as in datasets that Deep Lake 3.x wrote last, damage inside of raw arrays cannot be seen.
+    Without checksums, as in datasets last written by Deep Lake 3.x, damage inside raw arrays cannot be detected.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def verify(storage: Storage, ref: str | None = None, *, deep: bool = False) -> F
     Raises
     ------
     DatasetNotFoundError, CheckoutError, StorageError
-        If there is no such dataset or version, or the storage fails.
+        If the dataset or version does not exist, or the storage fails.
     """
     findings = Findings(storage.url, deep)
     try:
@@ -73,7 +73,7 @@ def read_whole_tree(storage: Storage) -> TreeAt:
 
 
 class Check:
-    """Checks the versions of one dataset, what they share once."""
+    """Check of the versions of one dataset, and once of their common files."""
 
     def __init__(self, storage: Storage, tree: VersionTree, findings: Findings) -> None:
         self.documents = DocumentCheck(storage, tree, findings)
@@ -88,7 +88,7 @@ class Check:
 
 
 class _ChunkCheck:
-    """Checks each chunk file once, however many versions share it."""
+    """Check of chunk files: each once, however many versions share it."""
 
     def __init__(self, storage: Storage, findings: Findings) -> None:
         self._source = ChunkSource(storage, _CACHE, {})
@@ -104,12 +104,12 @@ class _ChunkCheck:
             last = min(last, state.meta.length - 1)
             for ordinal, error in zip(ordinals, errors, strict=True):
                 if error:
-                    self._damaged(version, name, state, (first, last), error, state.table.key(ordinal))
+                    self._damaged(version, reader, (first, last), error, state.table.key(ordinal))
             if self._findings.deep and not any(errors) and first <= last:
                 self._decode(version, reader, ordinals, range(first, last + 1))
 
     def _chunk(self, reader: SampleReader, ordinal: int) -> str | None:
-        """Check one chunk file; return what is wrong with it."""
+        """Check one chunk file; return its damage."""
         table = reader.state.table
         identity = (
             table.key(ordinal),
@@ -126,16 +126,15 @@ class _ChunkCheck:
         table = reader.state.table
         try:
             codec = reader.chunk_codec()
-            # Images of a chunk are decoded in a deep check only, with each of their samples.
+            # Images of a chunk are decoded only in a deep check, with their samples.
             codec = None if isinstance(codec, ImageChunkCodec) else codec
             chunk = parse_chunk(self._source.file(table, ordinal), table.samples(ordinal) or 1, codec)
             sizes = np.diff(chunk.offsets())
             layout = described(table, ordinal, frozenset()).layout
             if layout is not None and not np.array_equal(np.diff(layout.starts), sizes):
                 return f"chunk {table.key(ordinal)}: its samples do not lie where the manifest says"
-            for number, wanted in enumerate(
-                () if layout is None or layout.sums is None else layout.sums.tolist()
-            ):
+            sums = () if layout is None or layout.sums is None else layout.sums.tolist()
+            for number, wanted in enumerate(sums):
                 if sample_sum(chunk.sample(number)) != wanted:
                     return f"chunk {table.key(ordinal)}: sample {number} has another checksum than the manifest says"
         except (FormatError, LimitError, StorageError) as error:
@@ -145,7 +144,7 @@ class _ChunkCheck:
         return None
 
     def _decode(self, version: CheckedVersion, reader: SampleReader, ordinals: range, rows: range) -> None:
-        """Decode the samples of one chunk, or one sample of several; damaged neighbours are reported together."""
+        """Decode the samples of one chunk, or one sample of several; report damaged neighbours together."""
         state = reader.state
         keys = tuple(state.table.key(ordinal) for ordinal in ordinals)
         identity = ("samples", keys, len(rows), *_settings(reader))
@@ -155,21 +154,21 @@ class _ChunkCheck:
         if decodes(reader, rows):
             self._findings.samples += len(rows)
             return
-        broken: tuple[range, str] | None = None
+        broken: list[tuple[int, int, str]] = []  # runs of damaged samples, with the error of the first
         for row in rows:
             self._findings.samples += 1
             error = self._sample(version, reader, row)
             if error is None:
                 continue
-            if broken is not None and broken[0].stop == row:
-                broken = range(broken[0].start, row + 1), broken[1]
-                continue
-            self._report(version, reader, broken, keys[0])
-            broken = range(row, row + 1), error
-        self._report(version, reader, broken, keys[0])
+            if broken and broken[-1][1] == row - 1:
+                broken[-1] = broken[-1][0], row, broken[-1][2]
+            else:
+                broken.append((row, row, error))
+        for first, last, error in broken:
+            self._damaged(version, reader, (first, last), error, keys[0])
 
     def _sample(self, version: CheckedVersion, reader: SampleReader, row: int) -> str | None:
-        """Decode one sample; return what is wrong with it."""
+        """Decode one sample; return its damage."""
         try:
             return damage(reader, row)
         except LakebedError as error:
@@ -177,36 +176,23 @@ class _ChunkCheck:
         return None
 
     def _undecoded(self, version: CheckedVersion, reader: SampleReader, row: int, message: str) -> None:
-        """Note once per tensor that a package is missing, or that no release decodes such files."""
+        """Note once per tensor that a package is missing, or that such files cannot be decoded."""
         identity = ("undecoded", reader.state.key, message)
         if identity not in self._seen:
             self._seen[identity] = None
             node = version.node
             self._findings.notes.append(Damage(message, node.id, node.branch, reader.name, (row, row)))
 
-    def _report(
-        self, version: CheckedVersion, reader: SampleReader, broken: tuple[range, str] | None, key: str
-    ) -> None:
-        if broken is not None:
-            span = broken[0][0], broken[0][-1]
-            self._damaged(version, reader.name, reader.state, span, broken[1], key)
-
     def _damaged(
-        self,
-        version: CheckedVersion,
-        name: str,
-        state: TensorState,
-        flat: tuple[int, int],
-        message: str,
-        key: str,
+        self, version: CheckedVersion, reader: SampleReader, flat: tuple[int, int], message: str, key: str
     ) -> None:
+        state, node = reader.state, version.node
         rows = flat if state.sequence is None else _sequences(state, flat)
-        node = version.node
-        self._findings.damage.append(Damage(message, node.id, node.branch, name, rows, key))
+        self._findings.damage.append(Damage(message, node.id, node.branch, reader.name, rows, key))
 
 
 def decodes(reader: SampleReader, rows: range) -> bool:
-    """Decode the samples of one chunk together; False if any fails, or they are tiles: then one by one tells which."""
+    """Decode the samples of one chunk together; False if any fails, or they are tiles, which are decoded one by one."""
     try:
         if reader.is_tiled(rows[0]):
             return False
@@ -230,7 +216,7 @@ def _samples(state: TensorState) -> Iterator[range]:
     for end in ends.tolist():
         if state.table.first(start) >= state.meta.length:
             return
-        # The first tile of a sample may share its row only with earlier samples, which a writer never does.
+        # The first tile of a sample may only share its row with earlier samples, which no writer does.
         yield range(start, end)
         start = end
 
@@ -244,7 +230,7 @@ def _settings(reader: SampleReader) -> tuple[object, ...]:
 
 
 def _sequences(state: TensorState, flat: tuple[int, int]) -> tuple[int, int]:
-    """Return the first and last sequence that hold some flat samples."""
+    """Return the first and last sequence of some flat samples."""
     if state.sequence is None or not state.sequence.count:
         return flat
     ends = np.cumsum(state.sequence.lengths)
@@ -253,12 +239,12 @@ def _sequences(state: TensorState, flat: tuple[int, int]) -> tuple[int, int]:
 
 
 def damage(reader: SampleReader, row: int) -> str | None:
-    """Decode a sample, or look at what a link says; return what is wrong with it.
+    """Decode a sample, or read the text of a link; return its damage.
 
     Raises
     ------
     LakebedError
-        If it cannot be decoded here for a reason that is no damage, such as a package that is missing.
+        If it cannot be decoded for another reason than damage, such as a missing package.
     """
     try:
         if reader.is_link:

@@ -1,4 +1,4 @@
-"""Whether rows of several versions of a tensor hold the same.
+"""Return whether rows of several versions of a tensor hold the same.
 
 Chunks of a committed version never change, so rows in the same place of the same chunk are the same without a look
 at them. Where a chunk was rewritten, the stored bytes and shapes of its samples are compared.

@@ -30,13 +30,12 @@ from lakebed.merging.schema import (
     SchemaPlan,
     check_ids,
     check_settings,
-    id_key,
     joined,
     plan_schema,
 )
 from lakebed.reading.samples import SampleReader
+from lakebed.session.changes.inputs import encode_sample
 from lakebed.session.incoming import Held, Incoming, merged_names, remap_labels
-from lakebed.session.inputs import encode_sample
 from lakebed.session.session import Session
 from lakebed.versions.ancestry import Ancestry
 from lakebed.versions.state import Snapshot, TensorState
@@ -62,7 +61,7 @@ class Merger:
     target
         The version to merge.
     ancestry
-        Who descends from whom.
+        Descent of versions.
     """
 
     def __init__(self, session: Session, target: str, ancestry: Ancestry) -> None:
@@ -144,7 +143,7 @@ class Merger:
 
     def _line(self, number: int, key: str | None) -> Line:
         version = self._versions[number]
-        ids = None if key is None or key not in version.tensors else id_key(version, key)
+        ids = None if key is None or key not in version.tensors else version.id_key(key)
         if key is None or ids is None:
             return _NO_ROWS
         if (number, key) not in self._ids:
@@ -156,7 +155,7 @@ class Merger:
     def _base_line(
         self, versions: Sequence[str], key: str | None, comparison: Callable[[], Comparison]
     ) -> Line:
-        """Return the rows that both lines come from; of several common ancestors, what came of them together."""
+        """Return the rows that both lines come from; with several common ancestors, their combination."""
         first, *others = [v for v in versions if key in self._versions[self._open(v)].tensors] or versions[:1]
         line = self._line(self._open(first), key)
         for other in others:
@@ -218,7 +217,7 @@ class Merger:
         return plan_rows(base, ours, theirs, comparison().differ)
 
     def _is_recreated(self, key: str) -> bool:
-        """Whether the tensor of a key was deleted, and another one made under the key, on one of the lines."""
+        """Return whether the tensor of a key was deleted, and another one made under the key, on one of the lines."""
         having = [self._open(v) for v in self._bases if key in self._versions[self._open(v)].tensors]
         base = np.concatenate([self._line(number, key).ids for number in having])
         for number, version in ((self._ours, self.ours), (self._theirs, self.theirs)):
@@ -381,7 +380,7 @@ class Merger:
         draft.rows.pop(pair.ours, steps.deletes.tolist())
 
     def _is_unchanged(self, pair: Pair) -> bool:
-        """Whether our tensor, with its companions, is what it was in the only common ancestor."""
+        """Return whether our tensor, with its companions, is what it was in the only common ancestor."""
         if pair.base is None or len(self._bases) > 1:
             return False
         keys = {pair.ours: pair.base}
@@ -423,7 +422,7 @@ def _class_names(state: TensorState) -> list[str]:
 
 
 def _is_same(one: TensorState, other: TensorState) -> bool:
-    """Whether a tensor has the same samples, settings and chunks in two versions; names may differ."""
+    """Return whether a tensor has the same samples, settings and chunks in two versions; names may differ."""
     table, its = one.table, other.table
     return (
         one.meta.with_(name=None, links={}) == other.meta.with_(name=None, links={})
@@ -436,7 +435,7 @@ def _is_same(one: TensorState, other: TensorState) -> bool:
 
 
 def _share(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> bool:
-    """Whether two columns of ids have one in common."""
+    """Return whether two columns of ids have one in common."""
     count = min(len(one), len(other))
     return bool((one[:count] == other[:count]).any() or np.isin(one, other).any())
 

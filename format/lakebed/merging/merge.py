@@ -20,7 +20,7 @@ from lakebed.errors import (
 from lakebed.merging.content import Merger
 from lakebed.merging.plan import Conflict
 from lakebed.runtime import clock
-from lakebed.session.open_sessions import flush_open
+from lakebed.session.process.open_sessions import flush_open
 from lakebed.session.session import Session
 from lakebed.versions.ancestry import Ancestry, merge_message
 from lakebed.versions.derive import inherited
@@ -64,7 +64,7 @@ def merge(
 
 
 class _Options:
-    """What the caller of a merge wants."""
+    """Options of a merge."""
 
     def __init__(self, resolution: Resolution, delete_removed: bool, force: bool) -> None:
         self.resolution = resolution

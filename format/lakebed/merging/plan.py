@@ -1,4 +1,4 @@
-"""What a merge does to the rows of tensors: which come in, change, go, and where both lines disagree. Pure.
+"""Effects of a merge on the rows of tensors: rows that come in, change or go, and conflicts. Pure.
 
 Rows are known again by their ids. What a row holds is never looked at here: the caller tells for pairs of rows
 whether they differ.
@@ -120,7 +120,7 @@ def combined(base: Line, one: Line, other: Line, differ: Differ) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """What a merge means for the rows of one tensor; places are int64 arrays.
+    """Effects of a merge on the rows of one tensor; places are int64 arrays.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def _table(*columns: NDArray[Any]) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A row that both lines changed; None where one of them deleted it."""
+    """A row that both lines changed; None if one of them deleted it."""
 
     tensor: str
     ours: int | None
@@ -227,7 +227,7 @@ def conflicts(plans: Mapping[str, RowPlan]) -> tuple[Conflict, ...]:
 
 @dataclass(slots=True)
 class Steps:
-    """What is to be done to one tensor, in this order: updates, own values, appends, appended values, deletions.
+    """Steps for one tensor, in this order: updates, own values, appends, appended values, deletions.
 
     Parameters
     ----------
@@ -251,11 +251,11 @@ class Steps:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """Return whether there is nothing to do."""
         return not (len(self.updates) or len(self.appends) or len(self.deletes) or self.values)
 
     def takes_all(self, plan: RowPlan, their_rows: int) -> bool:
-        """Whether every row becomes what it is there, in the order that they have there."""
+        """Return whether every row becomes what it is there, in the order that they have there."""
         complete = len(self.updates) == len(plan.updates) and not (self.values or self.new_values)
         return complete and np.array_equal(self.layout(plan), np.arange(their_rows))
 

@@ -1,4 +1,4 @@
-"""What a merge does to whole tensors: pair them up, rename, bring in, delete. Pure.
+"""Effects of a merge on whole tensors: pair them up, rename, bring in, delete. Pure.
 
 A tensor that the common ancestor has is known again by its key, which renames leave alone (FORMAT.md 1.4); others by
 their name.
@@ -26,7 +26,7 @@ class Pair:
 
 @dataclass(slots=True)
 class SchemaPlan:
-    """What becomes of the tensors.
+    """Plan for the tensors.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _visible(version: Snapshot) -> list[str]:
 
 
 def _differs(one: TensorState, other: TensorState) -> bool:
-    """Whether a tensor was written to between two versions."""
+    """Return whether a tensor was written to between two versions."""
     a, b = one.table, other.table
     if one.length != other.length or len(a) != len(b) or one.info != other.info:
         return True
@@ -204,7 +204,7 @@ def check_ids(versions: Iterable[Snapshot]) -> None:
     without = set()
     for version in versions:
         for key in _visible(version):
-            state, ids = version.tensors[key], id_key(version, key)
+            state, ids = version.tensors[key], version.id_key(key)
             if ids is None or version.tensors[ids].length != state.length:
                 without.add(state.meta.name or key)
     if without:
@@ -213,14 +213,6 @@ def check_ids(versions: Iterable[Snapshot]) -> None:
             "This dataset was either created before merge functionality was added or id tensor wasn't created for one "
             f"or more tensors: {names}. Create a new dataset to use merge."
         )
-
-
-def id_key(version: Snapshot, key: str) -> str | None:
-    """Return the key of the hidden tensor that holds the ids of a tensor's rows."""
-    for hidden, link in version.tensors[key].meta.links.items():
-        if link.get("extend") == "extend_id" and hidden in version.tensors:
-            return hidden
-    return None
 
 
 _SETTINGS = ("htype", "dtype", "is_sequence", "is_link", "sample_compression", "chunk_compression")

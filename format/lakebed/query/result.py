@@ -336,7 +336,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return the rows as dictionaries, shape (rows,), which ``pandas.DataFrame(result)`` turns into columns."""
-        from lakebed.reading.frames import array_of_rows
+        from lakebed.reading.columns.frames import array_of_rows
 
         return array_of_rows(self.names, self.to_arrow().to_pylist())
 
@@ -357,7 +357,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         ModuleNotInstalledException
             If pandas is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         frames.needed("pandas", "to_pandas")
         return frames.to_pandas(self.to_arrow(tensors))
@@ -379,7 +379,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         ModuleNotInstalledException
             If polars is not installed.
         """
-        from lakebed.reading import frames
+        from lakebed.reading.columns import frames
 
         frames.needed("polars", "to_polars")
         return frames.to_polars(self.to_arrow(tensors))

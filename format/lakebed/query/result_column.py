@@ -21,8 +21,8 @@ from lakebed.query.functions.casts import label_names
 from lakebed.query.relations.relation import Relation
 from lakebed.query.values.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, item_of, rows
 from lakebed.query.values.info import Info
-from lakebed.reading.arrow import logical_type
-from lakebed.reading.shown import Names
+from lakebed.reading.columns.arrow import logical_type
+from lakebed.reading.columns.shown import Names
 from lakebed.verbs.condition import Condition, Name, Value, quoted
 from lakebed.verbs.values import ColumnVerbs
 

@@ -10,13 +10,9 @@ from numpy.typing import NDArray
 
 _PAGE = 1 << 16
 
-
-def _references(buffers: list[NDArray[np.uint8]], i: int) -> int:
-    return sys.getrefcount(buffers[i])
-
-
-# What _references says of a buffer that only the list holds; it differs between Python releases.
-_UNUSED = _references([np.empty(1, dtype=np.uint8)], 0)
+_ONE = [np.empty(1, dtype=np.uint8)]
+# References to a buffer that only a list holds, looked up as below; the number differs between Python releases.
+_UNUSED = sys.getrefcount(_ONE[0])
 
 
 class BufferPool:
@@ -51,7 +47,7 @@ class BufferPool:
             # By index: a loop variable, or enumerate() itself, would hold a reference to the buffer that is looked at.
             for i in range(len(self._buffers)):
                 fits = size <= len(self._buffers[i]) <= 4 * size + _PAGE
-                if fits and _references(self._buffers, i) == _UNUSED:
+                if fits and sys.getrefcount(self._buffers[i]) == _UNUSED:
                     return self._buffers[i][:size]
             made = self.made(max(_PAGE, -(-size // _PAGE) * _PAGE))
             self._make_room(len(made))
@@ -72,7 +68,7 @@ class BufferPool:
     @property
     def held(self) -> int:
         """Bytes that the pool holds on to."""
-        return sum(len(buffer) for buffer in self._buffers)
+        return sum(map(len, self._buffers))
 
     def _make_room(self, size: int) -> None:
         held = self.held

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,7 @@ from lakebed.native import chunks as native
 from lakebed.native import views
 from lakebed.reading.index import Rows
 from lakebed.reading.open_chunk import OpenChunk
-from lakebed.reading.stored import Locating
-
-if TYPE_CHECKING:
-    from lakebed.reading.samples import SampleReader
+from lakebed.reading.stored import Locating, StoredSamples
 
 Shape = tuple[int, ...]
 Pending = tuple[int, int, Buffer, Shape]
@@ -43,71 +40,37 @@ _THREADED_COPY_FROM = 1 << 24
 _SHARED_ABOVE = 1 << 20
 
 
-def stacked(reader: SampleReader, rows: Rows) -> NDArray[Any]:
-    """Return samples of one shape as one array; see ``SampleReader.stacked``."""
-    meta = reader.state.meta
-    if not len(rows):
-        return np.empty((0, *meta.max_shape), dtype=reader.dtype)
-    if reader.is_gathered:
-        return _gathered(reader, rows)
-    if reader.is_link or reader.dtype is None or reader.has_tiles or not reader.decoder.is_as_recorded:
-        return reader.stack(listed(reader, rows))
-    shape = _common_shape(reader, rows)
-    if shape is None:
-        raise reader.dynamic()
-    if not _is_decoded(reader) or _is_fine(reader):
-        return reader.stack(listed(reader, rows))
-    return _decoded(reader, rows, shape)
-
-
-def listed(reader: SampleReader, rows: Rows) -> list[NDArray[Any]]:
-    """Return array samples as a list of arrays; see ``SampleReader.listed``."""
-    if reader.is_link:
-        return _followed(reader, rows)
-    if len(rows) <= 2 or reader.has_tiles or reader.dtype is None:
-        return [reader.value(int(row)) for row in rows]
-    if _is_decoded(reader) and not _is_fine(reader):
+def listed(reader: StoredSamples, rows: Rows) -> list[NDArray[Any]]:
+    """Return array samples, none of which is tiled, as a list of arrays."""
+    if is_decoded(reader):
         return _decoded_list(reader, rows)
     if reader.decoder.is_plain and isinstance(rows, range) and rows.step == 1:
         parts = list(_views(reader, rows))
         return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
-    return list(reader.values(rows))
+    return list(reader.decoded(rows))
 
 
-def _is_decoded(reader: SampleReader) -> bool:
-    """Whether each sample is decoded by itself: files, and arrays that are compressed as bytes."""
-    return reader.storing is Storing.ARRAY and reader.decoder.compression is not None
-
-
-def _is_fine(reader: SampleReader) -> bool:
-    """Whether samples are compressed bytes of so few that threads would only wait for each other."""
-    if reader.decoder.files is not None:
+def is_decoded(reader: StoredSamples) -> bool:
+    """Return whether samples are files, or arrays compressed as bytes, of which each is worth a thread."""
+    if reader.storing is not Storing.ARRAY or reader.decoder.compression is None:
         return False
-    return math.prod(reader.state.meta.max_shape) * reader.known_dtype().itemsize < _THREADED_FROM
-
-
-def _followed(reader: SampleReader, rows: Rows) -> list[NDArray[Any]]:
-    wanted = [int(row) for row in rows]
-    found: list[Any] = [None] * len(wanted)
-    reader.links.many(wanted, found.__setitem__)
-    return found
-
-
-def _common_shape(reader: SampleReader, rows: Rows) -> Shape | None:
-    """Return the shape that all samples have, or None if they differ."""
-    if reader.is_fixed:
-        return tuple(reader.state.meta.max_shape)
-    shapes = reader.shapes(rows)
-    return tuple(int(v) for v in shapes[0]) if bool((shapes == shapes[0]).all()) else None
+    if reader.decoder.files is not None:
+        return True
+    # Threads would only wait for each other where each sample has few bytes.
+    return math.prod(reader.state.meta.max_shape) * reader.known_dtype().itemsize >= _THREADED_FROM
 
 
 # -- samples that are slices of the data -----------------------------------------------------------------------
 
 
-def _gathered(reader: SampleReader, rows: Rows) -> NDArray[Any]:
-    shape, dtype = tuple(reader.state.meta.max_shape), reader.known_dtype()
+def gathered(reader: StoredSamples, rows: Rows) -> NDArray[Any]:
+    """Return samples that are slices of the chunks' data as one array."""
+    shape = tuple(reader.state.meta.max_shape)
+    if not len(rows):
+        return np.empty((0, *shape), dtype=reader.dtype)
+    dtype = reader.known_dtype()
     item = dtype.itemsize * math.prod(shape)
-    if item == 0 or not len(rows):
+    if item == 0:
         return np.empty((len(rows), *shape), dtype=dtype)
     pieces = list(_pieces(reader, rows))
     ends = list(accumulate(len(insides) * item for _, _, insides in pieces))
@@ -117,7 +80,7 @@ def _gathered(reader: SampleReader, rows: Rows) -> NDArray[Any]:
         with Locating(reader, first):
             return _opened(reader, ordinal, insides, item)
 
-    # Only now that there is data is there memory for it, so that a lie about the length costs nothing.
+    # Memory is allocated after the first chunk was found, so that a false length costs nothing.
     opened = {0: ready(0)}
     out = reader.source.pool.take(len(rows) * item)
 
@@ -136,7 +99,7 @@ def _gathered(reader: SampleReader, rows: Rows) -> NDArray[Any]:
     return out.view(dtype).reshape(len(rows), *shape)
 
 
-def _opened(reader: SampleReader, ordinal: int, insides: range | NDArray[np.int64], item: int) -> _Fill:
+def _opened(reader: StoredSamples, ordinal: int, insides: range | NDArray[np.int64], item: int) -> _Fill:
     """Find samples of one chunk, and return what copies them into the memory that it is given."""
     chunk = reader.by_range(ordinal, len(insides))
     if chunk is not None:
@@ -153,7 +116,7 @@ def _opened(reader: SampleReader, ordinal: int, insides: range | NDArray[np.int6
     return partial(native.gather_fixed, whole_chunk(reader, ordinal, item), item, np.asarray(insides))
 
 
-def _pieces(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, int, range | NDArray[np.int64]]]:
+def _pieces(reader: StoredSamples, rows: Rows) -> Iterator[tuple[int, int, range | NDArray[np.int64]]]:
     """Yield (row of the chunk table, first row, places inside the chunk) for runs of rows in one chunk."""
     if isinstance(rows, range) and rows.step == 1:
         for ordinal, row, inside, end in reader.runs(rows.start, rows.stop):
@@ -166,7 +129,7 @@ def _pieces(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, int, range 
 
 
 def _pick(
-    reader: SampleReader,
+    reader: StoredSamples,
     ordinal: int,
     chunk: OpenChunk,
     insides: range | NDArray[np.int64],
@@ -183,7 +146,7 @@ def _pick(
         room[i * item : (i + 1) * item] = np.frombuffer(data, np.uint8)
 
 
-def whole_chunk(reader: SampleReader, ordinal: int, item: int) -> NDArray[np.uint8]:
+def whole_chunk(reader: StoredSamples, ordinal: int, item: int) -> NDArray[np.uint8]:
     """Return the data of a chunk whose samples all have ``item`` bytes."""
     chunk = reader.source.chunk(reader.state.table, ordinal, reader.chunk_codec())
     if chunk.is_unwritten:
@@ -197,12 +160,12 @@ def whole_chunk(reader: SampleReader, ordinal: int, item: int) -> NDArray[np.uin
 # -- samples of any shape as views -----------------------------------------------------------------------------
 
 
-def _views(reader: SampleReader, rows: range) -> Iterator[list[NDArray[Any]]]:
+def _views(reader: StoredSamples, rows: range) -> Iterator[list[NDArray[Any]]]:
     """Yield the samples chunk by chunk, cut from one copy of the chunk's data."""
     dtype = reader.known_dtype()
     for ordinal, row, inside, end in reader.runs(rows.start, rows.stop):
         if reader.source.remote is not None and reader.by_range(ordinal, end - inside) is not None:
-            yield list(reader.values(range(row, row + end - inside)))
+            yield list(reader.decoded(range(row, row + end - inside)))
             continue
         with Locating(reader, row):
             chunk = reader.source.chunk(reader.state.table, ordinal, reader.chunk_codec())
@@ -233,7 +196,7 @@ def cut(chunk: Chunk, start: int, stop: int, dtype: np.dtype[Any], take: Allocat
 # -- samples that are files ------------------------------------------------------------------------------------
 
 
-def _decoded(reader: SampleReader, rows: Rows, shape: Shape) -> NDArray[Any]:
+def decoded(reader: StoredSamples, rows: Rows, shape: Shape) -> NDArray[Any]:
     """Decode files of one shape straight into one array."""
     dtype = reader.known_dtype()
     out: NDArray[Any] | None = None
@@ -247,7 +210,7 @@ def _decoded(reader: SampleReader, rows: Rows, shape: Shape) -> NDArray[Any]:
     return np.empty((0, *shape), dtype=dtype) if out is None else out
 
 
-def _decoded_list(reader: SampleReader, rows: Rows) -> list[NDArray[Any]]:
+def _decoded_list(reader: StoredSamples, rows: Rows) -> list[NDArray[Any]]:
     """Decode files of any shapes; those of known shape lie side by side in memory that is used again."""
     found: list[NDArray[Any]] = []
     for window in _windows(reader, rows):
@@ -255,7 +218,7 @@ def _decoded_list(reader: SampleReader, rows: Rows) -> list[NDArray[Any]]:
     return found
 
 
-def _windows(reader: SampleReader, rows: Rows) -> Iterator[list[Pending]]:
+def _windows(reader: StoredSamples, rows: Rows) -> Iterator[list[Pending]]:
     """Yield (position, row, stored bytes, shape) in groups that are worth decoding at once and fit into memory."""
     dtype = reader.known_dtype()
     window: list[Pending] = []
@@ -281,7 +244,7 @@ def _windows(reader: SampleReader, rows: Rows) -> Iterator[list[Pending]]:
         yield window
 
 
-def _files(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, Buffer, Shape]]:
+def _files(reader: StoredSamples, rows: Rows) -> Iterator[tuple[int, Buffer, Shape]]:
     """Yield (row, stored bytes, shape); of runs of rows by tables, as calls for every row cost as much as a header."""
     if not isinstance(rows, range) or rows.step != 1 or not reader.state.meta.max_shape:
         yield from _files_of_rows(reader, rows)
@@ -301,7 +264,7 @@ def _files(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, Buffer, Shap
 
 
 def _telling(
-    reader: SampleReader, first: int, data: Buffer, bounds: Sequence[int]
+    reader: StoredSamples, first: int, data: Buffer, bounds: Sequence[int]
 ) -> Iterator[tuple[int, Buffer, Shape]]:
     """Yield neighbouring samples that tell their shapes; one that does not is asked for alone, header and all."""
     for row, (start, stop) in enumerate(pairwise(bounds), first):
@@ -314,15 +277,15 @@ def _telling(
         yield row, part, shape
 
 
-def _files_of_rows(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, Buffer, Shape]]:
+def _files_of_rows(reader: StoredSamples, rows: Rows) -> Iterator[tuple[int, Buffer, Shape]]:
     for row, data, given in reader.many(rows):
         with Locating(reader, row):
             shape = reader.decoder.shape_of(given)
         yield row, data, shape
 
 
-def _rooms(reader: SampleReader, window: Sequence[Pending]) -> list[NDArray[Any] | None]:
-    """Return memory for each file of a window; None where the file decides on the shape itself."""
+def _rooms(reader: StoredSamples, window: Sequence[Pending]) -> list[NDArray[Any] | None]:
+    """Return memory for each file of a window; None if the file decides on the shape itself."""
     dtype = reader.known_dtype()
     has_room = reader.decoder.files is None or reader.decoder.traits.decodes_into
     if not has_room or dtype.kind == "O":
@@ -351,7 +314,7 @@ def _share(sizes: Sequence[int], start: int) -> int:
 
 
 def _decode_window(
-    reader: SampleReader, window: Sequence[Pending], rooms: Sequence[NDArray[Any] | None]
+    reader: StoredSamples, window: Sequence[Pending], rooms: Sequence[NDArray[Any] | None]
 ) -> list[NDArray[Any]]:
     from lakebed.reading.parallel import for_each
 

@@ -1,4 +1,4 @@
-"""What is kept of chunks in memory, bounded by bytes: parsed chunks, and verified blocks of those read by range."""
+"""Cache of chunks in memory, bounded by bytes: parsed chunks, and verified blocks of chunks read by range."""
 
 from __future__ import annotations
 

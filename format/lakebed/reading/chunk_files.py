@@ -25,7 +25,7 @@ from lakebed.errors import (
 from lakebed.reading.buffers import BufferPool
 from lakebed.reading.open_chunk import ByteRange, Bytes, OpenChunk
 from lakebed.storage.base import Storage, is_cache, is_mappable, is_viewed
-from lakebed.storage.traffic import Traffic, traffic_of
+from lakebed.storage.stores.traffic import Traffic, traffic_of
 from lakebed.versions.tree_file import TREE_KEY, is_dataset
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class ChunkFiles:
 
     @property
     def hits(self) -> int:
-        """How often a cache on this machine had what was wanted."""
+        """Number of requests that a cache on this machine answered."""
         return int(getattr(self._cache, "hits", 0))
 
     def size(self, key: str) -> int:
@@ -106,7 +106,7 @@ class ChunkFiles:
 
     @property
     def has_cache(self) -> bool:
-        """Whether what is read may come from a cache on this machine."""
+        """Return whether data may come from a cache on this machine."""
         return self._cache is not None
 
     def again(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
@@ -174,7 +174,7 @@ class ChunkFiles:
             raise self._told(error, key) from error
 
     def map(self, chunk: OpenChunk) -> memoryview:
-        """Map a whole file; what is written there is seen only by the caller."""
+        """Map a whole file; only the caller sees what it writes there."""
         mappable = self.mappable
         data = memoryview(b"") if mappable is None else self.asked(chunk.key, lambda: mappable.map(chunk.key))
         self.check_size(chunk.key, len(data), chunk.size)

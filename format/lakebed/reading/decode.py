@@ -46,7 +46,7 @@ class Decoder:
 
     @cached_property
     def files(self) -> FileCodec | None:
-        """Codec of the files that samples are stored as; None where they are bytes, compressed or not."""
+        """Codec of the files that samples are stored as; None if they are bytes, compressed or not."""
         return file_codec(self.compression)
 
     @cached_property
@@ -63,7 +63,7 @@ class Decoder:
 
     @cached_property
     def _decode(self) -> Callable[..., Value]:
-        """What makes a value of the bytes of a text, of polygons, or of JSON and lists."""
+        """Decoder of the bytes of a text, of polygons, or of JSON and lists."""
         if self.storing is Storing.TEXT:
             from lakebed.htypes.text import decode_text
 
@@ -78,12 +78,12 @@ class Decoder:
 
     @property
     def is_plain(self) -> bool:
-        """Whether samples are arrays whose bytes lie in the chunk as they are."""
+        """Return whether samples are arrays whose bytes lie in the chunk as they are."""
         return self.storing is Storing.ARRAY and self.compression is None
 
     @property
     def is_as_recorded(self) -> bool:
-        """Whether arrays have the shape and dtype that are on record."""
+        """Return whether arrays have the shape and dtype that are on record."""
         return self.traits.decodes_as_recorded and (self.dtype is None or self.dtype.kind != "O")
 
     def known_dtype(self) -> np.dtype[Any]:

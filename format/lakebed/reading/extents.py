@@ -13,7 +13,7 @@ from lakebed.reading.samples import SampleReader
 
 Shape = tuple[int, ...]
 
-# Up to so many rows the extents of a whole tensor are those of its samples; above, what its metadata recorded.
+# Up to this number of rows, the extents of a whole tensor are those of its samples; above, those in its metadata.
 _LOOKED_AT = 10_000
 
 
@@ -36,7 +36,7 @@ class Extents:
         return tuple(meta.min_shape), tuple(meta.max_shape)
 
     def is_settled(self, count: int) -> bool:
-        """Whether looking at the samples would not change the recorded extents, or would take too long."""
+        """Return whether looking at the samples would not change the recorded extents, or would take too long."""
         low, high = self.recorded()
         return low == high or count > _LOOKED_AT
 

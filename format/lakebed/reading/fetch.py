@@ -1,7 +1,7 @@
-"""Chunks from storage: whole or in ranges, verified against checksums where they exist, cached by bytes.
+"""Chunks from storage: whole or in ranges, verified against checksums if they exist, cached by bytes.
 
 Files on this machine are mapped, or read under one lock. Over a network, requests of several threads run at the same
-time, what several wait for is asked for once, and `lakebed.reading.remote.prefetch` has some under way before it is
+time, data that several wait for is requested once, and `lakebed.reading.remote.prefetch` requests data before it is
 needed.
 """
 
@@ -30,7 +30,7 @@ from lakebed.reading.local_ranges import LocalRanges
 from lakebed.reading.open_chunk import Bytes, OpenChunk, described
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage
-from lakebed.storage.traffic import Traffic
+from lakebed.storage.stores.traffic import Traffic
 from lakebed.versions.state import ChunkTable
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class ChunkSource:
         Ids of the versions whose folders a Deep Lake 3.x writer may rewrite in place. Chunks elsewhere never change,
         so they are mapped instead of read where the storage can.
     remote
-        How chunks are read over a network; None where they lie on this machine.
+        How chunks are read over a network; None if they lie on this machine.
     """
 
     def __init__(self, storage: Storage, cache_bytes: int, unpublished: Mapping[str, bytes]) -> None:
@@ -103,7 +103,7 @@ class ChunkSource:
 
     @property
     def hits(self) -> int:
-        """How often what was wanted over a network was here: in memory, or in a cache on this machine."""
+        """Number of remote reads answered from memory or from a cache on this machine."""
         return 0 if self.remote is None else self._hits + self.remote.hits + self._files.hits
 
     def clear(self) -> None:
@@ -115,7 +115,7 @@ class ChunkSource:
             self.remote.clear()
 
     def is_here(self, key: str) -> bool:
-        """Whether a whole chunk is in memory."""
+        """Return whether a whole chunk is in memory."""
         return key in self.cache or key in self._unpublished
 
     def place_on_disk(self, table: ChunkTable, row: int, inside: int) -> SamplePlace | None:
@@ -228,7 +228,7 @@ class ChunkSource:
         return self._even(chunk, table.samples(row), item)
 
     def is_settled(self, table: ChunkTable, row: int) -> bool:
-        """Whether the file of a chunk can be mapped, as it can not change any more."""
+        """Return whether the file of a chunk can be mapped, as it can not change any more."""
         is_known = self._files.mappable is not None and int(table.places.sizes[row]) > 0
         return is_known and table.folder(row)[0] not in self.heads and table.key(row) not in self._unpublished
 
@@ -239,7 +239,7 @@ class ChunkSource:
         try:
             parsed = parse_chunk(chunk.mapped, count)
         except (FormatError, LimitError):
-            return None  # who reads the whole chunk tells what is wrong with it
+            return None  # reading the whole chunk raises the error
         start = chunk.size - len(parsed.data)
         if parsed.uniform is None or parsed.uniform[1] != item or start > len(header):
             return None
@@ -276,7 +276,7 @@ class ChunkSource:
         Returns
         -------
         tuple or None
-            Their bytes, the start of each in them and the end of the last, and their shapes, None where they tell them
+            Their bytes, the start of each in them and the end of the last, and their shapes, None if they tell them
             themselves; None if the chunk is better read as a whole.
 
         Raises
@@ -451,7 +451,7 @@ class ChunkSource:
         return self._files.whole(described(table, row, self.heads, key), pooled=pooled)
 
     def _mapped_whole(self, chunk: OpenChunk, *, shared: bool) -> memoryview:
-        """Return the whole verified file; not shared, what the caller writes into it is seen only by the caller."""
+        """Return the whole verified file; if it is not shared, only the caller sees what it writes into it."""
         data = chunk.mapped if shared and chunk.mapped is not None else self._files.map(chunk)
         for block in range(len(chunk.sums)):
             if not chunk.seen[block]:

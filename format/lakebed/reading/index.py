@@ -34,17 +34,17 @@ class Index:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything is selected, be it by ``[:]``."""
+        """Return whether everything is selected, be it by ``[:]``."""
         return not self.inside and all(isinstance(s, slice) and s == slice(None) for s in self.chain)
 
     @property
     def is_single(self) -> bool:
-        """Whether one row is meant and the sample axis is dropped."""
+        """Return whether one row is meant and the sample axis is dropped."""
         return bool(self.chain) and isinstance(self.chain[-1], int)
 
     @property
     def is_basic(self) -> bool:
-        """Whether the inside of samples is subscripted by ints and slices only, so that axes keep their order."""
+        """Return whether samples are subscripted by ints and slices only, so that axes keep their order."""
         return all(isinstance(i, int | slice | EllipsisType) for subscript in self.inside for i in subscript)
 
     def __getitem__(self, item: Any) -> Index:
@@ -88,7 +88,7 @@ class Index:
         return self.rows(length)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both select the same, whatever the length."""
+        """Return whether both select the same rows of every length."""
         if not isinstance(other, Index):
             return NotImplemented
         if self.is_whole and other.is_whole:
@@ -128,7 +128,7 @@ class Index:
 
 
 class _NotComposable(Exception):
-    """What two selectors select together depends on the length."""
+    """Raised if the combination of two selectors depends on the length."""
 
 
 def _composed(first: Any, second: Any) -> Any:

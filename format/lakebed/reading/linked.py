@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,11 +24,11 @@ from lakebed.links.ranged import RangedFile
 from lakebed.links.verify import described
 from lakebed.reading.decode import file_part, timestamps
 from lakebed.reading.index import Rows
+from lakebed.reading.stored import StoredSamples
 from lakebed.storage.address import shown
 
 if TYPE_CHECKING:
     from lakebed.credentials.named import Keys
-    from lakebed.reading.samples import SampleReader
     from lakebed.storage.credentials import Creds
 
 
@@ -38,10 +38,10 @@ class Links:
     Parameters
     ----------
     credentials
-        Credentials by their code in the creds index; None where links need none.
+        Credentials by their code in the creds index; None if links need none.
     """
 
-    def __init__(self, reader: SampleReader, credentials: Keys | None = None) -> None:
+    def __init__(self, reader: StoredSamples, credentials: Keys | None = None) -> None:
         self._reader = reader
         self._credentials = credentials
         self._policy = Policy(reader.source.url)
@@ -57,7 +57,7 @@ class Links:
         return decode_link(self._reader.raw(row)[0])
 
     def is_grid(self, row: int) -> bool:
-        """Whether the row holds a grid of links (link_tiled)."""
+        """Return whether the row holds a grid of links (link_tiled)."""
         return row in self._reader.tile_entries
 
     def grid(self, row: int) -> NDArray[np.str_]:
@@ -128,7 +128,7 @@ class Links:
         if not url:
             return np.empty(0)[subscript]
         try:
-            if self._reader.htype.name == "video":
+            if self._reader.decoder.htype.name == "video":
                 return self._segment(row, url, subscript)
             data = self.fetch(row, url)
             codec = _codec(self._reader.storing, url, data)
@@ -172,16 +172,11 @@ class Links:
             raise self.failed(row, url, error) from error
         return found[selection]
 
-    def many(self, rows: Sequence[int], use: Callable[[int, Any], None]) -> None:
-        """Call ``use(position, value)`` for the samples behind many links, which are fetched at the same time."""
-        for position, value in enumerate(self.values(np.array(rows, dtype=np.int64))):
-            use(position, value)
-
     def values(self, rows: Rows) -> Iterator[Any]:
         """Yield the samples behind many links, in the order given; those that follow are fetched ahead."""
         urls = self.urls(rows)
         threads = min(len(rows), threads_for(urls))
-        # A grid is fetched by threads of its own: not so many for each of several.
+        # Each grid is fetched by several threads, fewer if several grids are read.
         inside = max(1, threads // 4) if len(rows) > 1 else None
 
         def work(item: tuple[int, str | None]) -> Any:

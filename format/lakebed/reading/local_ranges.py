@@ -59,7 +59,7 @@ class LocalRanges:
                 )
 
     def sample(self, chunk: OpenChunk, layout: Layout, inside: int) -> Bytes:
-        """Return a sample that has a checksum of its own: no more is read of the file than it, and what is at hand.
+        """Return a sample that has its own checksum; only the sample is read from the file.
 
         Of a file that is mapped the lock is not needed.
         """

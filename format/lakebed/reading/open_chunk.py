@@ -42,7 +42,7 @@ class OpenChunk:
     Attributes
     ----------
     mapped
-        The whole file, mapped; None where it cannot be.
+        The whole file, mapped; None if it cannot be.
     blocks
         Verified blocks by their number; verified samples that were read alone, by the complement of theirs.
     """
@@ -79,7 +79,7 @@ class OpenChunk:
 
     @property
     def layout(self) -> Layout | None:
-        """Where its samples lie, as far as that is known without its header."""
+        """Places of its samples, as far as they are known without its header."""
         told = self._told
         if self._layout is None and told is not None:
             table, row = told
@@ -98,7 +98,7 @@ class OpenChunk:
         self._told = table, row
 
     def starts(self) -> Sequence[int] | None:
-        """Return the start of each sample in the file and the end of the last; None where that is not known yet."""
+        """Return the start of each sample in the file and the end of the last; None if that is not known yet."""
         if self.header is not None:
             return self.header.offsets
         return None if self.layout is None else self.layout.starts
@@ -115,11 +115,11 @@ class OpenChunk:
 
     @property
     def has_sample_sums(self) -> bool:
-        """Whether single samples can be read and verified without the blocks that they lie in."""
+        """Return whether single samples can be read and verified without the blocks that they lie in."""
         return self.layout is not None and self.layout.sums is not None
 
     def is_blocks(self, span: ByteRange) -> bool:
-        """Whether a range is whole blocks."""
+        """Return whether a range is whole blocks."""
         return span.start % BLOCK == 0 and (span.stop % BLOCK == 0 or span.stop == self.size)
 
     def blocks_of(self, start: int, stop: int) -> ByteRange:

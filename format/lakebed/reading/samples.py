@@ -6,7 +6,7 @@ Rows here are flat: for a tensor of sequences they number the items of all seque
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed import limits
-from lakebed.errors import DynamicTensorNumpyError, FormatError, LimitError, StorageError
+from lakebed.errors import FormatError, LimitError, StorageError
 from lakebed.htypes.base import Storing
-from lakebed.reading.bulk import listed, stacked
+from lakebed.reading.bulk import decoded, gathered, is_decoded, listed
 from lakebed.reading.decode import along_first, file_part, unchanged
 from lakebed.reading.fetch import RANGES_ABOVE, ChunkSource
 from lakebed.reading.index import Rows
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 
 Value = Any
 
-# Single arrays of so many bytes come from the pool.
-_POOLED_FROM = 1 << 20
 _NO_PREFETCH: AbstractContextManager[object] = nullcontext()
 
 
@@ -68,7 +65,7 @@ class SampleReader(StoredSamples):
 
     @property
     def links(self) -> Links:
-        """What follows the links of a tensor of links; made anew, since reader and links would be a cycle."""
+        """Follows the links of a tensor of links; made anew each time, since reader and links would form a cycle."""
         from lakebed.reading.linked import Links
 
         return Links(self, self._credentials)
@@ -83,17 +80,17 @@ class SampleReader(StoredSamples):
 
     @property
     def is_scalar(self) -> bool:
-        """Whether samples are single numbers, some of which may be absent."""
+        """Return whether samples are single numbers, some of which may be absent."""
         return list(self.state.meta.max_shape) in ([1], [0]) and self.came_as_list is None
 
     @property
     def is_number(self) -> bool:
-        """Whether samples are single numbers, or absent, and mean no dates or times."""
+        """Return whether samples are single numbers, or absent, and mean no dates or times."""
         return self.is_row_a_sample and self.is_scalar and "logical_type" not in self.state.info
 
     @property
     def is_nullable(self) -> bool:
-        """Whether samples are single numbers of which some are absent: stored as empty samples (FORMAT.md 5.3)."""
+        """Return whether samples are single numbers, some of them absent, that is, empty samples (FORMAT.md 5.3)."""
         return self.dtype is not None and self.is_scalar and list(self.state.meta.min_shape) == [0]
 
     # -- places ----------------------------------------------------------------------------------------------
@@ -127,12 +124,12 @@ class SampleReader(StoredSamples):
             yield tuple(slice(0, extent) for extent in shape or ()), data
 
     def is_tiled(self, row: int) -> bool:
-        """Whether a sample is cut into tiles."""
+        """Return whether a sample is cut into tiles."""
         return self.has_tiles and self.tiles_of(row, self._place(row)[0]) is not None
 
     @property
     def reads_parts(self) -> bool:
-        """Whether a part of a sample can be had for less than the whole."""
+        """Return whether a part of a sample can be had for less than the whole."""
         return self.has_tiles or self.is_link or self.decoder.traits.parts
 
     def prefetch(self, rows: Rows) -> AbstractContextManager[object]:
@@ -173,25 +170,6 @@ class SampleReader(StoredSamples):
             if located is error:
                 raise
             raise located from error
-
-    def decode(self, data: Buffer, shape: Shape | None) -> Value:
-        """Decode the stored bytes of one sample; large arrays lie in memory that is used again once they are gone."""
-        decoder = self.decoder
-        if self.storing is not Storing.ARRAY:
-            return decoder.value(data, shape)
-        dtype = decoder.dtype
-        is_image = decoder.traits.decodes_into and dtype is not None and dtype.kind != "O"
-        if is_image and dtype is not None and len(data) and shape is not None:
-            size = math.prod(shape) * dtype.itemsize
-            if size > limits.FREE_BYTES:
-                decoder.check_facts(data, shape)
-            # Else it is no more than blank images may have anyway: the shape row needs no second opinion beforehand.
-            # The allocator reuses memory for small arrays faster than the pool finds some.
-            room = np.empty(shape, dtype) if size < _POOLED_FROM else self.source.pool.array(shape, dtype)
-            if decoder.direct is not None and decoder.direct(data, room):
-                return room
-            return decoder.array(data, shape, room, checked=True)
-        return decoder.array(data, shape)
 
     def part(self, row: int, subscript: Any) -> Value:
         """Return ``sample[subscript]``, reading and decoding only what it needs where the layout allows it.
@@ -250,12 +228,8 @@ class SampleReader(StoredSamples):
             for row in rows:
                 yield self.value(int(row))
             return
-        decode = self.decode
         with self.prefetch(rows):
-            for row, data, shape in self.many(rows):
-                with Locating(self, row):
-                    value = decode(data, shape)
-                yield value
+            yield from self.decoded(rows)
 
     # -- shapes ----------------------------------------------------------------------------------------------
 
@@ -318,25 +292,6 @@ class SampleReader(StoredSamples):
 
     # -- many as one array -----------------------------------------------------------------------------------
 
-    def stack(self, samples: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Return samples, or parts of samples, as one array.
-
-        Raises
-        ------
-        DynamicTensorNumpyError
-            If their shapes differ.
-        """
-        if len({s.shape for s in samples}) > 1:
-            raise self.dynamic()
-        return np.stack(samples) if samples else np.empty((0, *self.state.meta.max_shape), dtype=self.dtype)
-
-    def dynamic(self) -> DynamicTensorNumpyError:
-        """Return the error for samples that do not make one array."""
-        return DynamicTensorNumpyError(
-            f"tensor {self.name!r} has samples of different shapes and can not become one array; "
-            "pass aslist=True to get a list of arrays"
-        )
-
     def stacked(self, rows: Rows) -> NDArray[Any]:
         """Return samples of one shape as one array: shape (len(rows), *sample shape).
 
@@ -346,12 +301,38 @@ class SampleReader(StoredSamples):
             If the shapes of the selected samples differ.
         """
         with self.prefetch(rows):
-            return stacked(self, rows)
+            if self.is_gathered or not len(rows):
+                return gathered(self, rows)
+            if self._reads_singly or not self.decoder.is_as_recorded:
+                return self.stack(self._listed(rows))
+            shape = self._common_shape(rows)
+            if shape is None:
+                raise self.dynamic()
+            return decoded(self, rows, shape) if is_decoded(self) else self.stack(self._listed(rows))
 
     def listed(self, rows: Rows) -> list[NDArray[Any]]:
         """Return array samples as a list of arrays."""
         with self.prefetch(rows):
-            return listed(self, rows)
+            return self._listed(rows)
+
+    def _listed(self, rows: Rows) -> list[NDArray[Any]]:
+        if self.is_link:
+            return list(self.links.values(rows))
+        if len(rows) <= 2 or self._reads_singly:
+            return [self.value(int(row)) for row in rows]
+        return listed(self, rows)
+
+    @property
+    def _reads_singly(self) -> bool:
+        """Return whether samples lie in files of their own, in tiles, or tell no dtype."""
+        return self.is_link or self.has_tiles or self.dtype is None
+
+    def _common_shape(self, rows: Rows) -> Shape | None:
+        """Return the shape that all samples have, or None if they differ."""
+        if self.is_fixed:
+            return tuple(self.state.meta.max_shape)
+        shapes = self.shapes(rows)
+        return tuple(int(v) for v in shapes[0]) if bool((shapes == shapes[0]).all()) else None
 
 
 def _table(shapes: list[Shape], rank: int) -> NDArray[np.int64]:
@@ -362,7 +343,7 @@ def _table(shapes: list[Shape], rank: int) -> NDArray[np.int64]:
 
 
 def _detector(source: ChunkSource) -> SequentialDetector | None:
-    """Return what notices rows that are read one after the other; None on this machine, where that helps nobody."""
+    """Return the detector of rows that are read in sequence; None for local data, which is not read ahead."""
     if source.remote is None:
         return None
     from lakebed.reading.remote.prefetch import SequentialDetector

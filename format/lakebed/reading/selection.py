@@ -1,4 +1,4 @@
-"""What is selected of one tensor, read in the forms of the 3.x API: arrays, lists, shapes, bytes, paths."""
+"""A selection of one tensor, read in the forms of the 3.x API: arrays, lists, shapes, bytes, paths."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Selection:
 
     @property
     def is_single(self) -> bool:
-        """Whether one row is selected, without the sample axis."""
+        """Return whether one row is selected, without the sample axis."""
         return self.index.is_single
 
     def rows(self) -> Rows:
@@ -295,7 +295,7 @@ class Selection:
         return Extents(self.reader, self.companion("shape"))
 
     def shape(self) -> tuple[int | None, ...]:
-        """Return the number of rows, then the extent of each axis, None where samples differ."""
+        """Return the number of rows, then the extent of each axis, None if samples differ."""
         rows = self.rows()
         if self.is_single and not self.index.inside and self._spans is None and not self.reader.is_link:
             meta, row = self.reader.state.meta, int(rows[0])
@@ -412,7 +412,7 @@ class Selection:
         return bytes(reader.raw(row, decompress=False)[0])
 
     def infos(self) -> Any:
-        """Return what is on record of the samples' files: a dict for a single one, else a list; None if nothing."""
+        """Return the ``_info`` entries of the samples: a dict for a single one, else a list; None without any."""
         reader = self.companion("info")
         if reader is None:
             return None

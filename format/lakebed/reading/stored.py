@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed import limits
 from lakebed.chunks.chunk import Chunk
 from lakebed.chunks.image_chunk import ChunkCodec, chunk_codec
 from lakebed.codecs.base import Buffer
@@ -22,6 +23,7 @@ from lakebed.codecs.registry import normalize
 from lakebed.documents.layouts import Layout, layout_words
 from lakebed.errors import (
     CorruptError,
+    DynamicTensorNumpyError,
     FormatError,
     LakebedError,
     LimitError,
@@ -39,11 +41,14 @@ from lakebed.versions.state import TensorState
 Shape = tuple[int, ...]
 Stored = tuple[Buffer, Shape | None]
 
-# Rows of one chunk that are worth reading the whole chunk for: one in so many of its samples.
+# A chunk is read as a whole if at least one in this many of its samples is wanted.
 _WHOLE_FROM = 8
-# Where the manifest does not tell where samples of fewer bytes on average lie, chunks below so many are read whole.
+# Chunks below the second size whose samples have fewer bytes than the first on average are read as a whole, if the
+# manifest does not tell where samples lie.
 _FINE_BELOW = 16_000
 _WHOLE_BELOW = 16 << 20
+# Single arrays from this size on come from the pool.
+_POOLED_FROM = 1 << 20
 # Characters of the version in a chunk's header at most (FORMAT.md 5.5).
 _LONGEST_VERSION = 10
 
@@ -67,6 +72,19 @@ class Locating:
                 raise located from error
 
 
+class Detector(Protocol):
+    """Watches which rows of a tensor are read over a network, and has those that follow read ahead."""
+
+    @property
+    def is_paused(self) -> bool: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def note(self, reader: StoredSamples, first: int, stop: int) -> bool: ...
+
+
 class StoredSamples:
     """The flat samples of one tensor of one version, as they are stored.
 
@@ -74,7 +92,14 @@ class StoredSamples:
     ----------
     name
         The tensor's name, for messages.
+
+    Attributes
+    ----------
+    detector
+        Watches which rows are read; None on this machine.
     """
+
+    detector: Detector | None = None
 
     def __init__(self, name: str, state: TensorState, source: ChunkSource) -> None:
         self.name = name
@@ -85,7 +110,7 @@ class StoredSamples:
         self.is_link = state.meta.is_link
         # Chunks that are read by range, by row of the chunk table.
         self._ranged: dict[int, OpenChunk] = {}
-        # Where their samples begin, of those that tell it by their size.
+        # Start of the samples of chunks whose size tells it.
         self._starts: dict[int, int] = {}
 
     # -- what kind of values ---------------------------------------------------------------------------------
@@ -97,14 +122,14 @@ class StoredSamples:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether all samples are arrays of one shape."""
+        """Return whether all samples are arrays of one shape."""
         meta = self.state.meta
         is_even = tuple(meta.min_shape) == tuple(meta.max_shape) != () and meta.length > 0
         return is_even and self.dtype is not None and self.decoder.is_as_recorded
 
     @cached_property
     def is_gathered(self) -> bool:
-        """Whether all samples are arrays of one shape that lie in the chunks as they are, so that rows are slices."""
+        """Return whether all samples are arrays of one shape, stored as they are, so that rows are slices of chunks."""
         return self.is_fixed and self.decoder.is_plain and not self.is_link and not len(self.state.tiles)
 
     def known_dtype(self) -> np.dtype[Any]:
@@ -183,7 +208,7 @@ class StoredSamples:
 
     @cached_property
     def has_tiles(self) -> bool:
-        """Whether samples may be cut into tiles."""
+        """Return whether samples may be cut into tiles."""
         last = self.state.table.ids.last
         return len(self.state.tiles) > 0 or (len(last) > 1 and bool(np.any(last[1:] == last[:-1])))
 
@@ -363,13 +388,13 @@ class StoredSamples:
             return chunk
         if self.is_gathered:
             self._lay_out(chunk, ordinal)
-        # Of many small samples nothing says where they lie but the header: the rest of the chunk costs no more than
-        # another request, and neighbours are welcome.
+        # Only the header tells where many small samples lie. The rest of the chunk costs no more than another request,
+        # and neighbours are likely to be read next.
         is_fine = chunk.size < _FINE_BELOW * table.samples(ordinal) and chunk.size <= _WHOLE_BELOW
         return None if chunk.layout is None and is_fine else chunk
 
     def _lay_out(self, chunk: OpenChunk, ordinal: int) -> None:
-        """Work out where samples of one shape lie, if the file is as long as one of such is."""
+        """Compute the places of samples of one shape, if the file has the length of such a chunk."""
         if not self._is_even(chunk, ordinal):
             return
         size, count = self.item, self.state.table.samples(ordinal)
@@ -378,11 +403,58 @@ class StoredSamples:
         chunk.lay_out(layout_words(size, tuple(self.state.meta.max_shape), count), count)
 
     def _is_even(self, chunk: OpenChunk, ordinal: int) -> bool:
-        """Whether a file has the length of a chunk of samples of one shape: the rest is as long as a header of such."""
+        """Return whether a file has the length of a chunk of samples of one shape, header included."""
         size = self.item
         # Prefix, counts and one row of each table (FORMAT.md 5.1, 5.5), with a version of up to ten characters.
         shortest = 13 + 4 * (len(self.state.meta.max_shape) + 1) + 12
         return (
             size > 0
             and 0 < chunk.size - self.state.table.samples(ordinal) * size - shortest <= _LONGEST_VERSION
+        )
+
+    # -- values ----------------------------------------------------------------------------------------------
+
+    def decode(self, data: Buffer, shape: Shape | None) -> Any:
+        """Decode the stored bytes of one sample; large arrays lie in memory that is used again once they are gone."""
+        decoder = self.decoder
+        if self.storing is not Storing.ARRAY:
+            return decoder.value(data, shape)
+        dtype = decoder.dtype
+        is_image = decoder.traits.decodes_into and dtype is not None and dtype.kind != "O"
+        if is_image and dtype is not None and len(data) and shape is not None:
+            size = math.prod(shape) * dtype.itemsize
+            if size > limits.FREE_BYTES:
+                decoder.check_facts(data, shape)
+            # Else it is no more than blank images may have anyway: the shape row needs no second opinion beforehand.
+            # The allocator reuses memory for small arrays faster than the pool finds some.
+            room = np.empty(shape, dtype) if size < _POOLED_FROM else self.source.pool.array(shape, dtype)
+            if decoder.direct is not None and decoder.direct(data, room):
+                return room
+            return decoder.array(data, shape, room, checked=True)
+        return decoder.array(data, shape)
+
+    def decoded(self, rows: Rows) -> Iterator[Any]:
+        """Yield the values of samples that are not tiled, in the order given; a chunk is read once per run of rows."""
+        for row, data, shape in self.many(rows):
+            with Locating(self, row):
+                value = self.decode(data, shape)
+            yield value
+
+    def stack(self, samples: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return samples, or parts of samples, as one array.
+
+        Raises
+        ------
+        DynamicTensorNumpyError
+            If their shapes differ.
+        """
+        if len({s.shape for s in samples}) > 1:
+            raise self.dynamic()
+        return np.stack(samples) if samples else np.empty((0, *self.state.meta.max_shape), dtype=self.dtype)
+
+    def dynamic(self) -> DynamicTensorNumpyError:
+        """Return the error for samples that do not make one array."""
+        return DynamicTensorNumpyError(
+            f"tensor {self.name!r} has samples of different shapes and can not become one array; "
+            "pass aslist=True to get a list of arrays"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,7 @@ from lakebed.documents.tensor_meta import TILING_THRESHOLD
 from lakebed.errors import FormatError, InvalidInputError
 from lakebed.reading.parts import shifted
 from lakebed.reading.remote.prefetch import prefetch_tiles
-
-if TYPE_CHECKING:
-    from lakebed.reading.samples import SampleReader
+from lakebed.reading.stored import StoredSamples
 
 Shape = tuple[int, ...]
 
@@ -36,7 +34,7 @@ class TiledSample:
         chunks' headers have the last word (FORMAT.md 15.6).
     """
 
-    def __init__(self, reader: SampleReader, ordinals: range, entry: tuple[Shape, Shape] | None) -> None:
+    def __init__(self, reader: StoredSamples, ordinals: range, entry: tuple[Shape, Shape] | None) -> None:
         self._reader = reader
         self._ordinals = ordinals
         limits.check("MAX_TILES", len(ordinals), f"tiles of a sample of tensor {reader.name!r}")
@@ -61,7 +59,7 @@ class TiledSample:
         return self._tile_shape(last) == _extent(box(shape, tile, last))
 
     def _was_chosen(self, shape: Shape, tile: Shape) -> bool:
-        """Whether the rule of 3.9.52 cuts a sample of this shape into such tiles."""
+        """Return whether the rule of 3.9.52 cuts a sample of this shape into such tiles."""
         decoder = self._reader.decoder
         meta = decoder.meta
         compression = decoder.compression or meta.chunk_compression

@@ -1,1 +1,1 @@
-"""What every room stands on and nobody opens a dataset for: the process, the clock, progress bars, missing names."""
+"""Basics of all rooms: the process, the clock, progress bars, missing names."""

@@ -1,8 +1,7 @@
-"""Names of the Deep Lake 3.x API that are not here: for each one sentence with the way around.
+"""Names of the Deep Lake 3.x API that lakebed lacks, each with a sentence about the replacement.
 
-Those of other libraries are in `lakebed.runtime.habits`.
-
-Looked at when a name is missing, and at no other time. docs/coming-from-deep-lake-3.md lists what is here.
+Names of other libraries are in `lakebed.runtime.habits`. The tables are used only when a name is missing;
+docs/coming-from-deep-lake-3.md lists the existing names.
 """
 
 from __future__ import annotations
@@ -108,28 +107,11 @@ NAMES: dict[str, dict[str, str]] = {
         ("indra_api", "instance", "internal_seed"), "lakebed.random.seed and get_seed are all there is"
     ),
     "meta": dict.fromkeys(
-        (
-            *("add_group", "add_link", "add_tensor", "add_vdb_index", "contains_vdb_index", "delete_group"),
-            *(
-                "delete_tensor",
-                "frombuffer",
-                "get_vdb_index_ids",
-                "is_dirty",
-                "nbytes",
-                "pop",
-                "remove_vdb_index",
-            ),
-            *(
-                "rename_group",
-                "rename_tensor",
-                "set_dtype",
-                "set_dtype_str",
-                "set_hidden",
-                "set_htype",
-                "tobytes",
-            ),
-            *("update_length", "update_shape_interval", "update_vdb_partition", "visible_tensors"),
-        ),
+        """
+        add_group add_link add_tensor add_vdb_index contains_vdb_index delete_group delete_tensor frombuffer
+        get_vdb_index_ids is_dirty nbytes pop remove_vdb_index rename_group rename_tensor set_dtype set_dtype_str
+        set_hidden set_htype tobytes update_length update_shape_interval update_vdb_partition visible_tensors
+        """.split(),
         _META,
     ),
 }
@@ -137,7 +119,7 @@ NAMES: dict[str, dict[str, str]] = {
 
 
 def explained(kind: str, name: str) -> str | None:
-    """Return the sentence about a name that an object does not have; None for one that nobody looks for."""
+    """Return the sentence about a name that an object does not have; None for an unknown name."""
     told = NAMES.get(kind, {}).get(name)
     if told is not None:
         return f"{kind}.{name} of Deep Lake 3.x is not here: {told} ({PAGE})"

@@ -1,6 +1,6 @@
-"""The time as leases, grace periods and commits see it; tests put a clock of their own in its place.
+"""The time as leases, grace periods and commits see it, and chance for pauses; tests replace the clock.
 
-``lakebed.testing.VirtualClock`` is one that stands still until it is told to move.
+``lakebed.testing.VirtualClock`` stands still until it is told to move.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from random import Random
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
+    """Source of the time."""
 
     def now(self) -> float:
-        """POSIX seconds."""
+        """Return POSIX seconds."""
 
     def monotonic(self) -> float:
-        """Seconds since some moment, never going back."""
+        """Return seconds since some moment, which never go back."""
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
@@ -29,11 +33,11 @@ class SystemClock:
     """The clock of this machine."""
 
     def now(self) -> float:
-        """POSIX seconds."""
+        """Return POSIX seconds."""
         return time.time()
 
     def monotonic(self) -> float:
-        """Seconds since the machine started, or so."""
+        """Return seconds since about the start of the machine."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -60,11 +64,23 @@ def sleep(seconds: float) -> None:
 
 
 def utc(seconds: float) -> str:
-    """Return a time in POSIX seconds as ``YYYY-MM-DD hh:mm:ss`` in UTC, or the number where no calendar has it."""
+    """Return a time in POSIX seconds as ``YYYY-MM-DD hh:mm:ss`` in UTC, or the number if no calendar has it."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
         return f"{seconds} s since 1970"
+
+
+@cache
+def chance() -> Random:
+    """Return the source of random numbers for pauses and for choices without consequence.
+
+    The numbers of the module `random` belong to the program, whose seeded run must not change because a lease is waited
+    for; and forked processes must not all draw the same.
+    """
+    from random import SystemRandom
+
+    return SystemRandom()
 
 
 @contextmanager

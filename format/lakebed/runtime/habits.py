@@ -1,6 +1,6 @@
-"""Names of pandas, Hugging Face, FiftyOne, Lance, zarr, Deep Lake 4 and others that are not here, and what to write.
+"""Names of pandas, Hugging Face, FiftyOne, Lance, zarr, Deep Lake 4 and others, with the code to write instead.
 
-Looked at when a name is missing, and at no other time; a test runs every line.
+The tables are used only when a name is missing; a test runs every line.
 """
 
 from __future__ import annotations
@@ -284,16 +284,16 @@ zoo                     lakebed.ingest_huggingface
 """
 
 TABLES = {"Dataset": _DATASET, "Tensor": _TENSOR, "Result": _RESULT, "lakebed": _MODULE}
-"""Kind of object -> lines of a name and what to write."""
+"""Kind of object -> lines with a name and the code to write."""
 
 
 def answers(kind: str) -> dict[str, str]:
-    """Return the names that a kind of object does not have, and what to write: {name: code}."""
+    """Return the missing names of a kind of object with the code to write: {name: code}."""
     return dict(line.split(maxsplit=1) for line in TABLES.get(kind, "").splitlines() if line)
 
 
 def answered(kind: str, name: str) -> str | None:
-    """Return a sentence about a name; None if there is none."""
+    """Return a sentence about a missing name; None for an unknown name."""
     found = answers(kind).get(name)
     return None if found is None else f"{_SPELT[kind]}.{name} is not here: write {found}"
 

@@ -1,7 +1,8 @@
 """Options of an importer or exporter: the keyword arguments of its ``plan``, by their annotations and docstrings.
 
-A choice is ``Literal["a", "b"]``, what may be given more than once ``tuple[str, ...]`` or ``Sequence[str]``, pairs
-``Mapping[str, str]``; each may be ``| None``.
+A choice is ``Literal["a", "b"]``, a repeatable option ``tuple[str, ...]`` or ``Sequence[str]``, pairs
+``Mapping[str, str]``; each may be ``| None``. Options that several formats share are a ``TypedDict`` of
+``Annotated[type, help]``, taken as ``**options: Unpack[ThatDict]``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -28,9 +29,9 @@ class Option:
         ``bool``, ``int``, ``float``, ``str``, ``list`` (of text), ``pairs`` ({text: text}), or ``any``, which cannot be
         given on a command line.
     choices
-        What it may be; empty for anything.
+        Allowed values; empty for any value.
     help
-        What it does, in a sentence.
+        Description in a sentence.
     """
 
     name: str
@@ -43,25 +44,38 @@ class Option:
 def options_of(plan: Callable[..., Any]) -> list[Option]:
     """Return the options that a function ``plan`` takes."""
     asked = inspect.signature(plan).parameters.values()
-    keywords = [parameter for parameter in asked if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
-    # Of the options alone: what else the function takes may be known to type checkers only.
-    annotated = types.SimpleNamespace(__annotations__={one.name: one.annotation for one in keywords})
+    keywords = {one.name: one for one in asked if one.kind in (one.KEYWORD_ONLY, one.VAR_KEYWORD)}
+    # The options alone: other parameters may have types that only type checkers know.
+    annotated = types.SimpleNamespace(
+        __annotations__={name: one.annotation for name, one in keywords.items()}
+    )
     hints = get_type_hints(annotated, vars(import_module(plan.__module__)))
     told = _told(inspect.getdoc(plan) or "")
-    found = []
-    for parameter in keywords:
-        kind, choices = _kind(hints.get(parameter.name, str))
-        found.append(Option(parameter.name, kind, parameter.default, choices, told.get(parameter.name, "")))
+    found: list[Option] = []
+    for name, parameter in keywords.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            found += _shared(get_args(hints[name])[0])
+        else:
+            kind, choices = _kind(hints.get(name, str))
+            found.append(Option(name, kind, parameter.default, choices, told.get(name, "")))
     return found
 
 
+def _shared(options: type) -> Iterator[Option]:
+    """Yield the options of a TypedDict, whose members are ``Annotated[type, help]``."""
+    for name, hint in get_type_hints(options, include_extras=True).items():
+        kind, choices = _kind(hint.__origin__)
+        default = {"bool": False, "list": (), "pairs": {}}.get(kind)
+        yield Option(name, kind, default, choices, hint.__metadata__[0])
+
+
 def check_options(name: str, options: Sequence[Option], given: Mapping[str, Any]) -> None:
-    """Refuse options that a format does not have, and choices that there are not.
+    """Refuse unknown options of a format, and unknown choices.
 
     Raises
     ------
     UnsupportedParameterException, InvalidInputError
-        If there is one.
+        If an option or a choice is unknown.
     """
     known = {option.name: option for option in options}
     for key, value in given.items():
@@ -94,7 +108,7 @@ def _kind(hint: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def _told(text: str) -> dict[str, str]:
-    """Return what a numpydoc docstring says of each parameter."""
+    """Return the descriptions of the parameters in a numpydoc docstring."""
     found: dict[str, str] = {}
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", text, re.MULTILINE | re.DOTALL)
     names: list[str] = []

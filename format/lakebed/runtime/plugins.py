@@ -1,30 +1,68 @@
-"""Entry points of installed packages, found once: each search opens a file of every package there is."""
+"""Formats of importers and exporters, among them those that installed packages add by entry points."""
 
 from __future__ import annotations
 
-import sys
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint
-from importlib.metadata import entry_points as _found
-from pathlib import Path
+from typing import Any
+
+from lakebed.runtime.installed import entry_points
 
 
-def entry_points(group: str) -> tuple[EntryPoint, ...]:
-    """Return the entry points of a group, in the order of the path on which packages are found.
+@dataclass(frozen=True)
+class Format:
+    """A format that one module reads or writes.
 
-    What is installed while the program runs is there at once: it changes the folder that it comes into.
+    Parameters
+    ----------
+    name
+        Name that users type.
+    module
+        Name of the module that holds its functions; imported on first use.
+    summary
+        What it takes, in one line of ``--help``.
+    entry
+        Entry point of the package that brings it; None for formats of lakebed.
     """
-    return _of(group, tuple((folder, _changed(folder)) for folder in sys.path))
+
+    name: str
+    module: str
+    summary: str
+    entry: EntryPoint | None = None
+
+    @property
+    def functions(self) -> Any:
+        """The module."""
+        return _loaded(self)
+
+    @property
+    def plan(self) -> Callable[..., Any]:
+        """The function that every format has; its keyword arguments are the options of the format."""
+        found: Callable[..., Any] = self.functions.plan
+        return found
 
 
-def _changed(folder: str) -> int:
-    """Return when names in a folder, or an archive, changed: nanoseconds; 0 where there is none."""
-    try:
-        return Path(folder).stat().st_mtime_ns
-    except OSError:
-        return 0
+@cache
+def _loaded(one: Format) -> Any:
+    return import_module(one.module) if one.entry is None else one.entry.load()
 
 
-@lru_cache(16)
-def _of(group: str, path: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:  # noqa: ARG001 - what it depends on
-    return tuple(_found(group=group))
+def formats(group: str, built_in: Iterable[Format]) -> dict[str, Format]:
+    """Return formats by name: those of other packages first, which replace built-in ones of the same name."""
+    found: dict[str, Format] = {}
+    for entry in sorted(entry_points(group), key=lambda entry: entry.name):
+        found[entry.name] = Format(entry.name, entry.value, f"of {entry.value.partition('.')[0]}", entry)
+    for one in built_in:
+        found.setdefault(one.name, one)
+    return found
+
+
+def choices(name: str, known: Collection[str], hint: str = "", otherwise: str = ".") -> str:
+    """Return the end of a message about an unknown name: a hint, or the nearest known name; and all known names."""
+    near = get_close_matches(name, known, 1)
+    told = hint or (f"; did you mean {near[0]!r}?" if near else otherwise)
+    return f"{name!r}{told} There are: {', '.join(sorted(known))}"

@@ -1,13 +1,12 @@
-"""Text of unknown origin -> text that does nothing but show itself.
+"""Text of unknown origin, made safe for terminals and logs.
 
-Names, messages, paths and links in a dataset are written by whoever made it. Printed as they are, control characters
-ring, move the cursor, colour or overwrite what stands on the screen (ESC, and 0x9b, which many terminals take for
-``ESC [``), and marks of writing direction and invisible characters make one name look like another. Everything that
-is printed, logged or told in an error goes through `printable`.
+Names, messages, paths and links in a dataset come from its writer. Control characters in them ring, move the cursor,
+colour or overwrite the screen (ESC, and 0x9b, which many terminals read as ``ESC [``), and marks of writing direction
+and invisible characters make one name look like another. All printed, logged and raised text goes through `printable`.
 
-Escaped are C0, DEL, C1, the controls of writing direction, separators of lines and paragraphs, characters without
-width, tags, and halves of surrogate pairs, which no output can encode. The two joiners U+200C and U+200D stay: many
-scripts and emoji are not written without them.
+It escapes C0, DEL, C1, the controls of writing direction, separators of lines and paragraphs, characters without width,
+tags, and halves of surrogate pairs, which no output can encode. The two joiners U+200C and U+200D stay, since many
+scripts and emoji need them.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ _UNSAFE = (
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    r"""Return text with everything escaped that would do more than show itself.
+    r"""Return text with all control and invisible characters escaped.
 
     Parameters
     ----------
     lines
-        Keep line ends (``\n``) and tabs, of text that is laid out in lines.
+        Keep line ends (``\n``) and tabs.
 
     Examples
     --------
@@ -40,7 +39,7 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def shortened(value: object, most: int = 40) -> str:
-    """Return a value as text on one line, cut where it is longer than that many characters."""
+    """Return a value as text on one line of at most `most` characters."""
     text = " ".join(str(value).split())
     return text if len(text) <= most else text[: most - 3] + "..."
 
@@ -54,7 +53,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table, its columns one below the other."""
+    """Return the lines of a table with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
     return ["  ".join(cells).rstrip() for cells in padded]

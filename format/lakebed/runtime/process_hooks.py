@@ -1,17 +1,16 @@
-"""What the library asks of its process: to hear that it was forked, that it ends, that garbage is collected.
+"""Hooks of the library in its process: after a fork, at exit, around garbage collections.
 
-Modules say when they are imported what they want to hear; nothing is registered with the interpreter before a dataset
-or a storage is opened. A program that only imports the library has no hooks of it.
+Modules register hooks when they are imported; the interpreter learns of them when the first dataset or storage is
+opened. A program that only imports the library has no hooks of it.
 
-What is rarely needed is imported when it is first called for (docs/design/036), which takes a file descriptor at a time
-when a program may have none left. From the first opened dataset on, that is an error that says so.
+Rarely needed modules are imported on first use (docs/design/036), which takes a file descriptor when a program may have
+none left. From the first opened dataset on, such a failure is an error that says so.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import errno
 import gc
 import os
 import sys
@@ -22,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from lakebed.errors import StorageError
+from lakebed.errors.stores import OUT_OF_FILES
 
 Call = Callable[[], object]
 Register = Callable[[], object]
@@ -33,22 +33,27 @@ _process = os.getpid()
 
 
 def after_fork(call: Call) -> None:
-    """Call something in each child that this process forks once a dataset was opened, in the order of these calls."""
+    """Call a function in each child that is forked after a dataset was opened, in the order of registration."""
     _add(lambda: os.register_at_fork(after_in_child=call))
 
 
+def new_lock_after_fork(owner: object, name: str) -> None:
+    """Replace a lock of a module or object in forked children: the thread that holds it may not exist there."""
+    after_fork(lambda: setattr(owner, name, threading.Lock()))
+
+
 def at_exit(call: Call) -> None:
-    """Call something when the interpreter ends, if a dataset was opened; the last one to ask is called first."""
+    """Call a function when the interpreter ends, if a dataset was opened; the last one registered is called first."""
     _add(lambda: atexit.register(call))
 
 
 def on_collection(call: Callable[[str, dict[str, int]], Any]) -> None:
-    """Call something before and after each garbage collection, once a dataset was opened; see ``gc.callbacks``."""
+    """Call a function around each garbage collection after a dataset was opened; see ``gc.callbacks``."""
     _add(lambda: gc.callbacks.append(call))
 
 
 def was_forked() -> bool:
-    """Whether this process was forked after the library was imported, by whatever process."""
+    """Tell whether this process was forked after the library was imported."""
     return os.getpid() != _process
 
 
@@ -61,7 +66,7 @@ def _add(register: Register) -> None:
 
 
 def start() -> None:
-    """Register what is wanted, and from now on at once what will be."""
+    """Register all hooks with the interpreter, and later ones at once."""
     global _is_started  # noqa: PLW0603 - hooks are the process's
     if _is_started:
         return
@@ -74,12 +79,12 @@ def start() -> None:
 
 
 class _Finder:
-    """Finds modules of the library that are imported late; of other modules it knows nothing."""
+    """Finder of the library's own modules, whose loaders explain a lack of file descriptors."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where a module is, with a loader that says what stopped it."""
+        """Return the place of a module with a loader that explains failures."""
         if not name.startswith("lakebed."):
             return None
         with _telling(name):
@@ -93,7 +98,7 @@ class _Finder:
 
 class _Source(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
-        """Run a module, and what it imports of others."""
+        """Run a module and its imports."""
         with _telling(self.name):
             super().exec_module(module)
 
@@ -106,21 +111,20 @@ class _Extension(ExtensionFileLoader):
 
 
 _LOADERS: dict[type, Callable[..., Any]] = {SourceFileLoader: _Source, ExtensionFileLoader: _Extension}
-_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 @contextlib.contextmanager
 def _telling(name: str) -> Iterator[None]:
-    """Say what to do where a module cannot be loaded because no file can be opened any more."""
+    """Say what to do if a module cannot be loaded because no file can be opened any more."""
     try:
         yield
     except StorageError:
         raise
     except (OSError, ImportError) as error:
         number = error.errno if isinstance(error, OSError) else None
-        if isinstance(error, ImportError):  # of a shared library the system gives the text alone
-            number = next((one for one in _OUT_OF_FILES if os.strerror(one) in str(error)), None)
-        if number is None or number not in _OUT_OF_FILES:
+        if isinstance(error, ImportError):  # for a shared library the system gives only a text
+            number = next((one for one in OUT_OF_FILES if os.strerror(one) in str(error)), None)
+        if number is None or number not in OUT_OF_FILES:
             raise
         raise StorageError(
             f"cannot load {name}, which this call is the first to need: {os.strerror(number)}; close files or raise "

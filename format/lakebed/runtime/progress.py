@@ -1,4 +1,4 @@
-"""How far something is that takes long: bars on a terminal, and nothing where none is asked for."""
+"""Progress of long operations: bars on a terminal, lines elsewhere, or nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from time import monotonic
 
 Advance = Callable[[int], object]
-"""Tells that so much more is done; any thread may."""
+"""Function that any thread calls with the amount of further progress."""
 
 
 @contextmanager
@@ -18,9 +18,9 @@ def bytes_bar(what: str, total: int, *, done: int = 0, shown: bool) -> Iterator[
     Parameters
     ----------
     what
-        What is being done, at the head of the bar.
+        Title of the bar.
     done
-        Bytes that an earlier attempt has done.
+        Bytes of an earlier attempt.
 
     Examples
     --------
@@ -38,21 +38,21 @@ def bytes_bar(what: str, total: int, *, done: int = 0, shown: bool) -> Iterator[
         yield bar.update
 
 
-_LINE_SECONDS = 60.0  # between lines where there is no terminal
+_LINE_SECONDS = 60.0  # between lines without a terminal
 
 
 @contextmanager
 def rows_bar(what: str, total: int | None, *, done: int = 0, shown: bool) -> Iterator[Advance]:
-    """Show how many rows of a total are done: a bar in terminals and notebooks, elsewhere a line a minute.
+    """Show how many rows of a total are done: by a bar in terminals and notebooks, elsewhere by a line per minute.
 
     Parameters
     ----------
     what
-        What is being done, at the head of the bar.
+        Title of the bar.
     total
-        None if it is unknown.
+        Number of rows; None if unknown.
     done
-        Rows that an earlier attempt has done.
+        Rows of an earlier attempt.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def rows_bar(what: str, total: int | None, *, done: int = 0, shown: bool) -> Ite
 
 
 class _Lines:
-    """Lines for logs."""
+    """Progress as lines for logs."""
 
     def __init__(self, what: str, total: int | None, done: int) -> None:
         self._what = what
@@ -86,10 +86,8 @@ class _Lines:
             return
         self._told = now
         rate = (self._done - self._first) / (now - self._started)
-        of = (
-            ""
-            if self._total is None
-            else f" of {self._total} ({100 * self._done / max(1, self._total):.0f}%)"
-        )
-        left = "" if self._total is None else f", {(self._total - self._done) / rate:.0f} s left"
+        of = left = ""
+        if self._total is not None:
+            of = f" of {self._total} ({100 * self._done / max(1, self._total):.0f}%)"
+            left = f", {(self._total - self._done) / rate:.0f} s left"
         print(f"{self._what}: {self._done}{of} rows, {rate:.0f} rows/s{left}", file=sys.stderr, flush=True)

@@ -19,8 +19,7 @@ from lakebed.errors import (
     VersionControlError,
 )
 from lakebed.runtime import clock
-from lakebed.session.new_branch import create_branch
-from lakebed.session.open_sessions import flush_open
+from lakebed.session.process.open_sessions import flush_open
 from lakebed.session.session import Session
 from lakebed.storage.base import Storage
 from lakebed.storage.concurrently import together
@@ -33,41 +32,41 @@ from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import read_tree_at
 from lakebed.versions.updates import CommitHead, DropBranch, SwapHead, Update
 
-# Seconds that a commit waits for another writer of the branch: rows that a ``with`` block stored are out of its hands.
+# Shortest wait in seconds of a commit for another writer of the branch: its rows may be published already.
 _PATIENCE = 10.0
 
 _NO_CHANGES = "There are no changes, commit is not done. Try again with allow_empty=True."
 
 
 def commit(session: Session, message: str | None, *, allow_empty: bool, processed: int | None = None) -> str:
-    """Make the head a commit and start a new one below it; one atomic step together with what is unpublished.
+    """Commit the head with all unpublished changes and start a new head below it, in one atomic step.
 
     Parameters
     ----------
     processed
-        How many input samples a transform has done, whose checkpoint the commit is.
+        Number of input samples, if the commit is a checkpoint of a transform.
 
     Raises
     ------
     EmptyCommitError
         If nothing changed since the last commit.
     LockedException
-        If another writer holds the branch for longer than some seconds; what was stored stays, without a commit.
+        If another writer holds the branch for longer than some seconds; published rows stay, without a commit.
     """
     if not allow_empty and not session.is_head:
-        raise EmptyCommitError(_NO_CHANGES)  # before a branch is made for it
+        raise EmptyCommitError(_NO_CHANGES)  # before a branch is created for the commit
     with session.mutex:
         arrived = session.resolve_unknown_commit()
         session.store_held_infos()
     if arrived and session.tree.commits[arrived[0].version_id].message == message:
         session.flush()
-        return arrived[0].version_id  # an earlier attempt, whose answer was lost
+        return arrived[0].version_id  # an earlier attempt succeeded, but its answer was lost
     with session.mutex:
         try:
             session.acquire_lock(_PATIENCE)
         except LockedException as error:
             raise LockedException(
-                f"{error}. Rows that were stored before are there, only the commit is missing: call commit() again, "
+                f"{error}. Rows that were published before are there, only the commit is missing: call commit() again, "
                 "and do not add them anew; lock_timeout= of lakebed.load waits longer"
             ) from error
     with session.mutex, session.writing() as draft:
@@ -92,17 +91,17 @@ def commit(session: Session, message: str | None, *, allow_empty: bool, processe
 def checkout(
     session: Session, address: str, *, create: bool, repair: Callable[[], None] | None = None
 ) -> None:
-    """Go to a branch or commit; ``create`` starts a branch here. Own changes on a head are committed first.
+    """Go to a branch or commit; ``create`` starts a branch here, and commits changes of the head first.
 
     Parameters
     ----------
     repair
-        Called before a version is entered that is there already.
+        Called before an existing version is entered.
 
     Raises
     ------
     CheckoutError
-        If there is no such address, or the branch to create exists.
+        If the address does not exist, or the branch to create does.
     """
     with session.mutex:
         if create:
@@ -120,9 +119,9 @@ def checkout(
             target = resolve(session.storage, tree, session.known_as(address), session.branch)
         if create and session.is_head and is_changed(session, session.snapshot) and not session.read_only:
             commit(session, f"auto commit before checkout to {address}", allow_empty=False)
-        session.unlock()  # the lock is that of a branch
+        session.unlock()  # a lock belongs to one branch
         if target is None:
-            create_branch(session, address)
+            session.create_branch(address)
         else:
             session.enter(target, tree=tree)
         if session.is_held and session.is_head and not session.read_only:
@@ -130,13 +129,13 @@ def checkout(
 
 
 def is_changed(session: Session, head: Snapshot) -> bool:
-    """Whether a head differs from the commit below it; before the first commit it always counts as changed (9.4)."""
+    """Return whether a head differs from the commit below it; before the first commit it always does (9.4)."""
     parent = session.tree.commits[session.snapshot.version_id].parent
     return head.has_changes or parent is None or not session.tree.commits[parent].is_committed
 
 
 def _check_new(session: Session, name: str, tags: Collection[str]) -> None:
-    """Refuse the name of a new branch that stands for something else already."""
+    """Refuse a name for a new branch that is taken."""
     if name in session.tree.branches:
         raise BranchExistsError(f"Can't create new branch, {name!r} already exists.")
     if name in session.tree.commits:
@@ -150,11 +149,11 @@ def _check_new(session: Session, name: str, tags: Collection[str]) -> None:
 
 
 def _refresh_with_tags(session: Session) -> Collection[str]:
-    """See the branches and commits that there are now, and return the names of the tags."""
+    """Read the present branches and commits, and return the names of the tags."""
     found: set[str] = set()
 
     def read() -> None:
-        with suppress(DatasetCorruptError):  # without tags a branch can be made all the same
+        with suppress(DatasetCorruptError):  # a branch can be created without tags
             found.update(read_refs(session.storage).tags)
 
     together(session.storage, [session.refresh, read])
@@ -169,10 +168,10 @@ def drop_branch(session: Session, name: str) -> None:
 
 
 def adopt(session: Session, name: str) -> None:
-    """Let this branch's head hold what branch ``name`` holds, and drop that branch: one atomic step."""
-    flush_open(session.storage)  # also what another dataset of this process has for the side branch
+    """Replace the content of this branch by that of branch ``name``, and drop that branch: one atomic step."""
+    flush_open(session.storage)  # other datasets of this process may have changes for the side branch
     with session.mutex, session.writing() as draft:
-        session.refresh()  # where the lock was held already, the side branch is younger than what was read then
+        session.refresh()  # if the lock was held before, the side branch is younger than the tree
         at = session.tree_at()
         side = open_version(session.storage, at.tree, at.tree.head(name).id)
         parent_id = at.tree.commits[session.snapshot.version_id].parent or FIRST
@@ -240,7 +239,7 @@ def _check_deletable(session: Session, tree: VersionTree, name: str, *, force: b
 
 
 def views_of(storage: Storage, commits: Collection[str]) -> list[str]:
-    """Return the ids of the saved views that show rows of some commits, and hold no copies of them."""
+    """Return the ids of the saved views that show rows of some commits without copies."""
     from lakebed.documents.saved_views import FILE, SavedViews
 
     try:

@@ -1,4 +1,4 @@
-"""One dataset opened at one version: its tree, the snapshot it reads, and the lease that keeps that from collection."""
+"""One dataset opened at one version: its tree, its snapshot, and the lease that protects this from collection."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage, traits_of
-from lakebed.versions.digests import digests_of
 from lakebed.versions.foreign_writes import is_as_read
 from lakebed.versions.gc.collect import Collector
 from lakebed.versions.locks.marker import LockFile
+from lakebed.versions.manifests import digests_of
 from lakebed.versions.opening import Opening, open_version, read_version
 from lakebed.versions.refs import commit_as_of, resolve
 from lakebed.versions.state import Snapshot, TensorState
@@ -26,12 +26,12 @@ _CACHED_VERSIONS = 16
 
 
 class Position(NamedTuple):
-    """Where a session is: the versions and branches that it knows, and the one of them that it reads.
+    """Position of a session: the tree that it knows, and the version in it that it reads.
 
     Parameters
     ----------
     lock
-        The lock file of the version, as it was when that was opened.
+        Lock file of the version at the time of opening.
     """
 
     tree: VersionTree
@@ -41,22 +41,22 @@ class Position(NamedTuple):
 
 
 class Checkout:
-    """A version that is read, and the tree it was found in.
+    """A version that is read, and its tree.
 
     Parameters
     ----------
     storage
-        Where the dataset lies.
+        Storage of the dataset.
     ref
         Address of the version to open; None is ``main``.
     cache_bytes
-        Bound of the cache of chunks; None is ``config.CACHE_BYTES``.
+        Bound of the chunk cache; None is ``config.CACHE_BYTES``.
     as_of
-        Open the newest commit of this time, in POSIX seconds, or before, on the line of that version.
+        Open the newest commit in the history of that version that is not younger than this, in POSIX seconds.
     start
-        The tree, and what the version holds, where both are known already.
+        Tree and content of the version, if both are known already.
     head_of
-        Branch whose head the version was: it is opened even if another head has taken its place.
+        Branch whose head the version was; it is opened even if another head has replaced it.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Checkout:
             self._open_head(ref, head_of)
             return
         while not self._open(ref, as_of):
-            pass  # another writer has replaced the version, and removed it, since the tree was read
+            pass  # another writer has replaced and removed the version since the tree was read
 
     def _open(self, ref: str | None, as_of: float | None) -> bool:
         self.known = read_tree_at(self.storage)
@@ -104,12 +104,12 @@ class Checkout:
         return True
 
     def _open_head(self, version: str, branch: str) -> None:
-        """Open a version that was the head of a branch, as long as its files are there.
+        """Open a version that was the head of a branch, as long as its files exist.
 
         Raises
         ------
         VersionReplaced
-            If another head has taken its place, and its files were removed.
+            If another head has replaced it, and its files were removed.
         """
         self.known = read_tree_at(self.storage)
         tree = self.known.tree
@@ -121,41 +121,39 @@ class Checkout:
             tree = tree.swap_head(branch, version)
         self.enter(version, tree=tree)
 
-    # What belongs together is replaced together: no interrupt leaves one version's tree with another's content.
+    # Tree and content are replaced together, so that no interrupt leaves one version's tree with another's content.
 
     @property
     def tree(self) -> VersionTree:
-        """The versions and branches, as far as the session knows."""
+        """Versions and branches that the session knows."""
         return self._position.tree
 
     @property
     def snapshot(self) -> Snapshot:
-        """The version that is read."""
+        """Version that is read."""
         return self._position.snapshot
 
     @property
     def branch(self) -> str:
-        """Name of the branch that the version is on."""
+        """Name of the branch of the version."""
         return self._position.branch
 
     @property
     def lock_seen(self) -> LockFile | None:
-        """The lock file of the version, as it was when that was opened."""
+        """Lock file of the version at the time of opening."""
         return self._position.lock
 
     def enter(
         self, version_id: str, snapshot: Snapshot | None = None, tree: VersionTree | None = None
     ) -> None:
-        """Go to a version, and hold it: as long as it is read, it is not collected.
-
-        After an error everything is as before: tree and version always belong together.
+        """Go to a version and protect it from collection; after an error everything is as before.
 
         Parameters
         ----------
         snapshot
-            What it holds, if that is known already.
+            Content of the version, if known.
         tree
-            A newer tree, in which the version is; None is the present one.
+            A newer tree with the version; None is the present one.
         """
         tree, before = tree or self.tree, self._collector.reading
         self._collector.enter(version_id)
@@ -175,7 +173,7 @@ class Checkout:
         try:
             return read_version(self.storage, tree, version_id)
         except DatasetCorruptError:
-            # Where readers are not known to collectors, what was replaced long ago may be gone.
+            # On storages without leases of readers, files of a replaced version may have been collected.
             if traits_of(self.storage).reader_leases or version_id in read_tree_at(self.storage).tree.commits:
                 raise
             raise VersionReplaced(
@@ -183,10 +181,10 @@ class Checkout:
             ) from None
 
     def refresh(self) -> None:
-        """See the branches and commits that there are now.
+        """Read the present branches and commits.
 
-        A commit stays the same. A session at the tip of a branch goes to where that is now: another writer may have
-        replaced the head, or committed it.
+        A session at a commit stays there. A session at the tip of a branch follows it: another writer may have replaced
+        or committed the head.
         """
         at = self.known = read_tree_at(self.storage)
         here, tip = self.snapshot.version_id, at.tree.branches.get(self.branch)
@@ -194,20 +192,20 @@ class Checkout:
         if tip is not None and tip != here and (self.is_head or not is_there):
             self.enter(tip, tree=at.tree)
         elif not is_there:
-            return  # what is read is gone, and only the tree that had it knows where it came from
+            return  # the version was removed; only the old tree knows its history
         self._position = self._position._replace(tree=at.tree)
         if self._at is not None and at.tree.branches.get(self.branch) == self.snapshot.version_id:
-            self._at = at  # else the next publish finds out that another writer was here
+            self._at = at  # otherwise the next publish detects that another writer was here
         self.source.heads = frozenset(self.tree.branches.values())
 
     @property
     def is_head(self) -> bool:
-        """Whether the session is at the tip of its branch, where writing is possible."""
+        """True if the session is at the tip of its branch, where it may write."""
         return self.tree.branches.get(self.branch) == self.snapshot.version_id
 
 
 class _Kept(NamedTuple):
-    """A version as it was in a tree."""
+    """A remembered version, and its digest in the tree."""
 
     snapshot: Snapshot
     is_commit: bool
@@ -215,9 +213,9 @@ class _Kept(NamedTuple):
 
 
 class VersionCache:
-    """Opens versions and remembers the last few: commits never change, and whether a head has changed can be seen.
+    """Opens versions and remembers the last few: commits never change, and changes of a head can be detected.
 
-    Callers from several threads hold a lock.
+    Callers from several threads must hold a lock.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -225,7 +223,7 @@ class VersionCache:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     def get(self, tree: VersionTree, version_id: str) -> Snapshot:
-        """Return what a version of a tree holds.
+        """Return a version of a tree.
 
         Raises
         ------
@@ -239,24 +237,24 @@ class VersionCache:
         return snapshot
 
     def keep(self, tree: VersionTree, snapshot: Snapshot) -> None:
-        """Remember a version that was read, or written, in a tree; a head only on a disk of this machine's.
+        """Remember a version that was read or written; a head only on a local disk.
 
-        Elsewhere the look at a head takes as long as reading it.
+        Elsewhere checking a head takes as long as reading it.
         """
         version_id = snapshot.version_id
         node, digest = tree.commits.get(version_id), digests_of(tree).get(version_id)
-        if node is None or (not node.is_committed and not self._can_look_at(snapshot, digest)):
+        can_check = (
+            traits_of(self._storage).system_locks and snapshot.origin is not None and digest is not None
+        )
+        if node is None or not (node.is_committed or can_check):
             return
         self._kept[version_id] = _Kept(snapshot, node.is_committed, digest)
         self._kept.move_to_end(version_id)
         if len(self._kept) > _CACHED_VERSIONS:
             self._kept.popitem(last=False)
 
-    def _can_look_at(self, head: Snapshot, digest: str | None) -> bool:
-        return traits_of(self._storage).system_locks and head.origin is not None and digest is not None
-
     def kept(self, tree: VersionTree, version_id: str) -> Snapshot | None:
-        """Return a version if it is remembered and, as far as it was no commit, has not been changed; else None."""
+        """Return a version if it is remembered and, unless it is a commit, unchanged; else None."""
         known, node = self._kept.get(version_id), tree.commits.get(version_id)
         if known is None or node is None:
             return None
@@ -270,5 +268,5 @@ class VersionCache:
         return known.snapshot
 
     def forget(self) -> None:
-        """Remember none any more, as after a repair."""
+        """Forget all versions, as after a repair."""
         self._kept.clear()

@@ -1,4 +1,4 @@
-"""Column reads over the selected rows: NumPy batches and the Arrow stream."""
+"""Reading of the selected rows by columns: NumPy batches and Arrow streams."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import InvalidInputError, InvalidOperationError
+from lakebed.reading.columns.scan import ColumnScan
 from lakebed.reading.index import Rows
 from lakebed.reading.remote.prefetch import prefetch
-from lakebed.reading.scan import ColumnScan
 from lakebed.session.schema import approximate_size
 from lakebed.session.table import Table
 
 if TYPE_CHECKING:
-    from lakebed.reading.shown import ShownColumn
+    from lakebed.reading.columns.shown import ShownColumn
 
 Batch = dict[str, Any]
 
-# What is read at a time of rows that are not consecutive.
+# Most rows and bytes that are read at a time, if rows are not consecutive.
 _MOST_ROWS = 1 << 16
 _MOST_BYTES = 1 << 26
 
@@ -39,14 +39,14 @@ def _length(scans: Mapping[str, ColumnScan]) -> int:
 
 
 def _rows_of(table: Table, scans: Mapping[str, ColumnScan]) -> Rows:
-    """Return the selected rows, of those that all scans have: another thread may have added more since."""
+    """Return the selected rows that all scans have; another thread may have added more since."""
     length = _length(scans)
     return table.index.rows(length) if length else table.shared_rows()
 
 
 def read_columns(table: Table, start: int, stop: int) -> dict[str, Any]:
     """Return rows ``start`` to ``stop`` (exclusive) of tensors as Arrow arrays; see ``Dataset.read_columns``."""
-    from lakebed.reading.arrow import arrow_column, arrow_type
+    from lakebed.reading.columns.arrow import arrow_column, arrow_type
 
     scans = table.scans(keep=True)
     _check_rows(scans, start, stop - 1, stop - start)
@@ -57,8 +57,8 @@ def read_columns(table: Table, start: int, stop: int) -> dict[str, Any]:
 
 
 def take_rows(table: Table, rows: NDArray[np.int64]) -> dict[str, Any]:
-    """Return rows of tensors, in the order given, as Arrow arrays; see ``Dataset.take_rows``."""
-    from lakebed.reading.arrow import arrow_type, number_array, taken_column
+    """Return rows of tensors as Arrow arrays in the given order; see ``Dataset.take_rows``."""
+    from lakebed.reading.columns.arrow import arrow_type, number_array, taken_column
 
     given = row_numbers(rows)
     wanted, order = given, None
@@ -98,7 +98,7 @@ def ascending(rows: Any) -> NDArray[np.int64]:
     Raises
     ------
     InvalidInputError
-        If they are no row numbers, do not ascend, or one is there twice.
+        If they are no row numbers, do not ascend, or one is repeated.
     """
     found = row_numbers(rows)
     if not bool((found[1:] > found[:-1]).all()):
@@ -135,7 +135,7 @@ class Batches:
         if not self._datetimes:
             yield from self._plain(scans)
             return
-        from lakebed.reading.filled import as_moments, moments_dtype
+        from lakebed.reading.columns.filled import as_moments, moments_dtype
 
         infos = {name: scan.reader.state.info.get("logical_type") for name, scan in scans.items()}
         dtypes = {name: dtype for name, info in infos.items() if (dtype := moments_dtype(info)) is not None}
@@ -161,8 +161,8 @@ class Batches:
     def _scattered(self, scans: Mapping[str, ColumnScan], rows: NDArray[np.int64]) -> Iterator[Batch]:
         """Yield batches of rows that are not consecutive.
 
-        Samples of one shape are copied out of mapped files. Other numbers, and text, come many batches at a time, so
-        that a chunk is read once for all of them.
+        Samples of one shape are copied from mapped files. Other numbers, and text, are read for many batches at a time,
+        so that each chunk is read once for all of them.
         """
         size = self._batch_size
         direct = {name: found for name, scan in scans.items() if (found := scan.scattered(rows)) is not None}
@@ -184,7 +184,7 @@ class Batches:
 
 
 def _window(scans: Mapping[str, ColumnScan], rows: NDArray[np.int64]) -> Batch:
-    """Return rows of numbers and text, in the order given; each chunk is read once."""
+    """Return rows of numbers and text in the given order; each chunk is read once."""
     order = np.argsort(rows, kind="stable")
     far = [scan for scan in scans.values() if scan.reader.source.remote is not None]
     with prefetch([one for scan in far for one in scan.wanted(rows[order])]):
@@ -192,19 +192,19 @@ def _window(scans: Mapping[str, ColumnScan], rows: NDArray[np.int64]) -> Batch:
 
 
 def _window_rows(scans: Mapping[str, ColumnScan]) -> int:
-    """Return how many rows of numbers and text are read at a time."""
+    """Return the number of rows of numbers and text to read at a time."""
     states = [scan.reader.state for scan in scans.values()]
     row = sum(approximate_size(state) / max(1, state.length) for state in states)
     return int(min(_MOST_ROWS, _MOST_BYTES / max(1.0, row)))
 
 
 def _ahead(scans: Mapping[str, ColumnScan], start: int, stop: int) -> AbstractContextManager[object]:
-    """Return a context in which consecutive rows of all columns are read ahead, where they lie on a store."""
+    """Return a context in which consecutive rows of all columns are read ahead, if they lie on a store."""
     return prefetch([wanted for scan in scans.values() for wanted in scan.wanted(range(start, stop))])
 
 
 ROW_ID = "row_id"
-"""Name of the column that numbers rows as the whole dataset does."""
+"""Name of the column with row numbers of the whole dataset."""
 
 
 def arrow_stream(table: Table, *, labels: bool = False, files: bool = False, row_ids: bool = False) -> Any:
@@ -213,20 +213,20 @@ def arrow_stream(table: Table, *, labels: bool = False, files: bool = False, row
     Parameters
     ----------
     labels
-        Class labels are dictionary columns with their names, else numbers.
+        Return class labels as dictionary columns with their names instead of numbers.
     files
-        Files are their bytes and links their addresses, else arrays.
+        Return files as their bytes and links as their addresses instead of arrays.
     row_ids
         Add the column ``row_id``: the number of each row in the whole dataset, int64.
 
     Raises
     ------
     InvalidOperationError
-        If samples are selected in parts.
+        If parts of samples are selected.
     """
     import pyarrow as pa
 
-    from lakebed.reading.shown import ShownColumn
+    from lakebed.reading.columns.shown import ShownColumn
 
     if table.index.inside:
         raise InvalidOperationError(
@@ -261,7 +261,7 @@ def _numbered(batches: Iterator[Any], schema: Any, rows: Rows) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class ArrowRows:
-    """Rows that are read anew whenever they are asked for; what takes Arrow data takes these.
+    """Rows that every consumer of Arrow data can read, each time anew.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ def _batches_ahead(
 
 
 def _picked_batches(columns: Mapping[str, ShownColumn], schema: Any, rows: Rows) -> Iterator[Any]:
-    """Yield record batches of rows that are not consecutive; of each batch, every chunk is read once."""
+    """Yield record batches of rows that are not consecutive; each batch reads a chunk once."""
     import pyarrow as pa
 
     wanted, size = np.asarray(rows, dtype=np.int64), _batch_rows(columns)
@@ -305,7 +305,7 @@ def _picked_batches(columns: Mapping[str, ShownColumn], schema: Any, rows: Rows)
 
 
 def _batch_rows(columns: Mapping[str, ShownColumn]) -> int:
-    from lakebed.reading.arrow import BATCH_ROWS
-    from lakebed.reading.shown import FILE_ROWS
+    from lakebed.reading.columns.arrow import BATCH_ROWS
+    from lakebed.reading.columns.shown import FILE_ROWS
 
     return FILE_ROWS if any(column.how == "files" for column in columns.values()) else BATCH_ROWS

@@ -1,9 +1,9 @@
-"""What an unfinished copy has done, kept beside what it has copied: ``.lakebed/copy/`` of the destination.
+"""Journal of an unfinished copy, in ``.lakebed/copy/`` of the destination.
 
     source.json       {"source": address, "endpoint": server, "tensors": [names] or null, "head": id or ""}
     <n>-<random>.json {"done": [[key, etag of the source], ...]}
 
-An object that is named with the etag that the source still has need not be copied again. The folder goes with the end
+An object that is listed with the present etag of the source need not be copied again. The folder is removed at the end
 of the copy.
 """
 
@@ -24,26 +24,26 @@ from lakebed.storage.base import Storage
 FOLDER = ".lakebed/copy/"
 HEADER = f"{FOLDER}source.json"
 
-# Seconds of work that a kill may undo.
+# Seconds between writes: a kill may undo so much work.
 _EVERY = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What is copied.
+    """Source of a copy.
 
     Parameters
     ----------
     source
         Address of the dataset.
     endpoint
-        The server, for stores that are not those of a cloud.
+        The server, for stores outside of the clouds.
     tensors
-        Names of the tensors that are kept; None keeps all.
+        Names of the copied tensors; None is all.
     flat
-        Whether one version is copied, and not the history.
+        One version is copied, without the history.
     head
-        The version that it becomes then.
+        Id of that version in the copy.
     """
 
     source: str
@@ -54,7 +54,7 @@ class Origin:
 
     @classmethod
     def of(cls, storage: Storage, tensors: Sequence[str] | None, head: str = "") -> Origin:
-        """Return the origin of a copy from a storage; with a head, of one version."""
+        """Return the origin of a copy from a storage, or of one version if a head is given."""
         names = None if tensors is None else tuple(sorted(tensors))
         return cls(storage.url, str(getattr(storage, "endpoint", "")), names, bool(head), head)
 
@@ -64,7 +64,7 @@ class Origin:
 
 
 def unfinished(target: Storage) -> Origin | None:
-    """Return what an unfinished copy at a place is a copy of; None if there is no such, or it does not tell."""
+    """Return the origin of an unfinished copy at a place; None without such a copy, or if its journal is damaged."""
     try:
         found = json_style.load_object(target.get(HEADER), HEADER)
         names, head = found["tensors"], str(found.get("head", ""))
@@ -80,14 +80,14 @@ def unfinished(target: Storage) -> Origin | None:
 
 
 class Journal:
-    """Notes what has arrived, every few seconds: on a disk once it is there for good.
+    """Record of copied objects, written every few seconds; objects on a disk are made durable first.
 
     Parameters
     ----------
     target
-        Where the copy goes.
+        Destination of the copy.
     origin
-        What is copied.
+        Its source.
     """
 
     def __init__(self, target: Storage, origin: Origin) -> None:
@@ -99,7 +99,7 @@ class Journal:
         self._number = 0
 
     def begin(self) -> dict[str, str]:
-        """Say whose copy this is, unless an earlier attempt has; return the etags by key of what that has done."""
+        """Write the origin, unless an earlier attempt did; return key and etag of the objects that it copied."""
         done: dict[str, str] = {}
         for key in [key for key, _ in self._target.list(FOLDER)]:
             if key != HEADER:
@@ -116,14 +116,14 @@ class Journal:
         return done
 
     def add(self, entries: Sequence[tuple[str, str]]) -> None:
-        """Note keys that have arrived, with the etags that they have in the source."""
+        """Record copied keys with their etags in the source."""
         with self._mutex:
             self._fresh += entries
             if time.monotonic() - self._written > _EVERY:
                 self._write()
 
     def flush(self) -> None:
-        """Write down what is noted."""
+        """Write the recorded keys."""
         with self._mutex:
             self._write()
 
@@ -137,12 +137,12 @@ class Journal:
         self._written = time.monotonic()
 
     def end(self) -> None:
-        """Remove the journal: the copy is a dataset."""
+        """Remove the journal, since the copy is complete."""
         self._target.delete_prefix(FOLDER)
 
 
 def _entries(data: bytes) -> dict[str, str]:
-    """Parse entries; those that are damaged count for nothing, and their objects are copied again."""
+    """Parse entries; objects of damaged entries are copied again."""
     try:
         return {str(key): str(etag) for key, etag in json_style.load_object(data, FOLDER)["done"]}
     except (FormatError, KeyError, TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""The credentials of an open dataset: their names, which it stores, and what is behind them, which it never does.
+"""Named credentials of an open dataset. The dataset stores the names, but never the credentials.
 
-What :meth:`LinkCredentials.populate` is given stays in the memory of this process. All other names are looked up by
-:mod:`lakebed.credentials.named` when a link needs them, here and in every worker.
+Credentials given to :meth:`LinkCredentials.populate` stay in the memory of this process. All other names are looked up
+by :mod:`lakebed.credentials.named` when a link needs them, here and in every worker.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ KEY = FILE
 
 
 class LinkCredentials:
-    """What a dataset and all its views know of credentials; nothing is read before somebody asks.
+    """Credentials of a dataset and all its views; the names are read on first use.
 
     Parameters
     ----------
     storage
-        Where the dataset lies.
+        Storage of the dataset.
     populated
         Credentials by name that do not come from a provider.
     """
@@ -49,7 +49,7 @@ class LinkCredentials:
         self._mutex = threading.Lock()
 
     def begin_in_child(self) -> None:
-        """Go on in a forked child, which has not the thread that may have held the lock."""
+        """Go on in a forked child, in which the thread that may have held the lock does not exist."""
         self._mutex = threading.Lock()
 
     def __repr__(self) -> str:
@@ -58,13 +58,13 @@ class LinkCredentials:
 
     @property
     def populated(self) -> dict[str, Given]:
-        """What is populated; in a pickle of it are no secrets, and an error in their place for whoever needs them."""
+        """Populated credentials; a pickle holds no secrets, and using them there raises an error."""
         return dict(self._populated)
 
     # -- names -------------------------------------------------------------------------------------------------
 
     def names(self) -> LinkedCreds:
-        """Return the names as they are in the dataset now.
+        """Read the present names of the dataset.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class LinkCredentials:
 
     @property
     def used_creds_keys(self) -> set[str]:
-        """Names that samples refer to."""
+        """Names to which samples refer."""
         return {name for name in self.names().used if isinstance(name, str)}
 
     @property
@@ -111,7 +111,7 @@ class LinkCredentials:
         )
 
     def update(self, key: str, new: str | None, managed: bool | None) -> None:
-        """Rename a name, or change who knows it; errors as for ``Dataset.update_creds_key``."""
+        """Rename a name, or change whether it is managed; errors as for ``Dataset.update_creds_key``."""
         if new is None and managed is None:
             raise InvalidInputError("At least one of new_creds_key or managed must be provided.")
         final = key if new is None else new
@@ -159,7 +159,7 @@ class LinkCredentials:
     # -- for links ---------------------------------------------------------------------------------------------
 
     def code(self, key: str | None) -> int:
-        """Return the code under which samples refer to a name, 0 for None, and note that it is used.
+        """Return the code by which samples refer to a name, 0 for None, and mark the name as used.
 
         Raises
         ------
@@ -176,16 +176,19 @@ class LinkCredentials:
             names = self.names()  # another process may have added it
         names.check(key)
         if key not in names.used:
-            # Before the samples are published: Deep Lake 3.x looks into this list to know what it has to be given.
-            names = self._change(
-                lambda found: _checked(found, key).with_used([key]), lambda found: key in found.used
-            )
+            # Written before the samples are published: Deep Lake 3.x asks for the names in this list.
+
+            def used(found: LinkedCreds) -> LinkedCreds:
+                found.check(key)
+                return found.with_used([key])
+
+            names = self._change(used, lambda found: key in found.used)
         code = names.codes[key]
         self._used[key] = code
         return code
 
     def by_code(self, code: int, url: str) -> Creds | None:
-        """Return the credentials of a code for an address, as :meth:`by_name`; None for 0.
+        """Return the credentials of a code for an address, as for :meth:`by_name`; None for 0.
 
         Raises
         ------
@@ -212,7 +215,7 @@ class LinkCredentials:
         MissingCredsError
             If the dataset has no such name, or no provider has credentials for it.
         LinkCredentialsError
-            If they are not for this address.
+            If they are not valid for this address.
         """
         from lakebed.storage.address import scheme_of
 
@@ -241,24 +244,19 @@ class LinkCredentials:
         return f"Creds key {key} is used but not populated: call ds.populate_creds({key!r}, ...), or {error}"
 
 
-def _checked(names: LinkedCreds, key: str) -> LinkedCreds:
-    names.check(key)
-    return names
-
-
 def check_known(key: str) -> None:
-    """Make sure that a provider has credentials of a name.
+    """Check that a provider has credentials of a name.
 
     Raises
     ------
     ManagedCredentialsNotFoundError
-        If none has.
+        If no provider has.
     """
     _named(key).grant()
 
 
 def _named(key: str) -> NamedCredentials:
-    """Return the credentials of a name; providers are loaded when the first one is needed."""
+    """Return the credentials of a name; providers are loaded on first use."""
     from lakebed.credentials.named import named
 
     return named(key)
@@ -291,19 +289,19 @@ def read_names(storage: Storage) -> LinkedCreds:
 def change_names(
     storage: Storage, edit: Callable[[LinkedCreds], LinkedCreds], holds: Callable[[LinkedCreds], bool]
 ) -> LinkedCreds:
-    """Replace the file by an edited one, durably; what others write at the same time stays.
+    """Edit the file durably; concurrent changes of others stay.
 
     Parameters
     ----------
     holds
-        Whether names are as they should be afterwards: a put may work although its answer was lost.
+        Returns whether the edit is in the names: a request may succeed although its answer is lost.
 
     Raises
     ------
     DatasetCorruptError
         If the file is damaged.
     CommitFailed, CommitStateUnknown
-        If the file could not be replaced, or that is not known.
+        If the file could not be replaced, or that is unknown.
     """
     from lakebed.storage.shared_files import change_file
 

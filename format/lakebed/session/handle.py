@@ -1,4 +1,4 @@
-"""What the facades of one dataset share."""
+"""Handles: the object that all facades of one open dataset share; the session closes with it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakebed.session.finalizer import close_finally, close_session
+from lakebed.errors import LakebedError
+from lakebed.session.process.finalizer import close_finally
 from lakebed.session.session import Session
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakebed.documents.saved_views import SavedView
+    from lakebed.versions.state import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,11 @@ class FromView:
     Parameters
     ----------
     entry
-        What the list of views says of it.
+        Its entry in the list of views.
     rows
-        Numbers of its rows in the commit that it is of, shape (rows,).
+        Numbers of its rows in the commit that it shows, shape (rows,).
     is_writable
-        Whether views may be saved beside the dataset that it is of.
+        Views may be saved beside its source dataset.
     """
 
     entry: SavedView
@@ -37,46 +39,83 @@ class FromView:
 
 
 class Handle:
-    """What every facade of one dataset holds; when the last is gone, or the interpreter exits, the session closes.
+    """Object shared by all facades of one dataset; its session closes with the last of them, or when Python exits.
 
     Parameters
     ----------
     path
-        The address as it was given, to be shown; None shows the storage's own.
+        Address to show, as the user gave it; None shows that of the storage.
 
     Attributes
     ----------
     view
-        The saved view that this was opened as.
+        The saved view that was opened, if it is one.
     """
 
     def __init__(self, session: Session, path: str | None = None) -> None:
         self.session = session
         self.path = session.storage.url if path is None else path
         self.view: FromView | None = None
-        self._last_left = -1  # the epoch in which another version was checked out last
-        self._left: dict[int, str] = {}  # commits that were left by a checkout, by epoch
+        self._last_left = -1  # the epoch of the last checkout
+        self._left: dict[int, str] = {}  # epoch -> the commit that a checkout left
         self._older: weakref.WeakValueDictionary[str, Handle] = weakref.WeakValueDictionary()
-        weakref.finalize(self, close_finally, partial(close_session, session))
+        weakref.finalize(self, close_finally, partial(_close, session))
 
     def leave(self, epoch: int, commit: str | None) -> None:
-        """Note that another version was checked out in this epoch; ``commit`` is what was there, if it was one."""
+        """Note that a checkout in this epoch left a version; ``commit`` is its id if it was a commit."""
         self._last_left = epoch
         if commit is not None:
             self._left[epoch] = commit
 
     def was_left_in(self, epoch: int | None) -> bool:
-        """Whether another version was checked out in this epoch, or in a later one."""
+        """Return whether a checkout happened in this epoch or a later one."""
         return epoch is not None and epoch <= self._last_left
 
     def left_at(self, epoch: int | None) -> Handle | None:
-        """Return a handle for reading the commit that was left in an epoch; None if it was no commit."""
+        """Return a handle for reading the commit that a checkout left in an epoch; None if it was no commit."""
         version = None if epoch is None else self._left.get(epoch)
         if version is None:
             return None
         found = self._older.get(version)
         if found is None:
-            session = Session(self.session.storage, version, read_only=True)
-            session.credentials = self.session.credentials
+            session = Session(
+                self.session.storage, version, read_only=True, credentials=self.session.credentials
+            )
             found = self._older[version] = Handle(session, self.path)
         return found
+
+
+def _close(session: Session) -> None:
+    """Close a session that nothing refers to; as no caller is left, an error of the storage becomes a line of the log.
+
+    A fault of the library itself is raised, and shown with its traceback.
+    """
+    waiting = ""
+    try:
+        with session.mutex:
+            if session.has_unpublished:
+                waiting = _added(session.snapshot, session.schema())
+            session.close()
+    except LakebedError as error:
+        import logging
+
+        logging.getLogger(__name__).error(  # noqa: TRY400 - the message says everything, a traceback adds nothing
+            "%s of %s, branch %r, could not be stored: %s",
+            waiting or "changes",
+            session.storage.url,
+            session.branch,
+            error,
+        )
+
+
+def _added(before: Snapshot, after: Snapshot) -> str:
+    """Describe the rows and tensors that a version adds to an earlier one."""
+    lengths = {name: after.tensor(name).length for name in after.names()}
+    known = {name: state.length for name in lengths if (state := before.find(name)) is not None}
+    new = [name for name in lengths if name not in known]
+    rows = max((length - known.get(name, 0) for name, length in lengths.items()), default=0)
+    told = [f"{rows:,} new row{'s' if rows > 1 else ''}"] if rows > 0 else []
+    if new:
+        listed = ", ".join(map(repr, new[:5])) + (f" and {len(new) - 5:,} more" if len(new) > 5 else "")
+        told.append(f"new tensor{'s' if len(new) > 1 else ''} {listed}")
+    return " and ".join(told) or "changes"

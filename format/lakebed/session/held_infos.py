@@ -1,4 +1,4 @@
-"""Infos that callers hold: lists and dictionaries among their values may be changed in place, and are stored then."""
+"""Infos that callers hold: in-place changes of lists and dictionaries among their values are stored, too."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ DATASET = ""
 
 @dataclass(slots=True)
 class Live:
-    """The values of one stored info as a caller holds them.
+    """The values of one stored info that a caller holds.
 
     Parameters
     ----------
     stored
-        What was stored when they were read.
+        Stored values when they were read.
     values
-        A copy of that, which the caller may have changed in place since.
+        A copy of them, which the caller may have changed in place.
     """
 
     stored: Values | None = None
     values: dict[str, Any] = field(default_factory=dict)
 
     def of(self, stored: Values) -> dict[str, Any]:
-        """Return the values; where something else is stored by now, with that, and the caller's own changes on top."""
+        """Return the values; if the stored ones have changed, these with the caller's own changes on top."""
         if self.stored is not stored:
             changes = self._changes()
             self.rebase(stored)
@@ -44,7 +44,7 @@ class Live:
         return self.values
 
     def rebase(self, stored: Values) -> None:
-        """Take over what is stored; values that are the same stay the objects that the caller holds."""
+        """Take over the stored values; equal ones stay the objects that the caller holds."""
         old, self.stored = self.values, stored
         self.values = {
             name: old[name] if name in old and _is_equal(old[name], value) else deepcopy(value)
@@ -53,11 +53,11 @@ class Live:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the caller has changed values in place that were not stored yet."""
+        """True if the caller has changed values in place since they were stored."""
         return self.stored is not None and bool(self._changes())
 
     def _changes(self) -> dict[str, tuple[Any] | None]:
-        """Return what the caller has changed: name -> (value,), or None where it is gone."""
+        """Return the caller's changes: name -> (value,), or None for a removed name."""
         if self.stored is None:
             return {}
         found: dict[str, tuple[Any] | None] = {
@@ -68,17 +68,17 @@ class Live:
         return found | {name: None for name in self.stored if name not in self.values}
 
     def forget(self) -> None:
-        """Read the values anew when they are next asked for."""
+        """Read the values again at the next use."""
         self.stored, self.values = None, {}
 
 
 def stored_form(info: Values) -> Values:
-    """Return an info as a later reader will see it: no objects that the caller may go on changing.
+    """Return an info as a later reader will see it, without objects that the caller may change.
 
     Raises
     ------
     InfoError
-        If a value is none that can be stored.
+        If a value cannot be stored.
     """
     try:
         return info_document.from_bytes(info_document.to_bytes(info))
@@ -87,7 +87,7 @@ def stored_form(info: Values) -> Values:
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """Whether two values of an info are the same; arrays are compared by their bytes."""
+    """Return whether two values of an info are the same; arrays are compared by their bytes."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):

@@ -1,8 +1,7 @@
-"""Take rows of another version into a draft, as they are stored, ids and other companions included.
+"""Rows of another version for a draft: their stored samples, ids and other companions.
 
-A chunk of which every sample comes in is not copied: the draft names it where it lies (FORMAT.md 9.3, 9.7). Of other
-chunks the stored bytes are copied without decoding them. Only samples whose numbers mean something else here (labels,
-by their names) are decoded.
+If all samples of a chunk are taken, the draft refers to the chunk at its place (FORMAT.md 9.3, 9.7). From other chunks
+the stored bytes are copied without decoding. Only class labels whose numbers differ here are decoded.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.codecs.block import Block
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.tensor_meta import Bounds
@@ -36,10 +34,10 @@ from lakebed.writing.tensor_chunks import samples_of
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-# Smaller chunks are copied, so that they are packed with their neighbours.
+# Chunks up to this size are copied and packed with their neighbours.
 SMALL = 32_768
 
-# Companions with one entry per row; the others have one per flat sample.
+# Companions with one entry per row; other companions have one per flat sample.
 _BY_ROW = ("id", "null")
 
 
@@ -52,10 +50,10 @@ class Held:
     reader
         Reads its samples.
     nulls
-        Reads the marks of nulls, if there are any; they may be fewer than rows.
+        Reads the marks of nulls, if it has any; there may be fewer marks than rows.
     written
-        For each row whether it was ever written since the common ancestor; None where the samples tell. Images that
-        are compressed together with a loss change a little whenever their chunk is written anew.
+        For each row whether it was written since the common ancestor; None if comparing samples suffices. Images with a
+        lossy chunk compression change a little whenever their chunk is rewritten.
     """
 
     reader: SampleReader
@@ -63,7 +61,7 @@ class Held:
     written: Mask | None = None
 
     def null_marks(self) -> Mask:
-        """Tell for each row whether it is marked as null: shape (rows,)."""
+        """Return for each row whether it is marked as null: shape (rows,)."""
         marks = np.zeros(self.reader.state.length, np.bool_)
         if self.nulls is not None:
             count = min(self.nulls.state.length, len(marks))
@@ -72,16 +70,16 @@ class Held:
 
 
 class Incoming:
-    """Rows of one version on their way into a draft of another.
+    """Transfer of rows from one version to a draft of another.
 
     Parameters
     ----------
     draft
-        Takes them in.
+        Takes the rows in.
     theirs, source
-        The version that they come from, and what reads its chunks.
+        The version that has the rows, and the source of its chunks.
     is_whole
-        All rows come in, so that no chunk need be read for the extents of some of them.
+        All rows are taken, so that no chunk need be read for the extents of some.
     """
 
     def __init__(
@@ -95,7 +93,7 @@ class Incoming:
     # -- whole tensors -----------------------------------------------------------------------------------------
 
     def create(self, their_key: str, name: str, *, empty: bool = False) -> str:
-        """Make a tensor that is there only, with its companions and all its samples, or none; return its key."""
+        """Create a tensor that only the other version has, with companions and all samples or none; return its key."""
         draft, theirs = self._draft, self._theirs
         was = theirs.tensors[their_key].meta.name or their_key
         moves = structure.moves(theirs.meta, was, name)
@@ -117,12 +115,12 @@ class Incoming:
         return keys[their_key]
 
     def arrange(self, their_key: str, name: str, layout: Ints, fillers: NDArray[np.uint64]) -> None:
-        """Make a tensor that is there only, its rows in a given order.
+        """Create a tensor that only the other version has, with its rows in a given order.
 
         Parameters
         ----------
         layout
-            For each row the row there; -1 is an empty sample.
+            For each new row its row in the other version; -1 is an empty sample.
         fillers
             Ids for empty samples, by row.
         """
@@ -138,18 +136,18 @@ class Incoming:
                 self.append(key, their_key, layout[start:stop])
 
     def replace(self, key: str, their_key: str, updated: Ints, deleted: Ints, added: int) -> bool:
-        """Let a tensor that did not change here hold what it holds there; no sample is copied.
+        """Replace a tensor that did not change here by that of the other version; no sample is copied.
 
         Parameters
         ----------
         updated, deleted
-            Rows here that change and go, ascending.
+            Changed and removed rows, ascending.
         added
-            Number of rows that come in behind them.
+            Number of rows that are added at the end.
 
         Returns
         -------
-        Whether it was done; not if the tensor has other companions here.
+        False if the tensor has other companions here, and nothing was done.
         """
         draft, theirs = self._draft, self._theirs
         name = draft.tensors[key].meta.name or key
@@ -178,14 +176,14 @@ class Incoming:
     # -- rows --------------------------------------------------------------------------------------------------
 
     def append(self, key: str, their_key: str, rows: Ints, label_map: Ints | None = None) -> None:
-        """Add rows of a tensor there to the end of one here.
+        """Append rows of a tensor of the other version to one here.
 
         Parameters
         ----------
         rows
-            Row numbers there: of sequences, whole ones.
-        meanings
-            For each number that samples there may hold the one that means the same here; None: the same.
+            Row numbers in the other version; a row of sequences is a whole sequence.
+        label_map
+            Number here of each class of the other version; None if they are the same.
         """
         if not len(rows):
             return
@@ -216,7 +214,7 @@ class Incoming:
                     tensor.rows_padded(padded)
 
     def update(self, key: str, their_key: str, pairs: Ints, label_map: Ints | None = None) -> None:
-        """Give rows here the values of rows there: pairs (row here, row there), shape (n, 2); ids stay."""
+        """Replace values by those of the other version: pairs (row here, row there), shape (n, 2); ids stay."""
         if not len(pairs):
             return
         draft, held = self._draft, self.held(their_key)
@@ -275,7 +273,7 @@ class Incoming:
     # -- tensors and their companions --------------------------------------------------------------------------
 
     def held(self, key: str) -> Held:
-        """Return what reads a tensor there, and its marks of nulls."""
+        """Return the readers of a tensor of the other version, and of its marks of nulls."""
         state = self._theirs.tensors[key]
         nulls = companion_key(self._theirs.meta, state.meta.name or key, "null")
         return Held(self._reader(key), None if nulls is None else self._reader(nulls))
@@ -285,7 +283,7 @@ class Incoming:
         return SampleReader(state.meta.name or key, state, self._source)
 
     def _companions(self, key: str, their_key: str) -> list[tuple[str, TensorDraft, SampleReader | None]]:
-        """Return the hidden tensors here, nulls excepted: what they hold, and the reader of the one there if any."""
+        """Return kind and draft of the hidden tensors except nulls, and the reader of the one there if it exists."""
         found = []
         there = structure.companions_of(
             self._theirs.meta, self._theirs.tensors[their_key].meta.name or their_key
@@ -301,7 +299,7 @@ class Incoming:
         return found
 
     def _append_missing(self, hidden: TensorDraft, kind: str, reader: SampleReader, flat: Ints) -> None:
-        """Make entries of a companion that the tensor does not have there."""
+        """Make entries of a companion that the other version lacks."""
         values: list[Any] = [None] * len(flat)
         if kind == "shape":
             values = [np.array(reader.shape(row), np.int64) for row in flat.tolist()]
@@ -325,7 +323,7 @@ class Incoming:
                 self._append_run(tensor, reader, first, end)
 
     def _append_run(self, tensor: TensorDraft, reader: SampleReader, first: int, end: int) -> None:
-        """Add neighbouring samples: chunks that lie inside as they are, of those at the ends the samples."""
+        """Append consecutive samples: whole chunks unchanged, and single samples of the chunks at both ends."""
         table = reader.state.table
         row = int(table.ids.last.searchsorted(np.uint64(first)))
         whole = int(table.ids.last.searchsorted(np.uint64(end - 1), side="right"))
@@ -341,7 +339,7 @@ class Incoming:
 
     def _append_chunks(self, tensor: TensorDraft, reader: SampleReader, row: int, whole: int) -> None:
         table = reader.state.table
-        alone = np.isin(np.arange(row, whole), _tile_rows(reader.state, row, whole))
+        alone = np.isin(table.ids.last[row:whole], reader.state.tiles.indices)
         lossy = not is_plain(tensor.meta.chunk_compression)
         sizes = table.places.sizes[row:whole]
         small = (sizes > 0) & (sizes <= SMALL) & ~alone & (not lossy)
@@ -361,30 +359,36 @@ class Incoming:
                 tensor.adopt_chunks(reader.state, rows.start, rows.stop, self._bounds(reader, first, end))
 
     def _bounds(self, reader: SampleReader, first: int, end: int) -> Bounds | None:
+        """Return the smallest and largest shapes of consecutive samples; None if the tensor has no shape yet."""
         meta = reader.state.meta
-        if self._is_whole and meta.max_shape:
-            return tuple(meta.min_shape), tuple(meta.max_shape)
-        return _bounds_of(reader, first, end)
+        low, high = tuple(meta.min_shape), tuple(meta.max_shape)
+        if not high:
+            return None
+        if self._is_whole or low == high or meta.is_link:
+            return low, high
+        if reader.storing in (Storing.TEXT, Storing.JSON):
+            return (1,), (1,)
+        shapes = reader.shapes(range(first, end))
+        return tuple(shapes.min(axis=0).tolist()), tuple(shapes.max(axis=0).tolist())
 
     def _cut(self, tensor: TensorDraft, reader: SampleReader, row: int, first: int, end: int) -> Encoded:
-        """Return samples of one chunk as they are stored."""
+        """Return stored samples of one chunk."""
         table = reader.state.table
         start = table.first(row)
         with Locating(reader, first):
             chunk = self._source.chunk(table, row, reader.chunk_codec())
             block = samples_of(chunk, reader.state.meta).cut(first - start, end - start)
-        return Encoded(
-            block,
-            tensor.meta,
-            shapes=_linked_shapes(reader, block),
-            creds=_codes(reader.state, first, end),
-            owned=False,
-        )
+        meta, shapes = reader.state.meta, None
+        if (
+            meta.is_link and meta.max_shape
+        ):  # the bounds of all linked data, as their own shapes are not known
+            shapes = [tuple(meta.min_shape), tuple(meta.max_shape)] * block.count
+        return Encoded(block, tensor.meta, shapes=shapes, creds=_codes(reader.state, first, end), owned=False)
 
     def _parts(
         self, tensor: TensorDraft, reader: SampleReader, first: int, end: int, label_map: Ints | None = None
     ) -> list[Encoded]:
-        """Return neighbouring samples as copies: numbers with another meaning, and tiled ones, are decoded."""
+        """Return copies of consecutive samples; labels with other numbers, and tiled samples, are decoded."""
         if label_map is None and not len(reader.state.tiles):
             return [
                 self._cut(tensor, reader, ordinal, row, row + stop - inside)
@@ -414,8 +418,9 @@ class Incoming:
                 if stop - start >= LONG_RUN:
                     tensor.splice(here, here + stop - start, parts)
                 else:
-                    for row, part in enumerate(_singles(parts), here):
-                        tensor.update(row, part)
+                    singles = (single for part in parts for single in part.singles())
+                    for row, single in enumerate(singles, here):
+                        tensor.update(row, single)
             else:
                 for row, other in zip(range(here, here + stop - start), range(there, end), strict=True):
                     self._update_one(tensor, reader, row, other)
@@ -433,15 +438,15 @@ class Incoming:
 
 
 def _cuts(breaks: Ints, count: int) -> Iterator[tuple[int, int]]:
-    """Yield the stretches between breaks."""
+    """Yield the ranges between breaks."""
     ends = [0, *breaks.tolist(), count]
     return ((a, b) for a, b in pairwise(ends) if a < b)
 
 
 def _null_marks(held: Held, rows: Ints, tensor: TensorDraft) -> NDArray[np.bool_]:
-    """Tell which rows are nulls that need a mark in a tensor; where it holds single numbers, their bytes tell."""
+    """Return which rows are nulls that need a mark in a tensor; among single numbers their bytes show it."""
     marks = held.null_marks()[rows]
-    # Among empty samples alone nulls have marks: others are arrays of no elements.
+    # A tensor of empty samples only has marks for nulls, because empty arrays look the same.
     single = held.reader.is_nullable and list(held.reader.state.meta.max_shape) == [1]
     if single and list(tensor.meta.max_shape) != [1]:
         marks |= held.reader.shapes(rows)[:, 0] == 0
@@ -449,7 +454,7 @@ def _null_marks(held: Held, rows: Ints, tensor: TensorDraft) -> NDArray[np.bool_
 
 
 def _flat(state: TensorState, rows: Ints) -> tuple[Ints, Ints | None]:
-    """Return the flat samples of rows, and how many each row has if it is a sequence."""
+    """Return the flat samples of rows, and for sequences the number in each row."""
     if state.sequence is None:
         return rows, None
     lengths = state.sequence.lengths.astype(np.int64)
@@ -459,50 +464,20 @@ def _flat(state: TensorState, rows: Ints) -> tuple[Ints, Ints | None]:
     return starts + np.arange(len(starts), dtype=np.int64), wanted
 
 
-def _tile_rows(state: TensorState, row: int, stop: int) -> Ints:
-    """Return the rows of a chunk table, from some on, that hold tiles."""
-    if not len(state.tiles):
-        return np.zeros(0, np.int64)
-    holds = np.isin(state.table.ids.last[row:stop], state.tiles.indices)
-    return np.flatnonzero(holds) + row
-
-
-def _bounds_of(reader: SampleReader, first: int, end: int) -> Bounds | None:
-    """Return the smallest and largest shapes of neighbouring samples; None while they have none."""
-    meta = reader.state.meta
-    low, high = tuple(meta.min_shape), tuple(meta.max_shape)
-    if not high:
-        return None
-    if low == high or meta.is_link:
-        return low, high
-    if reader.storing in (Storing.TEXT, Storing.JSON):
-        return (1,), (1,)
-    shapes = reader.shapes(range(first, end))
-    return tuple(shapes.min(axis=0).tolist()), tuple(shapes.max(axis=0).tolist())
-
-
 def _codes(state: TensorState, first: int, end: int) -> NDArray[np.uint32] | None:
-    """Return the codes of the credentials of neighbouring samples; None where they have none."""
+    """Return the codes of the credentials of consecutive samples; None without any."""
     if state.creds is None or state.creds.count < end:
         return None
     return state.creds.between(first, end).astype(np.uint32)
 
 
-def _linked_shapes(reader: SampleReader, block: Block) -> list[tuple[int, ...]] | None:
-    """Return what stands for the shapes of linked data: the bounds of all there, where they are known."""
-    meta = reader.state.meta
-    if not meta.is_link or not meta.max_shape:
-        return None
-    return [tuple(meta.min_shape), tuple(meta.max_shape)] * block.count
-
-
 def merged_names(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], NDArray[np.int64] | None]:
-    """Join the names of classes.
+    """Join two lists of class names.
 
     Returns
     -------
-    Our names and behind them those that are only there; for each number there the number here, int64, or None if
-    every number means the same.
+    Our names, followed by those that only the others have; and the number here of each of theirs, int64, or None if all
+    are the same.
     """
     names = list(ours)
     numbers = {name: i for i, name in reversed(list(enumerate(names)))}
@@ -515,12 +490,8 @@ def merged_names(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str],
 
 
 def remap_labels(value: Any, label_map: Ints | None) -> Any:
-    """Return a sample with each number replaced by the one that means the same here."""
+    """Return a sample with the numbers of its classes replaced by those here."""
     if label_map is None or not isinstance(value, np.ndarray) or not value.size:
         return value
     known = (value >= 0) & (value < len(label_map))
     return np.where(known, label_map[np.where(known, value, 0).astype(np.int64)], value).astype(value.dtype)
-
-
-def _singles(parts: Iterable[Encoded]) -> Iterator[Encoded]:
-    return (single for part in parts for single in part.singles())

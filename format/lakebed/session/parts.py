@@ -1,10 +1,10 @@
 """Parts: runs of rows that other threads, processes or machines encode and write; one writer adopts and publishes them.
 
-A part is a small version of the dataset that is in no tree: its chunk files lie in a folder of the writer's, and what
-the indexes must learn of them (ids, sizes, checksums, extents, names of classes, nulls, hidden tensors) travels back
-pickled. Adopting a part names its chunks where they lie; samples are read only where numbers of classes mean something
-else here. Chunks that are too small to stay ones travel with the part, and are packed with those of others. Chunks of
-parts that are never adopted are garbage, which collectors remove once the writer has ended.
+A part is a small version of the dataset outside of the tree: its chunk files lie in a folder of the writer, and the
+facts for the indexes (ids, sizes, checksums, extents, class names, nulls, hidden tensors) are sent back pickled. The
+writer refers to its chunks at their place; it reads samples only if numbers of classes differ. Chunks that are too
+small travel with the part, and are packed with those of other parts. Chunks of parts that are never adopted are
+garbage, which is collected after the end of the writer.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tile_index import TileIndex
 from lakebed.errors import InvalidOperationError, StorageError, TensorDoesNotExistError
 from lakebed.reading.fetch import ChunkSource
-from lakebed.session.append import columns_of, extend_draft
+from lakebed.session.changes.append import columns_of, extend_draft
 from lakebed.session.credentials import LinkCredentials
 from lakebed.session.incoming import SMALL, Incoming, merged_names
-from lakebed.session.pickling import Place
+from lakebed.session.process.pickling import Place
 from lakebed.session.session import Session
 from lakebed.session.table import Table
 from lakebed.storage.base import Storage, traits_of
@@ -46,26 +46,26 @@ _log = logging.getLogger(__name__)
 
 _CLASSES = "class_names"
 
-# What two tensors must have in common for the samples of one to be samples of the other.
+# Settings that two tensors must share, so that samples of one can become samples of the other.
 _SETTINGS = ("htype", "dtype", "sample_compression", "chunk_compression", "is_sequence", "is_link")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows that lie in storage and that no version refers to yet.
+    """Rows in the storage to which no version refers yet.
 
     Parameters
     ----------
     folder
-        Id of the folder that its chunks lie in.
+        Id of the folder with its chunks.
     meta
         Names of the tensors, hidden ones included.
     tensors
-        What the part holds of each, by tensor key; those that it does not extend are without samples.
+        Content of each tensor by key; tensors that the part does not extend have no samples.
     learned
-        Changes of infos by tensor key: entry -> (what it was when the part was begun, what it is now).
+        Changes of infos by tensor key: entry -> (value when the part was begun, value now).
     carried
-        Chunks that are too small to stay ones, by storage key: they are nowhere else.
+        Chunks that are too small for files, by storage key; they are stored nowhere else.
     """
 
     folder: str
@@ -75,18 +75,18 @@ class Part:
     carried: Mapping[str, bytes]
 
     def extended(self) -> list[str]:
-        """Return the names of the visible tensors that it holds rows of."""
+        """Return the names of the visible tensors with rows."""
         theirs = Snapshot(self.folder, self.meta, {}, self.tensors)
         return [name for name in theirs.names() if theirs.tensor(name).length]
 
     def length(self, name: str) -> int:
-        """Return the number of rows that the part has of a tensor, by its full name."""
+        """Return the number of rows of a tensor, by its full name."""
         return self.tensors[self.meta.tensor_names.get(name, name)].length
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartTarget:
-    """What a writer of parts is given: the tensors that the rows are for, and where their chunks go.
+    """Target for writers of parts: the tensors of the rows, and the place of their chunks.
 
     Parameters
     ----------
@@ -104,29 +104,21 @@ class PartTarget:
     def settled(self, part: Part) -> PartTarget:
         """Return the target with the dtypes and htypes that a part has found for tensors that had none.
 
-        Later parts encode by them what would be of another type on its own: ``2`` after ``1.5``.
+        Later parts use them for values that would have another type on their own: ``2`` after ``1.5``.
         """
         tensors = dict(self.base.tensors)
         for key, state in tensors.items():
-            found = part.tensors.get(key)
-            if (
-                found is not None
-                and found.length
-                and state.meta.dtype is None
-                and found.meta.dtype is not None
-            ):
+            found = part.tensors.get(key, state)
+            if found.length and state.meta.dtype is None and found.meta.dtype is not None:
                 meta = state.meta.with_(dtype=found.meta.dtype, htype=found.meta.htype)
                 tensors[key] = replace(state, meta=meta)
         return replace(self, base=replace(self.base, tensors=tensors))
 
     @property
     def open_tensors(self) -> int:
-        """How many tensors have no dtype yet."""
-        return sum(self.base.tensors[key].meta.dtype is None for key in self._keys())
-
-    def _keys(self) -> list[str]:
-        found = (self.base.key_of(full) for full in self.names.values())
-        return [key for key in found if key is not None]
+        """Number of tensors without a dtype."""
+        states = (self.base.find(full) for full in self.names.values())
+        return sum(state is not None and state.meta.dtype is None for state in states)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _target, (Place.of(self.storage, self.credentials), self.base, dict(self.names))
@@ -144,7 +136,7 @@ def _target(place: Place, base: Snapshot, names: Mapping[str, str]) -> PartTarge
 
 
 def _marker(folder: str) -> str:
-    """Return the key of the file by which other machines know that they see the writer's disk."""
+    """Return the key of the file by which other machines recognise the disk of the writer."""
     return f"{folder_of(folder)}parts"
 
 
@@ -152,8 +144,8 @@ def _marker(folder: str) -> str:
 def writing_parts(table: Table) -> Iterator[PartTarget]:
     """Hold the writer's lock while others write parts for the columns of a table; publish at the end.
 
-    ``with writing_parts(table) as target``: the target goes to any number of `PartWriter`, in this process or, pickled,
-    in others; their parts come back to :func:`adopt`. What the dataset had unpublished is published first.
+    ``with writing_parts(table) as target``: pass the target to any number of `PartWriter` in this process or, pickled,
+    in others, and their parts to :func:`adopt`. Unpublished changes of the dataset are published first.
 
     Raises
     ------
@@ -179,14 +171,14 @@ def writing_parts(table: Table) -> Iterator[PartTarget]:
         yield PartTarget(session.storage, session.credentials, base, table.names)
     finally:
         if has_marker:
-            with suppress(StorageError):  # what is left is garbage, as the folder is
+            with suppress(StorageError):  # a file that stays is garbage, like the folder
                 session.storage.delete(_marker(folder))
         session.close_part_folder(folder)
         session.release()
 
 
 def _without_samples(state: TensorState) -> TensorState:
-    """Return a tensor's settings, info and extents."""
+    """Return the state of a tensor without its samples: settings, info and extents."""
     return replace(
         state,
         meta=state.meta.with_(length=0),
@@ -201,21 +193,21 @@ def _without_samples(state: TensorState) -> TensorState:
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """Where a writer of parts was: its draft then, and the fork that it went on with."""
+    """A state of a writer of parts: its draft, and the fork on which it went on."""
 
     before: Draft
     after: Draft
 
 
 class PartWriter:
-    """Encodes rows and writes their chunks; ``with`` removes what was written if the rows come to no end.
+    """Encodes rows and writes their chunks; a ``with`` block removes the chunks of an unfinished part.
 
-    Not for several threads at once: each has a writer of its own.
+    Each thread needs its own writer.
 
     Parameters
     ----------
     allocate
-        Supplies memory for files that are read and chunks that are rewritten.
+        Returns memory for files that are read and chunks that are rewritten.
     """
 
     def __init__(self, target: PartTarget, allocate: Allocate = fresh) -> None:
@@ -235,7 +227,7 @@ class PartWriter:
         Raises
         ------
         TensorDoesNotExistError
-            If the target has no such column.
+            If the target lacks a column.
         ValueError
             If the columns differ in length.
         SampleExtendError
@@ -260,18 +252,18 @@ class PartWriter:
         self._draft = draft
 
     def savepoint(self) -> Savepoint:
-        """Return what :meth:`back_to` goes back to: the rows so far."""
+        """Return the present state, for :meth:`back_to`."""
         before = self._draft
         self._draft = before.fork()
         return Savepoint(before, self._draft)
 
     def back_to(self, point: Savepoint) -> None:
-        """Forget the rows since a savepoint, and what was written of them."""
+        """Drop the rows since a savepoint, and their chunks."""
         point.after.tensors.give_up()
         self._draft = point.before
 
     def finish(self) -> Part:
-        """Make the chunks durable and return what is to be adopted; the writer begins a new part."""
+        """Make the chunks durable and return the part; the writer begins a new one."""
         draft, storage = self._draft, self._target.storage
         found = draft.snapshot()
         carried, written = _divided(draft)
@@ -288,13 +280,13 @@ class PartWriter:
         return Part(found.version_id, found.meta, tensors, learned, carried)
 
     def discard(self) -> None:
-        """Forget the rows since the last part, and remove what was written of them."""
+        """Drop the rows since the last part, and remove their chunks."""
         gone, self._draft = self._draft.tensors.spilled, self._new_draft()
         for key in gone:
             try:
                 self._target.storage.delete(key)
             except StorageError as error:
-                _log.warning("chunk %s of a part that was given up stays: %s", key, error)
+                _log.warning("chunk %s of a discarded part stays: %s", key, error)
 
     def __enter__(self) -> Self:
         return self
@@ -328,7 +320,7 @@ def written(
     KeyError
         If columns of the target are left out.
     TensorDoesNotExistError, ValueError, SampleExtendError
-        As of :meth:`PartWriter.extend`.
+        As for :meth:`PartWriter.extend`.
     """
     is_empty = True
     with PartWriter(target) as writer:
@@ -346,7 +338,7 @@ def written(
 
 
 def _divided(draft: Draft) -> tuple[dict[str, bytes], Files]:
-    """Return the chunks of a part that adopting copies anyway, and those that stay as they are."""
+    """Return the chunks of a part that the adopting writer copies anyway, and those that become files."""
     carried: dict[str, bytes] = {}
     written: Files = {}
     for tensor in draft.tensors.seen.values():
@@ -368,7 +360,7 @@ def adopt(session: Session, parts: Iterable[Part]) -> None:
     Raises
     ------
     InvalidOperationError
-        If a tensor of a part is none of the dataset's any more, or its samples are of another kind.
+        If the dataset lacks a tensor of a part, or its samples are of another kind.
     """
     found = list(parts)
     with session.mutex, session.writing() as draft:
@@ -376,17 +368,17 @@ def adopt(session: Session, parts: Iterable[Part]) -> None:
 
 
 def replace_by(session: Session, parts: Iterable[Part], *, one_each: bool = False) -> None:
-    """Let tensors hold the rows of parts, in this order, instead of their own; tensors that no part extends stay.
+    """Replace the rows of tensors by those of parts, in this order; tensors that no part extends stay.
 
     Parameters
     ----------
     one_each
-        Each row comes of the row in its place: a tensor that has as many rows as before was updated.
+        Each row is made of the row in its place: a tensor with as many rows as before was updated.
 
     Raises
     ------
     InvalidOperationError
-        If a tensor of a part is none of the dataset's any more, or its samples are of another kind.
+        If the dataset lacks a tensor of a part, or its samples are of another kind.
     """
     found = list(parts)
     with session.mutex, session.writing() as draft:
@@ -424,7 +416,7 @@ def _adopt_one(draft: Draft, part: Part, source: ChunkSource) -> None:
         mine = draft.tensors.seen[key].state
         rank = len(mine.meta.max_shape)
         if rank not in (0, len(state.meta.max_shape)) and incoming.held(state.key).null_marks().all():
-            # Nulls have no rank.
+            # Nulls fit any rank.
             nothing = encode_column([None] * state.length, mine.meta, mine.info, name)
             draft.rows.extend({key: nothing})
             continue
@@ -451,7 +443,7 @@ def _check_fits(mine: TensorState, theirs: TensorState, name: str) -> None:
 def _adopt_info(
     draft: Draft, key: str, learned: Mapping[str, tuple[Any, Any]], theirs: TensorState
 ) -> NDArray[np.int64] | None:
-    """Let a tensor's info say what the part's says, too; return what its numbers of classes are here."""
+    """Merge the info of a part into that of a tensor; return the numbers here of its classes."""
     info, meanings = dict(draft.tensors.seen[key].state.info), None
     if theirs.meta.htype == "class_label":
         names, meanings = merged_names(info.get(_CLASSES) or (), theirs.info.get(_CLASSES) or ())

@@ -1,4 +1,4 @@
-"""Where datasets lie: making room for a new one, and removing one."""
+"""Places of datasets: making room for a new one, and removing one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakebed.errors import (
     PathNotEmptyException,
 )
 from lakebed.session.handle import Handle
-from lakebed.session.open_sessions import drop_deleted, flush_open
+from lakebed.session.process.open_sessions import drop_deleted, flush_open
 from lakebed.session.session import Session
 from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.url import Location, open_storage, parse
@@ -28,17 +28,17 @@ from lakebed.versions.refs import REFS_KEY
 
 Path = str | os.PathLike[str] | Location
 
-# Bytes beyond which a dataset or a tensor is removed only when the caller says that it may be large.
+# Datasets and tensors above this number of bytes are removed only if the caller allows it.
 LARGE = 1_000_000_000
 
 
 def whole(path: Path) -> Location:
-    """Return the place of an address that must not name a version: what is asked for is done to all of them.
+    """Return the place of an address that must not name a version, because all versions are concerned.
 
     Raises
     ------
     InvalidInputError
-        If it does.
+        If it names a version.
     """
     location = parse(path)
     if location.ref is not None:
@@ -55,7 +55,7 @@ def vacate(path: Path, *, overwrite: bool) -> tuple[Storage, Location]:
     Raises
     ------
     DatasetHandlerError
-        If there is a dataset, and ``overwrite`` is false or its deletion is switched off.
+        If a dataset exists, and ``overwrite`` is false or its deletion is switched off.
     PathNotEmptyException
         If the folder holds other files.
     """
@@ -91,7 +91,7 @@ def make(path: Path, *, overwrite: bool, cache_bytes: int | None = None) -> Hand
 
 
 def check_path(path: object) -> None:
-    """Refuse what can not be the address of a dataset.
+    """Refuse an object that cannot be the address of a dataset.
 
     Raises
     ------
@@ -108,14 +108,14 @@ def discard(path: Path, *, force: bool, large_ok: bool) -> None:
     Parameters
     ----------
     force
-        Remove also what does not open as a dataset.
+        Also remove files that do not open as a dataset.
     large_ok
         Allow datasets above 1 GB.
 
     Raises
     ------
     DatasetHandlerError
-        If there is none, or deletion is switched off in it.
+        If no dataset exists, or its deletion is switched off.
     DatasetTooLargeToDelete
         If it is above 1 GB and ``large_ok`` is false.
     """
@@ -124,7 +124,7 @@ def discard(path: Path, *, force: bool, large_ok: bool) -> None:
 
 
 def discard_at(storage: Storage, shown: str, *, force: bool, large_ok: bool) -> None:
-    """Remove what lies in a storage; see :func:`discard`."""
+    """Remove the content of a storage; see :func:`discard`."""
     flush_open(storage)
     if not force:
         if storage.stat(TREE_KEY) is None:
@@ -144,7 +144,7 @@ def _check_deletable(storage: Storage, shown: str) -> None:
     try:
         allowed = Session(storage, read_only=True).snapshot.meta.allow_delete
     except FormatError:
-        return  # what is damaged beyond opening forbids nothing
+        return  # a dataset that does not open cannot forbid it
     if not allowed:
         raise DatasetHandlerError(
             f"The dataset at {shown} is marked as allow_delete=false; set allow_delete = True on it first"
@@ -153,7 +153,7 @@ def _check_deletable(storage: Storage, shown: str) -> None:
 
 def remove(storage: Storage) -> None:
     """Remove all files of a dataset, but no other dataset below it."""
-    from lakebed.storage import orphan_files
+    from lakebed.storage.files import orphan_files
 
     folder = traits_of(storage).folder
     if folder and config.REMEMBER_LINKS:
@@ -162,7 +162,7 @@ def remove(storage: Storage) -> None:
         kept.forget(folder)
     keys = [key for key, _ in storage.list("")]
     nested = _nested(keys)
-    storage.delete(TREE_KEY)  # first: whatever happens next, half a dataset does not open
+    storage.delete(TREE_KEY)  # first, so that an interrupted removal leaves no dataset that opens
     if nested:
         orphan_files.remove(storage, [key for key in keys if not key.startswith(nested)])
     else:
@@ -170,12 +170,12 @@ def remove(storage: Storage) -> None:
 
 
 def _nested(keys: Sequence[str]) -> tuple[str, ...]:
-    """Prefixes of other datasets that lie in folders below this one; saved views are part of it."""
+    """Return the prefixes of other datasets in folders below this one; saved views belong to this one."""
     trees = [key for key in keys if key.endswith("/" + TREE_KEY)]
     return tuple(key.removesuffix(TREE_KEY) for key in trees if not key.startswith(".queries/"))
 
 
-# What a creation leaves that was cut off, by a kill or a full disk: no tensor is among it.
+# Files of an interrupted creation, after a kill or on a full disk; no tensor is among them.
 _UNBORN = rf"(versions/[0-9a-f]{{40}}/)?(dataset_meta\.json|commit_info\.json|{re.escape(LOCK_NAME)})"
 
 
@@ -193,7 +193,7 @@ def _check_folder(storage: Storage, *, overwrite: bool) -> None:
         keys = []
     nested = _nested(keys)
     if REFS_KEY in keys:
-        storage.delete(REFS_KEY)  # of a dataset whose removal was cut off
+        storage.delete(REFS_KEY)  # left by an interrupted removal
     for key in keys:
         if not key.startswith((".lakebed/", *nested)) and not re.fullmatch(_UNBORN, key):
             raise PathNotEmptyException(

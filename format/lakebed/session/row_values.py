@@ -1,9 +1,9 @@
-"""Rows as dictionaries: columns are read by chunks, and turned into Python values a few thousand rows at a time.
+"""Rows as dictionaries: columns are read chunk by chunk, and converted to Python values some thousand rows at a time.
 
 tensor                      value
 single numbers              int, float, bool; None where null
-class labels                their names, where there are some
-dates and times             date, datetime, time, timedelta; the number where Python has none
+class labels                their names, if the tensor has any
+dates and times             date, datetime, time, timedelta; the number if Python has no such value
 arrays, files, links        an array; None where null
 text, json, list            str, JSON values, lists; None where null
 sequences                   a list of the above
@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from lakebed.htypes.base import Storing
+from lakebed.reading.columns.scan import ColumnScan
+from lakebed.reading.columns.strings import Encoded
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.scan import ColumnScan
 from lakebed.reading.selection import Selection
-from lakebed.reading.strings import Encoded
 from lakebed.session.columns import Batches
 from lakebed.session.schema import approximate_size
 from lakebed.session.table import Table
@@ -39,7 +39,7 @@ def row_values(table: Table, *, labels: bool) -> Iterator[dict[str, Any]]:
     Parameters
     ----------
     labels
-        Give class labels by their names.
+        Return class labels by their names.
     """
     names = tuple(table.names)
     if table.index.is_single:
@@ -65,7 +65,7 @@ def _one(table: Table, name: str, *, labels: bool) -> Any:
 
 
 def value_of(selection: Selection) -> Any:
-    """Return what one sample, or a part of one, holds: as in rows, but labels as they are stored."""
+    """Return the value of one sample, or of a part of one, as in rows, but labels as they are stored."""
     reader, index = selection.reader, selection.index
     if index.inside:
         value = next(selection.values())
@@ -74,7 +74,7 @@ def value_of(selection: Selection) -> Any:
 
 
 def _rows_at_once(scans: Mapping[str, ColumnScan]) -> int:
-    """Return of how many rows the values are held at a time."""
+    """Return the number of rows whose values are in memory at a time."""
     total = 0.0
     for scan in scans.values():
         state, dtype = scan.reader.state, scan.reader.dtype
@@ -99,7 +99,7 @@ def _values_of(reader: SampleReader, *, labels: bool) -> Values:
 
 
 def words_of(state: TensorState) -> list[str] | None:
-    """Return the names of the classes; None where there are none."""
+    """Return the names of the classes; None without any."""
     names = state.info.get("class_names") if state.meta.htype == "class_label" else None
     return [str(name) for name in names] if isinstance(names, list | tuple) and names else None
 
@@ -125,16 +125,15 @@ def _named(value: Any, words: list[str]) -> Any:
 
 
 def moments_of(reader: SampleReader) -> Values | None:
-    """Return what makes dates and times of a column of numbers; None if they are no such."""
-    logical = reader.state.info.get("logical_type")
-    if logical is None:
+    """Return the function that turns a column of numbers into dates and times; None if they are plain numbers."""
+    if reader.state.info.get("logical_type") is None:
         return None
     import pyarrow as pa
 
-    from lakebed.reading.arrow import logical_type
+    from lakebed.reading.columns.arrow import arrow_type
 
-    kind = logical_type(logical)
-    if kind is None:
+    kind = arrow_type(reader)
+    if not pa.types.is_temporal(kind):
         return None
     width = pa.int32() if kind.bit_width == 32 else pa.int64()
 
@@ -143,7 +142,7 @@ def moments_of(reader: SampleReader) -> Values | None:
         moments = pa.array(numbers, width).cast(kind)
         try:
             return list(moments.to_pylist())
-        except (OverflowError, ValueError):  # the year 10,000
+        except (OverflowError, ValueError):  # years that Python cannot hold, such as 10,000
             return [_moment(one, number) for one, number in zip(moments, numbers, strict=True)]
 
     return values

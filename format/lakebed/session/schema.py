@@ -33,7 +33,7 @@ def add_planned(session: Session, name: str, plan: NewTensor, *, exist_ok: bool 
     TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
         If the name is taken or impossible.
     ValueError
-        If the tensor exists, ``exist_ok`` is true, and it is of another kind.
+        If the tensor exists, ``exist_ok`` is true, and its settings are different.
     """
     with session.mutex, session.writing() as draft:
         schema = session.schema()
@@ -47,7 +47,7 @@ def add_planned(session: Session, name: str, plan: NewTensor, *, exist_ok: bool 
 
 
 def _point_links(draft: Draft, names: Iterable[str]) -> None:
-    """Let new tensors feed the keys that their companions got, where a rename left those of their names in use."""
+    """Point new tensors to the keys of their companions, which differ from the names if a rename left those in use."""
     keys = draft.schema.meta.tensor_names
     for name in names:
         meta = draft.tensors[keys[name]].meta
@@ -62,9 +62,9 @@ def blank(schema: Snapshot, source: str, name: str, *, unlink: bool = False) -> 
     Parameters
     ----------
     source
-        Full name of the tensor to take after.
+        Full name of the other tensor.
     unlink
-        Let the new tensor hold the data that the links of the other lead to.
+        Let the new tensor hold the data of the other's links.
     """
     state = schema.tensor(source)
     is_link = state.meta.is_link and not unlink
@@ -76,13 +76,13 @@ def blank(schema: Snapshot, source: str, name: str, *, unlink: bool = False) -> 
     companions, infos = {}, {}
     for kind, old in companions_of(schema.meta, source).items():
         if kind == "null":
-            continue  # made when the first null arrives
+            continue  # created with the first null
         new = companion(name, kind)
         companions[new] = _emptied(schema.tensor(old).meta, new, renamed)
         infos[new] = dict(schema.tensor(old).info)
     meta = _emptied(state.meta, name, renamed).with_(is_link=is_link)
     if state.meta.is_link and unlink and not meta.verify:
-        # What was not known of links is known of data: facts about the files, shapes, the dtype of the first.
+        # Data has companions that unverified links lack: facts about files, and shapes.
         links, made = companions_for(
             htype_named(meta.htype), name, with_info=True, with_shape=True, with_id=False
         )
@@ -169,7 +169,7 @@ def _check_size(states: Iterable[TensorState], what: str, *, large_ok: bool) -> 
 
 
 def approximate_size(state: TensorState) -> int:
-    """Bytes of the chunks of a tensor, as far as they are known; else what full chunks would take."""
+    """Return the bytes of the chunks of a tensor; chunks of unknown size count as full ones."""
     sizes = state.table.places.sizes
     known = int(sizes.sum())
     return known + int((sizes == 0).sum()) * state.meta.chunk_size

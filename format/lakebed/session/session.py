@@ -1,4 +1,4 @@
-"""One open dataset at one branch or version: what it reads, and the draft that changes are made on."""
+"""One open dataset at one branch or version: its reads, and the draft that collects changes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from lakebed import config
 from lakebed.documents.version_tree import new_id
-from lakebed.errors import (
-    CommitFailed,
-    InfoError,
-    InvalidOperationError,
-    ReadOnlyModeError,
-)
+from lakebed.errors import CommitFailed, InfoError, InvalidOperationError, ReadOnlyModeError
 from lakebed.reading.samples import SampleReader
 from lakebed.runtime import clock
-from lakebed.session import open_sessions
 from lakebed.session.credentials import LinkCredentials
+from lakebed.session.process import open_sessions
 from lakebed.session.writer import Writer
 from lakebed.storage.base import Storage, traits_of
 from lakebed.versions.state import Snapshot
@@ -38,30 +33,26 @@ class Session(Writer):
     Parameters
     ----------
     storage
-        Where the dataset lies.
+        Storage of the dataset.
     ref
         Address of the version to open; None is ``main``.
     read_only
         Refuse every change.
+    cache_bytes, as_of, start, head_of
+        As for `Checkout`.
     lock_timeout
-        Seconds to wait for another writer of the branch to end.
-    as_of
-        Open the newest commit of this time, in POSIX seconds, or before, in the history of that version.
-    start
-        The tree, and what the head holds, where both are known already.
-    head_of
-        Branch whose head the version was: it is opened even if another head has taken its place.
+        Seconds to wait for another writer of the branch.
     credentials
-        What links go by; None is what the dataset names.
+        Credentials of links; None takes those that the dataset names.
 
     Attributes
     ----------
     epoch
-        Counts what outdates views: rows added or replaced through the dataset, checkouts.
+        Counter of events that outdate views: rows added or replaced through the dataset, and checkouts.
     credentials
-        What links go by when they are followed.
+        Credentials for following links.
     held_infos
-        What callers hold of the infos, by key.
+        Values of infos that callers hold, by key.
     """
 
     def __init__(
@@ -104,16 +95,16 @@ class Session(Writer):
         )
 
     def store_held_infos(self) -> None:
-        """Take what callers have changed in place in infos that they hold into the draft: all of it, or nothing.
+        """Take in-place changes of infos that callers hold into the draft, all or nothing.
 
         Raises
         ------
         InfoError
-            If a value is none that can be stored, or a commit is checked out.
+            If a value cannot be stored, or a commit is checked out.
         ReadOnlyModeError
-            If the dataset cannot be changed. In these cases what was changed in place is dropped.
+            If the dataset cannot be changed. In these cases the changes are dropped.
         LockedException, StorageError
-            If it cannot be changed now: it is tried again by the next call.
+            If it cannot be changed now; the next call tries again.
         """
         changed = {key: live for key, live in self.held_infos.items() if live.is_changed}
         if not changed:
@@ -126,7 +117,7 @@ class Session(Writer):
             with self.writing() as draft:
                 schema = self.schema()
                 known = {key: state.info for key, state in schema.tensors.items()} | {DATASET: schema.info}
-                # What was changed in tensors that are gone goes with them.
+                # Changes of removed tensors are dropped.
                 new = {key: stored_form(live.of(known[key])) for key, live in changed.items() if key in known}
                 for key, info in new.items():
                     if key == DATASET:
@@ -144,7 +135,7 @@ class Session(Writer):
                 live.forget()
 
     def check_info_changeable(self) -> None:
-        """Refuse to change an info at an old commit: as in 3.x that starts no branch, unlike a change of samples.
+        """Refuse to change an info at an old commit: as in 3.x only a change of samples starts a branch there.
 
         Raises
         ------
@@ -159,7 +150,7 @@ class Session(Writer):
             )
 
     def schema(self) -> Snapshot:
-        """Return what there is, lengths included; samples that still wait in the draft may lack chunks."""
+        """Return the present version with lengths; samples that wait in the draft may have no chunks yet."""
         with self.mutex:
             draft = self._unpublished.draft
             if draft is None:
@@ -167,24 +158,21 @@ class Session(Writer):
             work = self._unpublished.work
             draft = draft if work is None else work
             if draft.buffer.rows:
-                with _Change(self) as draft:
-                    draft.encode_pending()
-            return self._structure(draft, is_final=work is None)
+                draft = self._encoded()
+            return draft.structure(is_final=work is None) if draft.dirty else self._position.snapshot
 
     def structure(self) -> Snapshot:
-        """Return names, keys and settings; lengths and extents may lag behind samples that were just added."""
+        """Return the present version; lengths and extents may lag behind samples that were just added."""
         with self.mutex:
             draft = self._unpublished.draft
             if draft is None:
                 return self._position.snapshot
             work = self._unpublished.work
-            return self._structure(draft if work is None else work, is_final=work is None)
-
-    def _structure(self, draft: Draft, *, is_final: bool) -> Snapshot:
-        return draft.structure(is_final=is_final) if draft.dirty else self.snapshot
+            draft = draft if work is None else work
+            return draft.structure(is_final=work is None) if draft.dirty else self._position.snapshot
 
     def reader(self, key: str, name: str) -> SampleReader:
-        """Return a reader of a tensor that also sees this session's own unpublished samples."""
+        """Return a reader of a tensor, which also reads unpublished samples of this session."""
         with self.mutex:
             draft = self._unpublished.draft
             if draft is None or not draft.dirty:
@@ -204,15 +192,20 @@ class Session(Writer):
                 self._readers[key] = cached
             return cached[1]
 
+    def _encoded(self) -> Draft:
+        """Encode the samples that wait in the draft."""
+        with _Change(self) as draft:
+            draft.encode_pending()
+        return draft
+
     def latest(self, key: str, name: str, row: int) -> Any:
-        """Return a flat sample with this session's own changes, which are not made into chunks for it."""
+        """Return a flat sample including unpublished changes, without packing these into chunks."""
         with self.mutex:
             draft = self._unpublished.draft
             if draft is None or not draft.dirty or draft.tensors.seen[key].is_tiled(row):
                 return self.reader(key, name).value(row)
             if draft.buffer.rows:
-                with _Change(self) as draft:
-                    draft.encode_pending()
+                draft = self._encoded()
             tensor = draft.tensors.seen[key]
             reader = SampleReader(name, tensor.state, self.source, self.credentials)
             pending = tensor.pending_sample(row)
@@ -222,9 +215,9 @@ class Session(Writer):
 
     @property
     def pending_id(self) -> str:
-        """Id that the next commit here will get, a promise from when it is first asked for; else that of the version.
+        """Id that the next commit here will have, fixed by the first access; if it cannot be written, the version's id.
 
-        A publish gives the head another id, so none of those can be it.
+        The id of the head cannot serve, because every publish changes it.
         """
         with self.mutex:
             self._after_fork()
@@ -233,18 +226,18 @@ class Session(Writer):
             return self._promised.setdefault(self.branch, new_id())
 
     def pop_promised_id(self) -> str | None:
-        """Return the id that was promised to the next commit, once; None if it was never asked for."""
+        """Return the id that was promised to the next commit, and forget it; None if none was."""
         return self._promised.pop(self.branch, None)
 
     def known_as(self, address: str) -> str:
-        """Return the branch whose next commit an id is promised to; any other address as it is."""
+        """Return the branch whose next commit will have this id; other addresses unchanged."""
         return next((branch for branch, id_ in self._promised.items() if id_ == address), address)
 
     # -- writing -----------------------------------------------------------------------------------------------
 
     @property
     def linking(self) -> Linking:
-        """What links go by when they are appended."""
+        """Credentials and limits for appending links."""
         if self._linking is None:
             from lakebed.writing.encode.links import Linking
 
@@ -252,21 +245,21 @@ class Session(Writer):
         return self._linking
 
     def writing(self, *, sound: bool = True) -> _Change:
-        """Give the draft for one change, which is made as a whole or not at all; to be used with the mutex held.
+        """Return a context that gives the draft for one change, which is made as a whole or not at all.
 
-        ``with session.mutex, session.writing() as draft``: the interpreter itself lets go of the mutex then, so that no
-        interrupt can come in between. What has waited for too long is published afterwards. The schema to write by
-        must be read inside: taking the lock may have brought in another writer's version.
+        Use it as ``with session.mutex, session.writing() as draft``: the interpreter itself then releases the mutex, so
+        that no interrupt can come in between. Changes that have waited too long are published afterwards. Read the
+        schema inside: taking the lock may have brought another writer's version.
 
         Parameters
         ----------
         sound
-            Refuse a head whose lengths contradict each other, as a killed Deep Lake 3.x leaves it.
+            Refuse a head whose lengths contradict each other, as after a kill of Deep Lake 3.x.
 
         Raises
         ------
         ReadOnlyModeError
-            If the dataset was opened read-only or a commit that is no branch head is checked out.
+            If the dataset was opened read-only, or the version is neither a commit nor a head.
         LockedException
             If another writer holds the branch.
         DatasetCorruptError
@@ -275,20 +268,20 @@ class Session(Writer):
         return _Change(self, prepare=lambda: self._prepare(sound=sound))
 
     def draft(self) -> Draft:
-        """Return what the running change works on."""
+        """Return the draft of the running change."""
         draft = self._unpublished.draft
         if draft is None:
             raise InvalidOperationError("no change is being made")
         return draft
 
     def _prepare(self, *, sound: bool) -> None:
-        """Get ready for a change: with the writer's lock, and a draft."""
+        """Take the writer's lock and make a draft, unless both exist."""
         self._after_fork()
         self._tell_lost()
         self.resolve_unknown_commit()
         if self._unpublished.draft is not None:
             return
-        from lakebed.session import publisher
+        from lakebed.session.process import publisher
         from lakebed.versions.derive import own_chunks
         from lakebed.writing.draft.draft import Draft
 
@@ -304,12 +297,12 @@ class Session(Writer):
         publisher.watch(self)
 
     def begin_change(self, prepare: Callable[[], None] | None, frame: FrameType) -> tuple[Draft, bool]:
-        """Begin a change that a frame makes, unless that is part of one already.
+        """Begin a change for a frame, unless it is part of another one.
 
         Returns
         -------
         tuple
-            What to work on, and whether the change is one of its own.
+            The draft, and whether this is a change of its own.
         """
         draft = self._unpublished.work
         is_own = draft is None
@@ -327,7 +320,7 @@ class Session(Writer):
         return draft, is_own
 
     def end_change(self, *, is_made: bool) -> None:
-        """End a change: keep what it has made, or go on as if it had not begun."""
+        """End a change: keep it, or restore the state before it."""
         if is_made:
             self._unpublished.keep()
             return
@@ -338,9 +331,9 @@ class Session(Writer):
             self.discard()
 
     def seconds_left(self) -> float | None:
-        """Return how long what is unpublished, or about to be, may still wait; None if there is nothing.
+        """Return how long unpublished changes may still wait; None without any.
 
-        A ``with`` block keeps everything until it ends.
+        A ``with`` block keeps everything until its end.
         """
         if self._unpublished.draft is None or self._pid != os.getpid():
             return None
@@ -348,15 +341,15 @@ class Session(Writer):
         return left if self._holds == 0 else max(left, config.MAX_UNPUBLISHED_SECONDS)
 
     def publish_old(self) -> None:
-        """Publish what has waited for too long."""
+        """Publish changes that have waited too long."""
         left = self.seconds_left()
         if left is not None and left <= 0:
             self.flush()
 
     def begin_in_child(self) -> None:
-        """Go on in a forked child, which has none of its parent's other threads.
+        """Go on in a forked child, in which the other threads of its parent do not exist.
 
-        What one of those had begun stays half done: the lock that it held, the draft that it may have been changing.
+        If one of them held the mutex, it was perhaps changing the draft: both are replaced.
         """
         self.credentials.begin_in_child()
         if self.mutex.acquire(blocking=False):
@@ -366,14 +359,14 @@ class Session(Writer):
         self._after_fork()
 
     def check_writable(self) -> None:
-        """Make sure that changes are possible at this moment.
+        """Check that changes are possible at this moment.
 
         Raises
         ------
         LockedException
-            If another process writes the branch.
+            If another process is writing the branch.
         StorageError
-            If the storage takes no changes.
+            If the storage refuses changes.
         """
         with self.mutex:
             if self._lock is None:
@@ -382,7 +375,7 @@ class Session(Writer):
                     self.unlock()
 
     def try_append_row(self, group: str, row: Mapping[str, Any]) -> bool:
-        """Take a row that surely fits the tensors of a row before it; tell whether it was taken.
+        """Take a row that certainly fits, because a row of the same kind did; return whether it was taken.
 
         The row is encoded later, together with others, but counts at once.
         """
@@ -391,7 +384,7 @@ class Session(Writer):
             return draft is not None and draft.try_append_row(group, row) and self._bound_pending(draft)
 
     def try_append(self, key: str, sample: Any) -> bool:
-        """Take a sample that surely fits a tensor; see :meth:`try_append_row`."""
+        """Take a sample that certainly fits a tensor; see :meth:`try_append_row`."""
         with self.mutex:
             draft = self._draft_to_append()
             return draft is not None and draft.try_append(key, sample) and self._bound_pending(draft)
@@ -407,12 +400,11 @@ class Session(Writer):
         if self._holds == 0 and waited > config.MAX_UNPUBLISHED_SECONDS:
             self.flush()
         elif draft.buffer.is_full:
-            with _Change(self) as draft:
-                draft.encode_pending()
+            self._encoded()
         return True
 
     def hold(self) -> None:
-        """Keep the writer's lock until :meth:`release`, however often something is published."""
+        """Keep the writer's lock until :meth:`release`, through any number of publishes."""
         with self.mutex:
             self._after_fork()
             if self.is_head and not self.read_only:
@@ -426,14 +418,14 @@ class Session(Writer):
             self.flush()
 
     def flush(self) -> None:
-        """Publish everything unpublished; durable and visible when this returns.
+        """Publish all changes; they are durable and visible when this returns.
 
-        After an error of the storage everything unpublished is still there, and so is the lock: try again.
+        After an error of the storage changes and lock are kept: try again.
 
         Raises
         ------
         CommitFailed
-            If another writer changed the branch in spite of the lock; what was unpublished is dropped.
+            If another writer changed the branch in spite of the lock; unpublished changes are dropped.
         """
         with self.mutex:
             self._after_fork()
@@ -444,14 +436,16 @@ class Session(Writer):
                 with _Change(self) as draft:
                     draft.encode_pending()
                     snapshot = self.packed(draft)
-                self._publish_draft(draft, snapshot)
+                from lakebed.versions.updates import SwapHead
+
+                self.publish(draft, [SwapHead(self.branch, draft.version_id)], [snapshot], leaving=True)
             if self._holds == 0:
                 self.unlock()
 
     def flush_waiting(self) -> None:
-        """Publish what has waited for too long, for a thread that has no caller to raise an error to.
+        """Publish changes that have waited too long, from a thread without a caller that could handle errors.
 
-        What could not be published stays, and is tried again; that it was dropped is told by the next call that writes.
+        After an error they stay, for another attempt; if they were dropped, the next call that writes raises that.
         """
         with self.mutex:
             if self._pid != os.getpid() or self._lost is not None:
@@ -463,25 +457,20 @@ class Session(Writer):
                 raise
 
     def _tell_lost(self) -> None:
-        """Raise, once, that rows were dropped while no call was running."""
+        """Raise once that rows were dropped in the background."""
         lost, self._lost = self._lost, None
         if lost is not None:
             raise CommitFailed(
                 f"rows that were appended some time ago could not be published, and are dropped: {lost}"
             ) from lost
 
-    def _publish_draft(self, draft: Draft, snapshot: Snapshot) -> None:
-        from lakebed.versions.updates import SwapHead
-
-        self.publish(draft, [SwapHead(self.branch, draft.version_id)], [snapshot], leaving=True)
-
     def packed(self, draft: Draft) -> Snapshot:
-        """Return what a draft holds, in chunks; what must be read for that is read at the same time."""
-        self._tail_cache.fetch(draft.tails())
+        """Return a draft with all samples in chunks; chunks that this needs are read concurrently."""
+        self._tail_cache.fetch(draft.tails)
         return draft.snapshot()
 
     def yield_lock(self) -> bool:
-        """Publish and unlock for another dataset of this process, unless a ``with`` block holds on; say whether."""
+        """Publish and unlock for another dataset of this process; return False inside a ``with`` block."""
         if self._lock is None or self._holds:
             return False
         self.flush()
@@ -494,12 +483,12 @@ class Session(Writer):
 
 
 class _Change:
-    """One change of a session's draft, or a part of one: ``with`` gives the draft to work on.
+    """Context of one change of a session's draft, or of a part of one; it gives the draft.
 
     Parameters
     ----------
     prepare
-        Sees to it that there is a draft; None: it is there.
+        Makes the draft; None if it exists.
     """
 
     __slots__ = ("_is_own", "_prepare", "_session")

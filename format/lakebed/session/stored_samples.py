@@ -1,4 +1,4 @@
-"""Samples of a tensor as what they are for another one: values that may be taken over as they are stored."""
+"""Samples of a tensor as values for another one, which may take over their stored bytes."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ if TYPE_CHECKING:
 
 
 class StoredSamples(ABC):
-    """Samples of a tensor, as values for another: they may come as they are stored, without being decoded."""
+    """Samples of a tensor as values for another, which may take over their stored bytes without decoding."""
 
     @property
     @abstractmethod
     def is_single(self) -> bool:
-        """Whether this is one sample, without the sample axis."""
+        """True if this is one sample, without the sample axis."""
 
     @property
     @abstractmethod
     def is_link(self) -> bool:
-        """Whether samples are links to files elsewhere."""
+        """True if samples are links to files elsewhere."""
 
     @property
     @abstractmethod
     def goes_inside(self) -> bool:
-        """Whether parts of samples are selected, or items of sequences."""
+        """True if parts of samples are selected, or items of sequences."""
 
     @property
     @abstractmethod
     def holds_nothing(self) -> bool:
-        """Whether nothing but empty samples was ever stored, so that there is no dtype to read them with."""
+        """True if only empty samples were ever stored, so that no dtype is known."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def numpy(self) -> Any:
-        """Read as an array: shape (samples, ...), or that of the sample for a single one."""
+        """Read as an array, shape (samples, ...); a single sample has its own shape."""
 
     @abstractmethod
     def recorded_values(self) -> Iterator[Any]:
-        """Yield the samples; None where a null is on record, and an array with its dtype for an empty sample."""
+        """Yield the samples: None for recorded nulls, an array with its dtype for empty samples."""
 
     @abstractmethod
     def links(self) -> Iterator[Any]:
-        """Yield links as links, not what they lead to: lists of them for sequences."""
+        """Yield the links themselves, not their data; for sequences lists of links."""
 
     @abstractmethod
     def creds_names(self) -> Callable[[int], str | None]:
-        """Return what tells the name of credentials by its code in this dataset."""
+        """Return the function that returns the name of credentials for its code in this dataset."""
 
     @abstractmethod
     def fits_stored(self, meta: TensorMeta) -> bool:
-        """Whether the stored bytes of the samples are what another tensor would store for them."""
+        """Return whether another tensor would store the samples as the same bytes."""
 
     @abstractmethod
     def stored(self, target: TensorState) -> Iterator[Column]:

@@ -1,11 +1,11 @@
-"""Which tensors, which rows, at which version: what loaders, queries, views, exporters and workers are given."""
+"""Tables: tensors, rows and version, the form in which loaders, queries, views, exporters and workers get data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from lakebed.errors import InvalidInputError
 from lakebed.reading.index import Index, Rows
@@ -15,17 +15,16 @@ from lakebed.versions.state import TensorState
 from lakebed.writing.names import companion, companion_key
 
 if TYPE_CHECKING:
-    from lakebed.reading.scan import ColumnScan
-    from lakebed.session.pickling import Address
+    from lakebed.reading.columns.scan import ColumnScan
+    from lakebed.session.process.pickling import Address
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """Columns and rows of one open dataset.
 
-    A table holds no data: all that it tells is read from the session when it is asked for, the session's own
-    unpublished rows included. Pickled, it is an address, a version, tensors and rows; the process that unpickles it
-    opens that very version, to read from it.
+    A table holds no data: it reads everything from the session on use, unpublished rows included. A pickled table is an
+    address, a version, tensors and rows; the process that unpickles it opens exactly that version for reading.
 
     Parameters
     ----------
@@ -34,7 +33,7 @@ class Table:
     names
         Columns in order: name of the column -> full name of the tensor.
     index
-        Which rows, and which part of each sample.
+        Selected rows, and parts of each sample.
 
     Examples
     --------
@@ -56,7 +55,7 @@ class Table:
 
     @property
     def version(self) -> str:
-        """Id of the version that the session reads; what is unpublished comes on top of it."""
+        """Id of the version that the session reads, without its unpublished changes."""
         return self.session.snapshot.version_id
 
     # -- which columns -----------------------------------------------------------------------------------------
@@ -67,7 +66,7 @@ class Table:
         Raises
         ------
         KeyError
-            If there is no such column.
+            If the column does not exist.
         """
         return Table(self.session, {name: self.names[name] for name in names}, self.index)
 
@@ -77,14 +76,14 @@ class Table:
         Raises
         ------
         KeyError
-            If there is no such column.
+            If the column does not exist.
         TensorDoesNotExistError
-            If the tensor is gone.
+            If the tensor was removed.
         """
         return self.session.schema().tensor(self.names[name])
 
     def states(self) -> dict[str, TensorState]:
-        """Return settings, length and chunks of the tensors by column, as they are at one moment."""
+        """Return settings, length and chunks of the tensors by column, all of one moment."""
         with self.session.mutex:
             schema = self.session.schema()
             return {name: schema.tensor(full) for name, full in self.names.items()}
@@ -111,29 +110,29 @@ class Table:
         return max((state.length for state in self.states().values()), default=0)
 
     def rows(self) -> Rows:
-        """Return the numbers of the selected rows, of those that every tensor has.
+        """Return the numbers of the selected rows, as far as every tensor has them.
 
         Raises
         ------
         IndexError
-            If the selection names a row that is not there.
+            If a selected row does not exist.
         """
         return self.index.rows(self.length)
 
     def shared_rows(self, names: Iterable[str] | None = None) -> Rows:
-        """Return the numbers of the selected rows that some columns have, none of which may be empty beside others.
+        """Return the numbers of the selected rows that some columns have; raise if only some of them are empty.
 
         Parameters
         ----------
         names
-            The columns that are asked for; None, and none of them, is all.
+            Names of the columns; None, or an empty list, is all.
 
         Raises
         ------
         InvalidInputError
-            If one of the columns has no rows and another has: it would hide them. It is named.
+            If one of the columns has no rows and would hide those of another; the message names it.
         IndexError
-            If the selection names a row that is not there.
+            If a selected row does not exist.
         """
         states = self.states()
         lengths = {name: states[name].length for name in names or states}
@@ -148,7 +147,7 @@ class Table:
         )
 
     def rows_of(self, name: str) -> Rows:
-        """Return the numbers of the selected rows of one column, which may be longer than others."""
+        """Return the numbers of the selected rows of one column."""
         return self.index.rows(self.state(name).length)
 
     def __len__(self) -> int:
@@ -160,43 +159,47 @@ class Table:
     # -- what reads them ---------------------------------------------------------------------------------------
 
     def reader(self, name: str) -> SampleReader:
-        """Return what reads single samples of a column."""
+        """Return the reader of single samples of a column."""
         full = self.names[name]
         return self.session.reader(self.session.schema().tensor(full).key, full)
 
     def companion(self, name: str, kind: str) -> SampleReader | None:
-        """Return what reads a hidden tensor beside a column: ``id``, ``shape``, ``info`` or ``null``.
-
-        None if there is no such tensor.
-        """
+        """Return the reader of a hidden tensor of a column (``id``, ``shape``, ``info``, ``null``), if it exists."""
         full = self.names[name]
         key = companion_key(self.session.schema().meta, full, kind)
         return None if key is None else self.session.reader(key, companion(full, kind))
 
     def scan(self, name: str, *, keep: bool = False) -> ColumnScan:
-        """Return what reads many rows of a column, nulls included.
+        """Return the reader of many rows of a column, nulls included.
 
         Parameters
         ----------
         keep
             Put chunks into the cache.
         """
-        from lakebed.reading.scan import ColumnScan
+        from lakebed.reading.columns.scan import ColumnScan
 
         return ColumnScan(self.reader(name), self.companion(name, "null"), keep=keep)
 
     def scans(self, *, keep: bool = False) -> dict[str, ColumnScan]:
-        """Return what reads many rows, by column; all of them as they are at one moment."""
+        """Return the readers of many rows by column, all of one moment."""
         with self.session.mutex:
             return {name: self.scan(name, keep=keep) for name in self.names}
 
     # -- on the way to other processes -------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from lakebed.session.pickling import Address
+        from lakebed.session.process.pickling import Address
 
         return _reopened, (Address.of(self.session), dict(self.names), self.index)
 
 
 def _reopened(address: Address, names: Mapping[str, str], index: Index) -> Table:
     return Table(address.open_version(), names, index)
+
+
+@runtime_checkable
+class HasTable(Protocol):
+    """The facade of a dataset, or of a view of one, as the rooms below it see it."""
+
+    def _table(self, tensors: Sequence[str] | None = None) -> Table: ...

@@ -1,4 +1,4 @@
-"""A table cut into windows of rows, which other processes read each on its own."""
+"""Tables cut into windows of rows, which other processes read separately."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from lakebed.errors import InvalidInputError
 from lakebed.htypes.base import Storing
 from lakebed.session.table import Table
 
-WINDOW_BYTES = 64_000_000  # of values that one process holds at a time
-WINDOW_ROWS = 1024  # of values that Python has one by one
-_UNKNOWN_BYTES = 100.0  # of a value of which nothing is known
+WINDOW_BYTES = 64_000_000  # most bytes of values that one process holds at a time
+WINDOW_ROWS = 1024  # most rows whose values are Python objects
+_UNKNOWN_BYTES = 100.0  # assumed size of a value of unknown size
 
 
 def even(table: Table) -> Table:
-    """Return the table, whose columns all have the selected rows: a short one would hide rows of the others.
+    """Return the table if all its columns have the selected rows; a short one would hide rows of the others.
 
     Raises
     ------
     InvalidInputError
-        If a column has fewer of the selected rows than another. It is named.
+        If a column has fewer of the selected rows than another; the message names it.
     """
     lengths = {name: state.length for name, state in table.states().items()}
     if len(set(lengths.values())) < 2:
@@ -38,7 +38,7 @@ def even(table: Table) -> Table:
 
 
 def windows(table: Table, count: int) -> list[tuple[int, int]]:
-    """Return about ``count`` windows (start, stop) of the selected rows, cut where chunks end if that is near.
+    """Return about ``count`` windows (start, stop) of the selected rows, cut at near ends of chunks.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def windows(table: Table, count: int) -> list[tuple[int, int]]:
 
 
 def _chunk_ends(table: Table, length: int) -> list[int]:
-    """Return the ends of the chunks of the column that has most of them; none of rows that are picked."""
+    """Return the ends of the chunks of the column with most chunks; none if the rows are not consecutive."""
     rows = table.rows()
     states = [state for state in table.states().values() if state.sequence is None]
     if not states or not isinstance(rows, range) or rows.step != 1 or not length:
@@ -77,7 +77,7 @@ def _chunk_ends(table: Table, length: int) -> list[int]:
 
 
 def has_arrays(table: Table, name: str) -> bool:
-    """Whether the samples of a column are arrays of one rank, none of which is null."""
+    """Return whether the samples of a column are arrays of one rank, none of which is null."""
     reader = table.reader(name)
     rank = len(reader.state.meta.max_shape)
     return (
@@ -91,7 +91,7 @@ def has_arrays(table: Table, name: str) -> bool:
 
 
 def bytes_of_row(table: Table) -> float:
-    """Return about how many bytes the values of a row take in memory."""
+    """Estimate the bytes of the values of a row in memory."""
     total = 0.0
     for name, state in table.states().items():
         reader = table.reader(name)

@@ -1,13 +1,15 @@
-"""One dataset opened at one branch, with the right to write it: the writer's lock, and what becomes of a publish."""
+"""Writing one branch of a dataset: the writer's lock, publishing, and finding out how an interrupted publish ended."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from lakebed.documents.version_tree import new_id
+from lakebed.documents.version_tree import FIRST, new_id
 from lakebed.errors import (
     CommitFailed,
     CommitStateUnknown,
@@ -17,12 +19,12 @@ from lakebed.errors import (
     ReadOnlyModeError,
     StorageError,
 )
-from lakebed.session import finalizer, open_sessions
+from lakebed.reading.fetch import ChunkSource
 from lakebed.session.checkout import Checkout
-from lakebed.session.tail_cache import TailCache
-from lakebed.storage.base import Storage
+from lakebed.session.process import finalizer, open_sessions
+from lakebed.storage.base import Data, Storage, pieces, traits_of
 from lakebed.versions.foreign_writes import is_as_read
-from lakebed.versions.state import Snapshot, contradiction
+from lakebed.versions.state import Snapshot, TensorState, contradiction
 from lakebed.versions.tree_file import TreeAt, read_tree_at
 
 if TYPE_CHECKING:
@@ -30,33 +32,94 @@ if TYPE_CHECKING:
     from lakebed.versions.updates import Updates
     from lakebed.writing.draft.draft import Draft
 
+_SMALL = 256 * 1024
+_MOST_BYTES = 16 * 1024 * 1024
+
+
+class TailCache:
+    """Small chunks at the ends of tensors, kept by a writer that has published or read them.
+
+    The next publish packs their samples together with new ones. Otherwise it would first read one chunk of every
+    tensor. Not for several threads at once.
+
+    Parameters
+    ----------
+    storage
+        Storage of the dataset.
+    source
+        Reads and verifies chunks.
+    """
+
+    def __init__(self, storage: Storage, source: ChunkSource) -> None:
+        self._source = source
+        self._is_remote = not traits_of(storage).local
+        self._kept: OrderedDict[str, bytes | memoryview] = OrderedDict()
+        self._bytes = 0
+
+    def read(self, state: TensorState, row: int) -> bytes | memoryview:
+        """Return the chunk file of a row of a tensor's chunk table."""
+        key = state.table.key(row)
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept
+        data = self._source.file(state.table, row, pooled=True)
+        self._keep(key, data)
+        return data
+
+    def fetch(self, wanted: Callable[[], Iterable[tuple[TensorState, int]]]) -> None:
+        """Read the chunks that the next publish needs, concurrently, if they lie on a store."""
+        if not self._is_remote:
+            return
+        from lakebed.storage.concurrently import concurrently
+
+        missing = [(state, row) for state, row in wanted() if state.table.key(row) not in self._kept]
+        if len(missing) > 1:
+            found = concurrently([partial(self._source.file, state.table, row) for state, row in missing])
+            for (state, row), data in zip(missing, found, strict=True):
+                self._keep(state.table.key(row), data)
+
+    def published(self, snapshot: Snapshot, chunks: Mapping[str, Data]) -> None:
+        """Keep the last chunk of every tensor, if this publish wrote it."""
+        for state in snapshot.tensors.values() if chunks else ():
+            sizes = state.table.places.sizes
+            key = state.table.key(len(sizes) - 1) if len(sizes) and sizes[-1] <= _SMALL else ""
+            if key in chunks:
+                self._keep(key, b"".join(pieces(chunks[key])))
+
+    def clear(self) -> None:
+        """Forget all chunks, because another writer was here."""
+        self._kept.clear()
+        self._bytes = 0
+
+    def _keep(self, key: str, data: bytes | memoryview) -> None:
+        if len(data) > _SMALL or key in self._kept:
+            return
+        self._kept[key] = data
+        self._bytes += len(data)
+        while self._bytes > _MOST_BYTES:
+            _, dropped = self._kept.popitem(last=False)
+            self._bytes -= len(dropped)
+
 
 class Writer(Checkout):
-    """A branch head that is read, the lock that it is written under, and publishes, whose end may stay unknown.
+    """The head of a branch, the lock to write it, and its publishes, whose end may stay unknown.
 
-    What is published, the session that this is a part of decides. Parameters as in `Checkout`, and:
+    `Session` decides what to publish.
 
     Parameters
     ----------
     read_only
         Refuse every change.
     lock_timeout
-        Seconds to wait for another writer of the branch to end.
+        Seconds to wait for another writer of the branch.
+    opening
+        Parameters of `Checkout`.
     """
 
     def __init__(
-        self,
-        storage: Storage,
-        ref: str | None = None,
-        *,
-        read_only: bool,
-        lock_timeout: float,
-        cache_bytes: int | None = None,
-        as_of: float | None = None,
-        start: tuple[TreeAt, Snapshot] | None = None,
-        head_of: str | None = None,
+        self, storage: Storage, ref: str | None, *, read_only: bool, lock_timeout: float, **opening: Any
     ) -> None:
-        super().__init__(storage, ref, cache_bytes=cache_bytes, as_of=as_of, start=start, head_of=head_of)
+        super().__init__(storage, ref, **opening)
         self.read_only = read_only
         self.lock_timeout = lock_timeout
         self.mutex = threading.RLock()
@@ -64,17 +127,17 @@ class Writer(Checkout):
         self._pid = os.getpid()
         self._lock: Lease | None = None
         self._passing: Lease | None = None  # a lease that is being taken, or given back
-        # Versions of a publish that has not told its end: it may have worked, or may work yet.
+        # Versions of a publish whose end is unknown: it may have succeeded, or succeed later.
         self._unknown_commit: Sequence[Snapshot] = ()
         self._lost: CommitFailed | None = None
         self._holds = 0
-        self._part_folders: tuple[str, ...] = ()  # where others write what this session will adopt
-        self._promised: dict[str, str] = {}  # by branch, the id that its next commit will get
+        self._part_folders: tuple[str, ...] = ()  # where others write the parts that this session will adopt
+        self._promised: dict[str, str] = {}  # branch -> the id that its next commit will get
 
     # -- the lock ----------------------------------------------------------------------------------------------
 
     def _after_fork(self) -> None:
-        """Let go of what a forked child has a copy of: its parent's draft and lock are not its own."""
+        """Drop the copies that a forked child has of its parent's draft and lock."""
         if self._pid != os.getpid():
             self._pid, self._holds, self._lock, self._passing = os.getpid(), 0, None, None
             self._unpublished.draft = None
@@ -84,12 +147,12 @@ class Writer(Checkout):
             self._collector.forget()
 
     def acquire_lock(self, patience: float = 0.0) -> None:
-        """Become the writer of the branch, or of a new one beside an old commit; see :meth:`draft`.
+        """Become the writer of the branch; at an old commit, of a new branch that begins there.
 
         Parameters
         ----------
         patience
-            Seconds to wait for another writer at least, whatever the dataset was opened with.
+            Shortest time in seconds to wait for another writer, even if the dataset was opened with less.
         """
         if self.read_only:
             raise ReadOnlyModeError(
@@ -101,10 +164,9 @@ class Writer(Checkout):
                     f"version {self.snapshot.version_id} is neither a commit nor the head of a branch; "
                     "checkout a branch to write"
                 )
-            # A writer on an old commit goes on beside it (FORMAT.md 9.4).
-            from lakebed.session.new_branch import create_branch
-
-            create_branch(self, f"auto_{new_id()}")
+            self.create_branch(
+                f"auto_{new_id()}"
+            )  # a writer on an old commit goes on beside it (FORMAT.md 9.4)
         finalizer.ready()
         self._pass_on()
         if self._lock is not None:
@@ -117,7 +179,7 @@ class Writer(Checkout):
                 at = lease.acquire(expected=self.snapshot.version_id, known=self.known)
             except LockedException:
                 timeout = max(self.lock_timeout, patience)
-                if not open_sessions.flush_other_sessions(self) and not timeout:
+                if not open_sessions.flush_other_sessions(self, self.storage, self.branch) and not timeout:
                     raise
                 at = lease.acquire(timeout)
             if self.tree != at.tree or not is_as_read(self.storage, at.tree, self.snapshot, lease.found):
@@ -133,7 +195,7 @@ class Writer(Checkout):
             self._collector.request_sweep()
 
     def _pass_on(self) -> None:
-        """Give back a lease that is not, or no longer, the one that this session writes by."""
+        """Give back a lease that this session does not write by, or no longer."""
         passing = self._passing
         if passing is not None and passing is not self._lock:
             passing.release()
@@ -152,7 +214,7 @@ class Writer(Checkout):
         )
 
     def unlock(self) -> None:
-        """Let others write the branch; what is unpublished is dropped."""
+        """Let others write the branch; unpublished changes are dropped."""
         if self._lock is not None:
             self._passing = self._lock
             self._lock = self._unpublished.draft = None
@@ -160,8 +222,40 @@ class Writer(Checkout):
 
     @property
     def is_held(self) -> bool:
-        """Whether a ``with`` block keeps the writer's lock."""
+        """True if a ``with`` block keeps the writer's lock."""
         return self._holds > 0
+
+    def create_branch(self, name: str) -> None:
+        """Start a branch at this version, or at the commit below an unchanged head, and go there."""
+        from lakebed.versions.derive import inherited
+
+        if self.read_only:
+            raise ReadOnlyModeError(f"{self.storage.url} was opened read-only; a branch can not be created")
+        start = self.snapshot
+        node = self.tree.commits[start.version_id]
+        base = start.version_id if node.is_committed else node.parent or FIRST
+        # An unchanged head holds the same as the commit below it, unless 3.9.52 has written it.
+        if not node.is_committed and (start.has_changes or start.origin is None):
+            start = self.versions.get(self.tree, base)
+        self.start_branch(name, base, inherited(start, new_id()))
+
+    def start_branch(self, name: str, base: str, head: Snapshot) -> None:
+        """Publish a new branch below the version ``base`` with this head, and go there."""
+        from lakebed.storage.lock import WriterLock
+        from lakebed.versions.locks.marker import release_lock
+        from lakebed.versions.publish import publish
+        from lakebed.versions.updates import AddBranch
+
+        updates = [AddBranch(name, head.version_id, base)]
+        lock = WriterLock(self.storage, name)
+        try:
+            lock.acquire()
+            at = publish(self.storage, self.known or read_tree_at(self.storage), updates, [head])
+            release_lock(self.storage, head.version_id)
+            self.known = at
+        finally:
+            lock.release()
+        self.enter(head.version_id, head, at.tree)
 
     def tree_at(self) -> TreeAt:
         """Return the tree as this writer found or left it."""
@@ -176,7 +270,7 @@ class Writer(Checkout):
     def open_part_folder(self) -> str:
         """Make a folder for chunks that others write while this session holds the lock; return its version id.
 
-        Collectors leave it alone until it is closed, or the session ends.
+        Garbage collection leaves it alone until it is closed, or the session ends.
         """
         folder = new_id()
         with self.mutex:
@@ -185,36 +279,31 @@ class Writer(Checkout):
         return folder
 
     def close_part_folder(self, folder: str) -> None:
-        """Leave what was not adopted of a folder's chunks to collectors, from the next publish on."""
+        """Leave chunks that were not adopted to garbage collection, from the next publish on."""
         self._part_folders = tuple(other for other in self._part_folders if other != folder)
 
     # -- publishing --------------------------------------------------------------------------------------------
 
     def publish(
-        self,
-        draft: Draft,
-        updates: Updates,
-        versions: Sequence[Snapshot],
-        *,
-        leaving: bool = False,
+        self, draft: Draft, updates: Updates, versions: Sequence[Snapshot], *, leaving: bool = False
     ) -> None:
-        """Publish a draft's chunks with some versions, of which the last is the head to go on from.
+        """Publish a draft's chunks with one or more versions, of which the last is the new head.
 
         Parameters
         ----------
         updates
-            Changes of the version tree; applied anew where another branch was published meanwhile.
+            Changes of the version tree; applied again if another branch was published meanwhile.
         versions
-            Complete, under ids of their own.
+            Complete versions under ids of their own.
         leaving
-            The lock is given back right after this, unless a ``with`` block keeps it.
+            The lock is given back right after, unless a ``with`` block keeps it.
 
         Raises
         ------
         CommitFailed
             If another writer changed the branch; the draft is dropped.
         DatasetCorruptError
-            If what is to be published contradicts itself; the draft is dropped.
+            If the lengths in a version contradict each other; the draft is dropped.
         """
         from lakebed.versions.publish import publish
         from lakebed.versions.updates import reported
@@ -237,21 +326,21 @@ class Writer(Checkout):
                 leaving=leaving and not self.is_held,
             )
         except CommitFailed:
-            # What the draft builds on is gone; the next change takes the lock anew and reads what there is now.
+            # The version below the draft is gone; the next change takes the lock again and reads the present one.
             self.discard()
             self.unlock()
             raise
         self._published(at, versions)
 
     def _completed(self, updates: Updates) -> Updates:
-        """Add what every publish of a session changes in the tree besides."""
+        """Add the changes of the tree that every publish of a session makes."""
         from lakebed.versions.updates import drop_unverified
 
         collected = self._collector.updates(self.tree, self.branch)
         return [*updates, *drop_unverified(self.snapshot), *collected]
 
     def _check_in_step(self, versions: Sequence[Snapshot]) -> None:
-        """Refuse to publish a version whose lengths contradict each other: no reader may meet it."""
+        """Refuse to publish a version whose lengths contradict each other, so that no reader ever meets it."""
         for version in versions:
             problem = contradiction(version)
             if problem is not None:
@@ -263,7 +352,7 @@ class Writer(Checkout):
                 )
 
     def _go_on_below(self) -> None:
-        """Let a new head inherit what is uncommitted, so that it need not name all of it at every publish."""
+        """Let a new head inherit the uncommitted chunks, so that not every publish names all of them."""
         from lakebed.versions.derive import inherited
         from lakebed.versions.publish import publish
         from lakebed.versions.updates import CheckpointHead
@@ -273,12 +362,12 @@ class Writer(Checkout):
         try:
             at = publish(self.storage, self.tree_at(), updates, [head], lease=self._lock)
         except (CommitFailed, CommitStateUnknown, StorageError):
-            self.unlock()  # the next writer that takes the lock finds out what has become of it
+            self.unlock()  # the next writer that takes the lock finds out how it ended
             raise
         self._published(at, [head])
 
     def resolve_unknown_commit(self) -> Sequence[Snapshot]:
-        """Find out what became of a publish that failed; return its versions if it has worked after all.
+        """Find out how a publish with an error ended; return its versions if it succeeded after all.
 
         Raises
         ------
@@ -294,7 +383,7 @@ class Writer(Checkout):
             at = read_tree_at(self.storage)
         except StorageError as error:
             raise CommitStateUnknown(
-                f"{self.storage.url} can not be read ({error}), so it is not known whether the last publish is there; "
+                f"{self.storage.url} can not be read ({error}), so it is not known whether the last publish succeeded; "
                 "nothing is lost: try again"
             ) from error
         if at.tree.branches.get(self.branch) == failed[-1].version_id:
@@ -303,12 +392,12 @@ class Writer(Checkout):
         self._unknown_commit = ()
         draft = self._unpublished.draft
         if draft is not None:
-            # A put that is still on its way must not meet a folder with other content.
+            # A request that is still under way must not meet a folder with other content.
             draft.publish_as(new_id())
         return ()
 
     def _published(self, at: TreeAt, versions: Sequence[Snapshot]) -> None:
-        # An interrupt may come anywhere: as long as the end of the publish is unknown, all of this is done once more.
+        # An interrupt may come anywhere: while the end of the publish counts as unknown, all of this is done again.
         old, head, draft = self.snapshot, versions[-1], self._unpublished.draft
         if draft is not None:
             self._tail_cache.published(head, draft.tensors.new_chunks())
@@ -325,13 +414,13 @@ class Writer(Checkout):
         try:
             self._collector.published(old, versions, at.tree, self.branch)
         except BaseException:
-            self._collector.forget()  # what it was about to remove is left to the next one
+            self._collector.forget()  # the next collection removes what this one left
             raise
 
     # -- letting go --------------------------------------------------------------------------------------------
 
     def discard(self) -> None:
-        """Forget everything unpublished, as after an error that leaves the draft in doubt."""
+        """Drop everything unpublished, as after an error that leaves the draft in doubt."""
         with self.mutex:
             self._unpublished.draft = None
             self._readers.clear()
@@ -340,9 +429,9 @@ class Writer(Checkout):
                 self.unlock()
 
     def drop_unpublished(self) -> None:
-        """Forget everything unpublished; where a publish has not told its end, the next change finds out what there is.
+        """Drop everything unpublished; if the end of a publish is unknown, the next change reads the present state.
 
-        Unlike :meth:`discard`, it leaves nothing in doubt while the lock is held.
+        Unlike :meth:`discard`, this leaves nothing in doubt while the lock is held.
         """
         with self.mutex:
             try:
@@ -352,7 +441,7 @@ class Writer(Checkout):
             self.discard()
 
     def abandon(self) -> None:
-        """Let go of everything without touching the storage, as the end of the process does."""
+        """Drop everything without touching the storage, as the end of the process does."""
         self._unpublished.draft = None
         self._unknown_commit, self._holds, self._lost = (), 0, None
         if self._lock is not None:

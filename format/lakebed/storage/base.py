@@ -1,119 +1,72 @@
-"""What every storage can do: whole objects and byte ranges under keys.
+"""Methods that every storage has: whole objects and byte ranges under keys.
 
-A key is a relative path with `/` between its parts.  An object appears, and is replaced, as a whole or not at
-all: no reader sees half of a put.
+A key is a relative path with `/` between its parts. An object appears, and is replaced, as a whole or not at all: no
+reader sees half of a put.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
 
-from lakebed.errors import InvalidInputError, InvalidKeyError
+from lakebed.errors import InvalidInputError, InvalidKeyError, TruncatedReadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakebed.storage.credentials import Creds
-    from lakebed.storage.early_files import EarlyFile
+    from lakebed.storage.files.early_files import EarlyFile
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
 Data: TypeAlias = "Buffer | Sequence[Buffer]"
 """Content of an object: one buffer, or a list of buffers that are written back to back without a copy."""
 
 
-class Summed(tuple["bytes | memoryview", ...]):  # noqa: SLOT001 - what is of varying size has none
-    """Pieces of content whose checksums its writer has taken, so that a storage need not read all of it for its own.
+class Summed(tuple["bytes | memoryview", ...]):  # noqa: SLOT001 - a tuple of varying size cannot have slots
+    """Pieces of content whose writer knows their checksums, so that a storage need not read the content for its own.
 
     Parameters
     ----------
     pieces
         The content.
     is_same
-        Tells whether a buffer holds the same.
+        Tells whether a buffer holds the same content.
+    file
+        File without a name that already holds the content (see `EarlyStorage`). The pieces are the same bytes, for
+        storages that do not take the file.
     """
 
     is_same: Callable[[Buffer], bool]
-
-    def __new__(cls, pieces: Iterable[bytes | memoryview], is_same: Callable[[Buffer], bool]) -> Self:
-        found = super().__new__(cls, pieces)
-        found.is_same = is_same
-        return found
-
-
-See: TypeAlias = "Callable[[int, memoryview], None]"
-"""Takes a place in some content, and the bytes from there on."""
-
-
-class Shown(Summed):
-    """Content whose checksums its writer takes while a storage writes it.
-
-    A storage that has copied some of it, on the way to a file, may show the copy, which the processor still has in its
-    cache: in order, from the first byte to the last, each once, before it writes it. Who shows nothing does no wrong.
-
-    Parameters
-    ----------
-    pieces, is_same
-        As of `Summed`; asked only after it was written.
-    see
-        From place 0 on it begins anew.
-    """
-
-    see: See
-
-    def __new__(
-        cls,
-        pieces: Iterable[bytes | memoryview],
-        is_same: Callable[[Buffer], bool],
-        see: See = lambda _, __: None,
-    ) -> Self:
-        found = super().__new__(cls, pieces, is_same)
-        found.see = see
-        return found
-
-
-class Early(Summed):
-    """Content that a storage has already, all of it, in a file without a name: see `EarlyStorage`.
-
-    Its pieces are the same bytes once more, for storages that do not take the file.
-
-    Parameters
-    ----------
-    pieces, is_same
-        As of `Summed`.
-    file
-        Holds the content.
-    """
-
     file: EarlyFile | None
 
     def __new__(
         cls,
         pieces: Iterable[bytes | memoryview],
         is_same: Callable[[Buffer], bool],
+        *,
         file: EarlyFile | None = None,
     ) -> Self:
-        found = super().__new__(cls, pieces, is_same)
-        found.file = file
+        found = super().__new__(cls, pieces)
+        found.is_same, found.file = is_same, file
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """Size in bytes and identity of one stored object; the etag differs whenever the object was replaced."""
+    """Size in bytes and identity of a stored object; the etag changes whenever the object is replaced."""
 
     size: int
     etag: str
     modified: int = field(default=0, compare=False)
-    """Nanoseconds since 1970, by the clock of this machine; 0 where the store has another clock."""
+    """Nanoseconds since 1970 by the clock of this machine; 0 if the store has another clock."""
     stored: int = field(default=0, compare=False)
-    """Nanoseconds since 1970 by the clock of the store, where that is another one: to be compared only with its own."""
+    """Nanoseconds since 1970 by the store's own clock, comparable only with other times of that store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last bytes of an object, and the identity of the object that they are of."""
+    """Last bytes of an object, and the identity of that object."""
 
     data: bytes
     stat: Stat
@@ -121,23 +74,23 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class StorageTraits:
-    """What a storage can do beside the methods of :class:`Storage`, as data: the attribute ``traits`` of a storage.
+    """Abilities of a storage beyond the methods of :class:`Storage`, as data: the attribute ``traits`` of a storage.
 
-    The defaults are those of an unknown store behind a network.
+    The defaults describe an unknown store behind a network.
 
     Parameters
     ----------
     local
         A request costs no round trip over a network.
     folder
-        Path of the folder whose files the objects are, by the same names; empty where objects are no files.
+        Path of the folder whose files are the objects, by the same names; empty if objects are no files.
     system_locks
-        The writer's lock of :mod:`lakebed.storage.lock` ends with the process that holds it. Without, writers keep
+        The writer's lock of :mod:`lakebed.storage.lock` ends with the process that holds it. Without it, writers keep
         lock files in the dataset, which expire.
     reader_leases
-        Readers can be told from the outside, see :mod:`lakebed.storage.reader_locks`.
+        Other processes can see readers, see :mod:`lakebed.storage.reader_locks`.
     conditional
-        `put_if` holds against writers on all machines; None where only the store itself can tell, by its attribute
+        `put_if` holds against writers on all machines; None if only the store can tell, by its attribute
         ``conditional``.
     read_only
         Objects cannot be written.
@@ -160,14 +113,19 @@ class StorageTraits:
     cache: bool = False
     bucket: bool = False
 
+    def of_wrapper(self, **own: Any) -> StorageTraits:
+        """Return the traits of a wrapper that passes on the methods of `Storage`, with those that it has itself."""
+        names = ("mappable", "bulk_delete", "uncached_writes", "early_files", "views", "cache", "bucket")
+        return replace(self, **{**dict.fromkeys(names, False), **own})
+
 
 @runtime_checkable
 class Storage(Protocol):
     """Objects under keys.
 
     `url` names the storage for people and for locks: two storages with the same url hold the same objects. A storage
-    should have an attribute ``traits`` (:class:`StorageTraits`); of one without, :func:`traits_of` infers them. A
-    wrapper names the storage that it wraps ``inner``.
+    should have an attribute ``traits`` (:class:`StorageTraits`); without one, :func:`traits_of` infers them. A wrapper
+    names the storage that it wraps ``inner``. A subclass may leave out the methods that have a body here.
     """
 
     @property
@@ -180,7 +138,7 @@ class Storage(Protocol):
         Raises
         ------
         KeyNotFound
-            If there is no such object.
+            If the object does not exist.
         """
 
     def get_into(self, key: str, buffer: memoryview) -> int:
@@ -189,10 +147,14 @@ class Storage(Protocol):
         Raises
         ------
         KeyNotFound
-            If there is no such object.
+            If the object does not exist.
         InvalidInputError
             If the buffer is smaller than the object.
         """
+        data = self.get(key)
+        check_room(buffer, key, len(data))
+        buffer[: len(data)] = data
+        return len(data)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Read exactly `length` bytes from offset `start`.
@@ -200,93 +162,105 @@ class Storage(Protocol):
         Raises
         ------
         KeyNotFound
-            If there is no such object.
+            If the object does not exist.
         TruncatedReadError
             If the object ends before `start + length`.
         """
+        return self.get_ranges(key, ((start, length),))[0]
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read several (start, length) ranges of one object, in the order given; errors as in `get_range`."""
+        """Read several (start, length) ranges of one object, in the given order; errors as in `get_range`."""
+        check_spans(key, spans)
+        data = self.get(key)
+        check_spans(key, spans, len(data), self.url)
+        return [data[start : start + length] for start, length in spans]
 
     def get_tail(self, key: str, length: int) -> Tail:
-        """Read the last `length` bytes of an object, or all of it if it is shorter.
+        """Read the last `length` bytes of an object, or the whole object if it is shorter.
 
         Raises
         ------
         KeyNotFound
-            If there is no such object.
+            If the object does not exist.
         """
 
     def put(self, key: str, data: Data) -> str:
         """Write an object durably, replacing any before it, and return its etag."""
 
-    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
+    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:  # noqa: ARG002
         """Write a batch of objects.
 
-        With `durable` they survive a power cut once this returns; without, only after `sync` of their keys.
-        A crash in the middle leaves any subset of the batch. What replaced another object is whole; what is new may
+        With `durable` they survive a power cut once this returns; without it, only after `sync` of their keys.
+        A crash in the middle leaves any subset of the batch. An object that replaces another is whole; a new one may
         be cut short, so nothing may refer to it before this has returned.
         """
+        for key, data in items:
+            self.put(key, data)
 
-    def copy(self, source: str, target: str, *, durable: bool = True) -> None:
-        """Let a new object hold what another holds, without moving the bytes through this process if that can be.
+    def copy(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
+        """Create an object with the content of another, without moving the bytes through this process if possible.
 
-        The objects are apart from then on: what changes one leaves the other alone. `durable` as in `put_many`; like
-        there, a target that is new may be cut short by a crash.
+        Later changes of one leave the other alone. `durable` as in `put_many`; as there, a new target may be cut short
+        by a crash.
 
         Raises
         ------
         KeyNotFound
-            If there is no object to copy.
+            If the source does not exist.
         """
+        check_key(target)
+        self.put(target, self.get(source))
 
-    def sync(self, keys: Iterable[str]) -> None:
-        """Make what `put_many` or `copy` wrote without `durable` survive a power cut; missing objects are skipped."""
+    def sync(self, keys: Iterable[str]) -> None:  # noqa: ARG002
+        """Make objects that `put_many` or `copy` wrote without `durable` survive a power cut; skip missing ones."""
+        return
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object durably only if the present one has this etag (None: only if there is none).
+        """Write an object durably only if the present one has this etag (None: only if none exists).
 
         Raises
         ------
         PreconditionFailed
-            If the present object is another; nothing was written.
+            If another object is present; nothing was written.
         """
 
     def delete(self, key: str) -> None:
         """Remove an object; a missing one is no error."""
 
     def delete_prefix(self, prefix: str) -> None:
-        """Remove every object whose key starts with `prefix`, crash leftovers included; "" removes all."""
+        """Remove every object whose key starts with `prefix`, with the remains of crashes; "" removes all."""
+        for key in [key for key, _ in self.list(prefix)]:
+            self.delete(key)
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
         """Iterate over the objects whose keys start with `prefix`, in no particular order."""
 
     def stat(self, key: str) -> Stat | None:
-        """Size and etag of an object, None if there is none."""
+        """Return size and etag of an object, None if it does not exist."""
 
 
 @runtime_checkable
 class BulkStorage(Storage, Protocol):
-    """A storage that removes many objects at the price of one."""
+    """A storage that removes many objects by one request."""
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Remove objects; missing ones are no error. A failure leaves any of them."""
+        """Remove objects; missing ones are no error. A failure leaves any subset."""
 
 
 @runtime_checkable
 class UncachedStorage(Storage, Protocol):
-    """A storage below a cache of the operating system that writes need not go through."""
+    """A storage whose writes can bypass the cache of the operating system."""
 
     def put_uncached(self, items: Iterable[tuple[str, Data]]) -> None:
-        """Write a batch of objects that are not read soon, as `put_many` does without `durable`."""
+        """Write objects that are not read soon, like `put_many` without `durable`."""
 
 
 @runtime_checkable
 class EarlyStorage(Storage, Protocol):
-    """A storage that takes content before it is known under which key it goes."""
+    """A storage that takes content before its key is known."""
 
     def early_file(self, size: int) -> EarlyFile | None:
-        """Make a file for about so many bytes, which `put_many` takes as `Early` content; None if that cannot be."""
+        """Create a file for about `size` bytes, which `put_many` takes as `Summed.file`; None if not supported."""
 
 
 @runtime_checkable
@@ -299,13 +273,13 @@ class MappableStorage(Storage, Protocol):
         Raises
         ------
         KeyNotFound
-            If there is no such object.
+            If the object does not exist.
         """
 
 
 @runtime_checkable
 class ViewedStorage(Storage, Protocol):
-    """A storage that returns the memory of its client: a copy less."""
+    """A storage that returns the memory of its client, which saves a copy."""
 
     def view(self, key: str) -> memoryview:
         """Read a whole object, as `get` does."""
@@ -316,29 +290,29 @@ class ViewedStorage(Storage, Protocol):
 
 @runtime_checkable
 class BucketStorage(Storage, Protocol):
-    """Objects of a bucket of some server, which asks for credentials."""
+    """Objects in a bucket of a server that asks for credentials."""
 
     @property
     def endpoint(self) -> str:
-        """Address of the server if it is not that of the cloud, else empty."""
+        """Address of the server; empty for the cloud's own."""
 
     @property
     def authenticated_by(self) -> str:
-        """Name of what supplied the credentials in use: never a secret."""
+        """Name of the source of the credentials in use; never a secret."""
 
     def use(self, creds: Creds) -> None:
-        """Do the next requests with other credentials."""
+        """Make the next requests with other credentials."""
 
     def around(self, other: BucketStorage) -> tuple[Storage, str, str] | None:
-        """Return a storage of the bucket that both lie in, the prefix of the other and ours; None if there is none."""
+        """Return a storage of the common bucket, the prefix of the other and ours; None without a common bucket."""
 
 
 @runtime_checkable
 class CachingStorage(Storage, Protocol):
-    """A storage that keeps on this machine what it has read of another, for as long as it decides.
+    """A storage that keeps a copy of what it has read from another on this machine, for as long as it decides.
 
-    Reads as from any storage return what the origin holds: of objects that may be other ones by now it asks the origin.
-    A reader that knows checksums avoids that request with `trusted`::
+    Ordinary reads return what the origin holds: the storage asks the origin whether an object was replaced. A reader
+    that knows checksums avoids that request with `trusted`::
 
         data = storage.trusted.get_range(key, start, length)
         if is_wrong(data):
@@ -348,25 +322,25 @@ class CachingStorage(Storage, Protocol):
 
     @property
     def origin(self) -> Storage:
-        """The storage that is cached: reads and writes past the cache."""
+        """The cached storage, for reads and writes past the cache."""
 
     @property
     def trusted(self) -> Storage:
-        """The same objects, for reading only and without a question to the origin: they may be outdated."""
+        """The same objects, read without asking the origin: they may be outdated."""
 
     def forget(self, key: str) -> None:
-        """Drop what is kept of an object."""
+        """Drop the copy of an object."""
 
 
 def innermost(storage: Storage) -> Storage:
-    """Return the storage that does the work below wrappers, which name what they wrap `inner`."""
+    """Return the storage below all wrappers, which name the wrapped storage `inner`."""
     while (inner := getattr(storage, "inner", None)) is not None:
         storage = inner
     return storage
 
 
 def traits_of(storage: Storage) -> StorageTraits:
-    """Return what a storage can do: its ``traits``, or what its url, its methods and what it wraps tell."""
+    """Return the ``traits`` of a storage, or infer them from its url, its methods and the storage that it wraps."""
     found: StorageTraits | None = getattr(storage, "traits", None)
     return _inferred(storage) if found is None else found
 
@@ -394,7 +368,7 @@ def _inferred(storage: Storage) -> StorageTraits:
 
 
 def is_conditional(storage: Storage) -> bool:
-    """Whether a store replaces an object only if it is the one that is meant; the store may be asked."""
+    """Whether `put_if` holds against other machines; this may ask the store."""
     found = traits_of(storage).conditional
     return bool(getattr(innermost(storage), "conditional", True)) if found is None else found
 
@@ -405,48 +379,47 @@ def is_mappable(storage: Storage) -> TypeGuard[MappableStorage]:
 
 
 def is_bulk(storage: Storage) -> TypeGuard[BulkStorage]:
-    """Whether many objects are removed at the price of one."""
+    """Whether one request removes many objects."""
     return traits_of(storage).bulk_delete
 
 
 def is_uncached(storage: Storage) -> TypeGuard[UncachedStorage]:
-    """Whether writes can go past the cache of the operating system."""
+    """Whether writes can bypass the cache of the operating system."""
     return traits_of(storage).uncached_writes
 
 
 def is_early(storage: Storage) -> TypeGuard[EarlyStorage]:
-    """Whether content can be written before it has a key."""
+    """Whether content can be written before its key is known."""
     return traits_of(storage).early_files
 
 
 def is_viewed(storage: Storage) -> TypeGuard[ViewedStorage]:
-    """Whether objects can be had in the memory of the client."""
+    """Whether reads can return the memory of the client."""
     return traits_of(storage).views
 
 
 def is_cache(storage: Storage) -> TypeGuard[CachingStorage]:
-    """Whether what is read may come from a cache on this machine."""
+    """Whether reads may come from a cache on this machine."""
     return traits_of(storage).cache
 
 
 def is_bucket(storage: Storage) -> TypeGuard[BucketStorage]:
-    """Whether the objects are those of a bucket."""
+    """Whether the objects lie in a bucket."""
     return traits_of(storage).bucket
 
 
 def without_cache(storage: Storage) -> Storage:
-    """Return the storage without a cache before it: what is read once need not be kept."""
+    """Return the storage without its cache, for data that is read once."""
     return storage.origin if is_cache(storage) else storage
 
 
 def place_of(storage: Storage) -> str:
-    """Return what tells where the objects of a storage are from all other places: its url, and the server's address."""
-    place: str = getattr(storage, "place", "") or storage.url
-    return place
+    """Return the url and, where it matters, the server's address: together they tell a place from all others."""
+    return str(getattr(storage, "place", "") or storage.url)
 
 
 def pieces(data: Data) -> list[memoryview]:
-    """Flat byte views of the content, empty pieces left out.
+    """Return flat byte views of the content without empty pieces.
 
     Raises
     ------
@@ -464,18 +437,16 @@ def pieces(data: Data) -> list[memoryview]:
     return views
 
 
-def fill(buffer: memoryview, key: str, data: bytes) -> int:
-    """Put an object into the start of a writable byte buffer and return its length.
+def check_room(buffer: memoryview, key: str, size: int) -> None:
+    """Refuse a buffer that is smaller than an object.
 
     Raises
     ------
     InvalidInputError
-        If the buffer is smaller than the object.
+        If it is smaller.
     """
-    if len(data) > buffer.nbytes:
-        raise InvalidInputError(f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {len(data)} bytes")
-    buffer[: len(data)] = data
-    return len(data)
+    if size > buffer.nbytes:
+        raise InvalidInputError(f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {size} bytes")
 
 
 def check_key(key: str) -> str:
@@ -499,14 +470,21 @@ def check_key(key: str) -> str:
     return key
 
 
-def check_spans(key: str, spans: Iterable[tuple[int, int]]) -> None:
-    """Refuse byte ranges that no object can have.
+def check_spans(key: str, spans: Iterable[tuple[int, int]], size: int | None = None, url: str = "") -> None:
+    """Refuse byte ranges that no object can have, or not one of this size.
 
     Raises
     ------
     InvalidInputError
         If a start or a length is negative.
+    TruncatedReadError
+        If a range ends beyond the object.
     """
     for start, length in spans:
         if start < 0 or length < 0:
             raise InvalidInputError(f"byte range ({start}, {length}) of {key!r} is negative")
+        if size is not None and start + length > size:
+            raise TruncatedReadError(
+                f"{key!r} in {url} has {size} bytes, not bytes {start} to {start + length}; it was cut off, or its "
+                "index belongs to another object"
+            )

@@ -1,36 +1,36 @@
-"""A part of a storage as a storage of its own: the dataset in a folder of another one."""
+"""A folder of a storage as a storage: the dataset in a folder of another one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakebed.storage.base import StorageTraits, check_key, is_conditional, place_of, traits_of
+from lakebed.storage.base import Storage, StorageTraits, check_key, is_conditional, place_of, traits_of
 from lakebed.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lakebed.storage.base import Data, Stat, Storage, Tail
+    from lakebed.storage.base import Data, Stat, Tail
 
 
 def below(storage: Storage, folder: str) -> Storage:
-    """Return the storage of the objects whose keys begin with ``folder`` and a ``/``."""
+    """Return the storage of the objects whose keys begin with ``folder`` and ``/``."""
     if type(storage) is LocalStorage:
         return LocalStorage(f"{storage.url}/{folder}")
     return Below(storage, folder)
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class Below:
-    """The objects below a folder of any storage, through that storage.
+@dataclass(frozen=True)
+class Below(Storage):
+    """Objects below a folder of another storage.
 
     Parameters
     ----------
     outer
-        The storage that they lie in.
+        The other storage.
     folder
-        Where, without a ``/`` at the end.
+        Key of the folder without a ``/`` at the end.
     """
 
     outer: Storage
@@ -43,29 +43,19 @@ class Below:
 
     @property
     def place(self) -> str:
-        """What tells the folder from those of all other places."""
+        """Name that tells the folder from all others."""
         return f"{place_of(self.outer)}/{self.folder}"
 
     @property
     def traits(self) -> StorageTraits:
-        """What the outer storage can do, but for what takes more than keys."""
+        """Traits of the outer storage, without those that need more than keys."""
         outer = traits_of(self.outer)
-        return replace(
-            outer,
-            folder=f"{outer.folder.rstrip('/')}/{self.folder}" if outer.folder else "",
-            reader_leases=False,
-            mappable=False,
-            bulk_delete=False,
-            uncached_writes=False,
-            early_files=False,
-            views=False,
-            cache=False,
-            bucket=False,
-        )
+        folder = f"{outer.folder.rstrip('/')}/{self.folder}" if outer.folder else ""
+        return outer.of_wrapper(folder=folder, reader_leases=False)
 
     @property
     def conditional(self) -> bool:
-        """Whether the store replaces an object only if it is the one that is meant."""
+        """Whether the store enforces the conditions of `put_if`."""
         return is_conditional(self.outer)
 
     def _key(self, key: str) -> str:
@@ -78,10 +68,6 @@ class Below:
     def get_into(self, key: str, buffer: memoryview) -> int:
         """Read a whole object into the start of a buffer."""
         return self.outer.get_into(self._key(key), buffer)
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read a range of an object."""
-        return self.outer.get_range(self._key(key), start, length)
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several ranges of one object."""
@@ -100,11 +86,11 @@ class Below:
         self.outer.put_many([(self._key(key), data) for key, data in items], durable=durable)
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
-        """Let a new object hold what another holds."""
+        """Create an object with the content of another."""
         self.outer.copy(self._key(source), self._key(target), durable=durable)
 
     def sync(self, keys: Iterable[str]) -> None:
-        """Make what was written survive a power cut."""
+        """Make written objects survive a power cut."""
         self.outer.sync([self._key(key) for key in keys])
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
@@ -126,7 +112,7 @@ class Below:
             yield key[begin:], stat
 
     def stat(self, key: str) -> Stat | None:
-        """Size and etag of an object, None if there is none."""
+        """Return size and etag of an object, None if it does not exist."""
         return self.outer.stat(self._key(key))
 
     def __getattr__(self, name: str) -> Any:

@@ -1,8 +1,7 @@
 """Several requests at the same time, on threads that live as long as the call.
 
-There is no pool: one that is shared may be needed by a finalizer that runs while this very thread holds the pool's
-lock, does not survive a fork, and takes no work any more when the interpreter ends. A thread costs less than any
-request over a network.
+A shared pool would not do: a finalizer may need it while the same thread holds the pool's lock, it does not survive a
+fork, and it accepts no work when the interpreter ends. A thread costs less than any request over a network.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ T = TypeVar("T")
 
 
 class _Work:
-    """Calls that are taken one after the other by the threads that are free."""
+    """Queue of calls for the threads of one `concurrently`."""
 
     def __init__(self, calls: Iterator[tuple[int, Callable[[], object]]]) -> None:
         self._calls = calls
@@ -37,37 +36,37 @@ class _Work:
                 return None
             try:
                 return next(self._calls, None)
-            except BaseException as error:  # noqa: BLE001 - of the caller's iterator; it is raised there
+            except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
                 self.errors[-1] = error
                 return None
 
     def run(self) -> None:
-        """Do what is left to do, until something fails."""
+        """Make the remaining calls until one fails."""
         while (found := self._next()) is not None:
             number, call = found
             try:
                 self.results[number] = call()
-            except BaseException as error:  # noqa: BLE001 - it is raised in the thread that asked
+            except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
                 self.errors[number] = error
 
 
 def concurrently(calls: Iterable[Callable[[], T]], *, workers: int | None = None) -> list[T]:
     """Make calls at the same time and return their results in the order of the calls.
 
-    The calling thread takes part, so that one call costs no thread, and everything is done one after the other where no
-    thread can be started any more. After an error nothing further is begun; what is under way is waited for.
+    The calling thread takes part, so that one call needs no thread, and calls are made one by one if no thread can be
+    started. After an error no further call begins, and calls under way are waited for.
 
     Parameters
     ----------
     calls
-        Taken one at a time: what a later one needs in memory is made when it is its turn.
+        Taken one at a time, so that memory for a later call is needed only at its turn.
     workers
-        Calls under way at most; None is ``config.REQUESTS``.
+        Most calls under way; None is ``config.REQUESTS``.
 
     Raises
     ------
     BaseException
-        What the first call that failed, in the order given, has raised.
+        The error of the first failed call in the given order.
     """
     waiting = list(calls) if isinstance(calls, list | tuple) else calls
     work = _Work(iter(enumerate(waiting)))
@@ -76,12 +75,12 @@ def concurrently(calls: Iterable[Callable[[], T]], *, workers: int | None = None
         most = min(most, len(waiting))
     threads = []
     for _ in range(most - 1):
-        # With what the caller's context says: when it gives up.
+        # With the caller's context, which holds its deadline.
         run = copy_context().run
         thread = threading.Thread(target=run, args=(work.run,), name="lakebed-requests", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # the interpreter ends, or there are too many threads
+        except RuntimeError:  # the interpreter ends, or too many threads exist
             break
         threads.append(thread)
     work.run()
@@ -93,5 +92,5 @@ def concurrently(calls: Iterable[Callable[[], T]], *, workers: int | None = None
 
 
 def together(storage: Storage, calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Make calls that read from a storage: at the same time where waiting for answers is most of it."""
+    """Make calls that read from a storage, at the same time unless the storage is local."""
     return [call() for call in calls] if traits_of(storage).local else concurrently(calls)

@@ -1,7 +1,7 @@
-"""Credentials for stores: what a user may give, what of it is secret, and what other processes get to see.
+"""Credentials for stores as users give them: which parts are secret, and which parts other processes get.
 
-A dictionary that a user gives is wrapped at once, see :func:`kept`: its secrets become :class:`Secret`, and they do not
-travel when a dataset is pickled. :func:`lakebed.storage.auth.resolve` makes of it what a client needs.
+A dictionary of a user is wrapped at once, see :func:`kept`: its secrets become :class:`Secret` and do not travel when a
+dataset is pickled. :func:`lakebed.storage.auth.resolve` converts it for a client.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from lakebed.errors import InvalidInputError, ManagedCredentialsNotFoundError
 from lakebed.storage.secret import SHOWN, Secret, may_travel
 
 NAMED = "creds_key"
-"""Key of the dictionary under which credentials are named instead of given."""
+"""Key of the dictionary that names credentials instead of giving them."""
 
 FROM_ENVIRONMENT = "ENV"
-"""What 3.x takes instead of a dictionary for "look where you usually look"."""
+"""Value that 3.x takes instead of a dictionary for credentials from the usual places."""
 
 SETTINGS = frozenset(
     """
@@ -29,7 +29,7 @@ SETTINGS = frozenset(
     project
     """.split()
 )
-"""Keys that say where and how, but do not open any door. All others are taken to be secret."""
+"""Keys that are not secret; all others are taken to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Grant:
     values
         By the keys of the 3.x dictionary: ``aws_access_key_id``, ``aws_secret_access_key``, ``endpoint_url``, ...
     expires
-        POSIX seconds; None if they do not run out.
+        POSIX seconds; None if they do not expire.
     """
 
     values: Mapping[str, Any]
@@ -50,35 +50,35 @@ class Grant:
 
 @runtime_checkable
 class CredentialSource(Protocol):
-    """Where credentials come from, asked whenever they are needed, in every process."""
+    """Source of credentials, which every process asks when it needs them."""
 
     @property
     def name(self) -> str:
-        """What this is, for logs and ``lakebed doctor``: never a secret."""
+        """Name for logs and ``lakebed doctor``; never a secret."""
         ...
 
     def grant(self) -> Grant:
         """Return credentials that are valid for the next minutes.
 
-        What asks keeps the answer until shortly before it expires: a source need not keep it too.
+        Callers keep the answer until shortly before it expires, so a source need not keep it.
 
         Raises
         ------
         MissingCredsError
-            If there are none.
+            If none are available.
         """
         ...
 
 
 Creds = Mapping[str, Any] | CredentialSource | str
-"""What the ``creds`` argument of the public functions takes."""
+"""Type of the ``creds`` argument of the public functions."""
 
 
 class Given(Mapping[str, Any]):
-    """Credentials that a caller gave; whatever may be secret in them is a :class:`Secret`.
+    """Credentials that a caller gave; every value that may be secret is a :class:`Secret`.
 
-    A pickle holds the settings, the names of the secrets and the source, not the secrets: see `left_behind`. One for a
-    process of this one's own holds them, too: see `secret.for_own_process`.
+    A pickle holds the settings, the names of the secrets and the source, not the secrets: see `left_behind`. A pickle
+    for a process that this one has started holds the secrets, too: see `secret.for_own_process`.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Given(Mapping[str, Any]):
         self.left_behind = left_behind
         self.source = source
         self.made: dict[Any, Any] = {}
-        """What was made of them, clients among it, so that all who hold these credentials share it."""
+        """Objects made from the credentials, such as clients, which all holders share."""
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]
@@ -126,7 +126,7 @@ class Given(Mapping[str, Any]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Given:
-        # It never changes, and what is for this process may keep its secrets.
+        # It never changes, and a copy for this process may keep its secrets.
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -139,7 +139,7 @@ class Given(Mapping[str, Any]):
 
 
 def kept(creds: Creds | None) -> Given | None:
-    """Wrap what a caller gave, so that no secret in it can be seen by accident.
+    """Wrap the credentials of a caller, so that no secret shows by accident.
 
     Raises
     ------
@@ -162,12 +162,12 @@ _resolvers: list[Resolver] = []
 
 
 def register_named(resolver: Resolver) -> None:
-    """Say who finds credentials by name, for ``creds={"creds_key": name}``; the last one that was registered does."""
+    """Set the function that finds credentials by name, for ``creds={"creds_key": name}``."""
     _resolvers.append(resolver)
 
 
 def named(name: str) -> CredentialSource:
-    """Return the source of credentials that go by a name.
+    """Return the source of the credentials with a name.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def _covered(key: str, value: Any) -> Any:
     if isinstance(value, str):
         return Secret(value)
     if isinstance(value, Mapping):
-        # A service account as Google hands it out, or headers: one text, so that nothing of it shows.
+        # A service account of Google, or headers: one text, so that no part of it shows.
         plain = {str(k): v.reveal() if isinstance(v, Secret) else v for k, v in value.items()}
         return Secret(json.dumps(plain))
     return value

@@ -1,6 +1,6 @@
-"""When whoever waits for a storage gives up: known to the calls inside a ``with``, and to no others.
+"""Deadlines for requests to storages, which apply to the calls inside a ``with``.
 
-A request that is under way cannot be taken back; the thread that makes it is left to its own patience, which ends.
+A request under way cannot be cancelled: its thread continues until the request itself times out.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def deadline(seconds: float | None, timeout: float | None) -> Iterator[None]:
     Parameters
     ----------
     seconds
-        From now on; None for no end but that of the storage's own patience.
+        Time from now; None for the timeouts of the storage alone.
     timeout
-        Of which it is the rest, for messages.
+        The whole timeout, of which this is the rest, for messages.
     """
     if seconds is None or timeout is None:
         yield
@@ -43,37 +43,37 @@ def deadline(seconds: float | None, timeout: float | None) -> Iterator[None]:
 
 
 def remaining() -> float | None:
-    """Return the seconds that are left, not below 0; None where there is no end."""
+    """Return the remaining seconds, not below 0; None without a deadline."""
     found = _deadline.get()
     return None if found is None else max(0.0, found[0] - clock.monotonic())
 
 
 def late(doing: str, where: str) -> StorageUnavailableError:
-    """Return the error of a request that was given up."""
+    """Return the error of a request that missed its deadline."""
     return StorageUnavailableError(
-        f"cannot {doing} {where}: no answer within {told()}. See that the server can be reached, or pass a larger "
+        f"cannot {doing} {where}: no answer within {told()}. Check that the server can be reached, or pass a larger "
         "timeout="
     )
 
 
 def told() -> str:
-    """Return the timeout as a message names it."""
+    """Return the timeout for a message."""
     found = _deadline.get()
     return f"the timeout of {0.0 if found is None else found[1]:g} seconds"
 
 
 def within(call: Callable[[], T], doing: str, where: Callable[[], str]) -> T:
-    """Make a call, and wait for it no longer than until the deadline; Ctrl-C ends the waiting as well.
+    """Make a call and wait for it until the deadline at most; Ctrl-C also ends the wait.
 
     Parameters
     ----------
     doing, where
-        What is tried where, for messages.
+        Action and place, for messages.
 
     Raises
     ------
     StorageUnavailableError
-        If it did not end in time; it may still come to an end, which nobody learns of.
+        If the call did not end in time; it may still end later, unnoticed.
     """
     left = remaining()
     if left is None:
@@ -85,7 +85,7 @@ def within(call: Callable[[], T], doing: str, where: Callable[[], str]) -> T:
     def run() -> None:
         try:
             results.append(call())
-        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
             errors.append(error)
         finally:
             done.set()

@@ -1,7 +1,7 @@
 """Objects behind any protocol that fsspec knows: FTP, SFTP, HDFS, Samba, WebDAV, ...
 
-None of these has conditional writes that fsspec would tell of, so that `put_if` reads before and after it writes. What
-an object's etag is, is its content where that is small, and its size and times where it is not.
+fsspec exposes no conditional writes, so `put_if` reads before and after it writes. The etag of a small object is a
+hash of its content; that of a larger one consists of its size and times.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from lakebed.errors import (
     TruncatedReadError,
 )
 from lakebed.runtime import process_hooks
-from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, fill, pieces
-from lakebed.storage.conditional_put import put_weakly, warn_of
+from lakebed.storage.base import Stat, Storage, StorageTraits, Tail, check_key, check_spans, pieces
 from lakebed.storage.credentials import NAMED, Given, kept, named
 from lakebed.storage.secret import Secret
+from lakebed.storage.stores.conditional_put import put_weakly, warn_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
     from lakebed.storage.base import Data
@@ -44,7 +44,7 @@ _LARGEST = 1 << 62
 
 
 def is_known(scheme: str) -> bool:
-    """Whether fsspec is installed and knows this protocol."""
+    """Tell whether fsspec is installed and supports this protocol."""
     try:
         _fsspec()
     except ModuleNotInstalledException:
@@ -65,7 +65,7 @@ def _fsspec() -> ModuleType:
     return module
 
 
-class FsspecStorage:
+class FsspecStorage(Storage):
     """Objects below a folder of a file system of fsspec.
 
     Parameters
@@ -73,7 +73,7 @@ class FsspecStorage:
     scheme
         The protocol.
     path
-        Host and folder, as the address has them behind ``://``.
+        Host and folder: the address after ``://``.
     creds
         Arguments of the file system: ``host``, ``username``, ``password``, ...
     """
@@ -94,7 +94,7 @@ class FsspecStorage:
         except OSError as error:
             raise StorageUnavailableError(f"cannot reach {self.url}: {error}", errno=error.errno) from error
         self._root = str(root).rstrip("/")
-        # Few of these file systems bear two threads at the same time.
+        # Few of these file systems support two threads at the same time.
         self._turn = threading.RLock()
 
     @property
@@ -107,7 +107,7 @@ class FsspecStorage:
 
     @property
     def creds(self) -> Given | None:
-        """What was given to let us in."""
+        """Credentials that were given."""
         return self._creds
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -139,25 +139,13 @@ class FsspecStorage:
         path = self._path(key)
         return self._ask("read", key, lambda: bytes(self._fs.cat_file(path)))
 
-    def get_into(self, key: str, buffer: memoryview) -> int:
-        """Read a whole object into the start of a writable byte buffer and return its length."""
-        return fill(buffer, key, self.get(key))
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read exactly `length` bytes from offset `start`."""
-        return self.get_ranges(key, ((start, length),))[0]
-
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read several (start, length) ranges of one object, in the order given."""
+        """Read several (start, length) ranges of one object, in the given order."""
         check_spans(key, spans)
         path = self._path(key)
         end = max((start + length for start, length in spans), default=0)
         if end > _LARGEST or any(not length for _, length in spans):
-            found = self._present(key)
-            if end > found.size:
-                raise TruncatedReadError(
-                    f"{key!r} in {self.url} has {found.size} bytes, and ends before byte {end}"
-                )
+            check_spans(key, spans, self._present(key).size, self.url)
         result = []
         for start, length in spans:
             data = b""
@@ -169,7 +157,7 @@ class FsspecStorage:
         return result
 
     def get_tail(self, key: str, length: int) -> Tail:
-        """Read the last `length` bytes of an object, or all of it if it is shorter."""
+        """Read the last `length` bytes of an object, or the whole object if it is shorter."""
         check_spans(key, ((0, length),))
         path = self._path(key)
         with self._turn:
@@ -182,7 +170,7 @@ class FsspecStorage:
         return Tail(part, _stat(info, b""))
 
     def stat(self, key: str) -> Stat | None:
-        """Size and etag of an object, None if there is none."""
+        """Return size and etag of an object, None if it does not exist."""
         self._path(key)
         try:
             with self._turn:
@@ -213,7 +201,7 @@ class FsspecStorage:
 
         def write() -> None:
             self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-            # What is written gets its name when it is complete.
+            # The file gets its name when it is complete.
             with self._fs.open(path, "wb", autocommit=False) as file:
                 for part in parts:
                     file.write(part)
@@ -222,21 +210,8 @@ class FsspecStorage:
         self._ask("write", key, write)
         return self._present(key).etag
 
-    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:  # noqa: ARG002
-        """Write a batch of objects, one after the other."""
-        for key, data in items:
-            self.put(key, data)
-
-    def copy(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
-        """Let a new object hold what another holds; the bytes come through this process."""
-        self._path(target)
-        self.put(target, self.get(source))
-
-    def sync(self, keys: Iterable[str]) -> None:
-        """Do nothing: these protocols have no such call."""
-
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object only if the present one has this etag (None: only if there is none); see `put_weakly`."""
+        """Write an object only if the present one has this etag (None: only if none exists); see `put_weakly`."""
         check_key(key)
         warn_of(self.url, self.url)
         return put_weakly(self, key, data, etag)
@@ -247,11 +222,6 @@ class FsspecStorage:
         with contextlib.suppress(KeyNotFound), self._turn:
             self._info(key)
             self._ask("delete", key, lambda: self._fs.rm_file(path))
-
-    def delete_prefix(self, prefix: str) -> None:
-        """Remove every object whose key starts with `prefix`."""
-        for key, _ in list(self._files(prefix)):
-            self.delete(key)
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
         """Iterate over the objects whose keys start with `prefix`."""
@@ -288,19 +258,8 @@ def _arguments(creds: Given | None) -> dict[str, Any]:
 def _stat(info: dict[str, Any], data: bytes) -> Stat:
     if info["size"] <= _SMALL:
         return Stat(len(data), xxhash.xxh3_128_hexdigest(data))
-    names = (
-        "ETag",
-        "etag",
-        "checksum",
-        "md5",
-        "ino",
-        "mtime",
-        "modify",
-        "modified",
-        "last_modified",
-        "LastModified",
-    )
-    parts = [str(info[name]) for name in (*names, "created") if info.get(name) is not None]
+    names = "ETag etag checksum md5 ino mtime modify modified last_modified LastModified created".split()
+    parts = [str(info[name]) for name in names if info.get(name) is not None]
     return Stat(info["size"], "-".join([str(info["size"]), *parts]))
 
 

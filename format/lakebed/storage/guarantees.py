@@ -1,4 +1,4 @@
-"""What a dataset can count on, by where it lies: the table that `lakebed doctor` and the pages for users show."""
+"""Guarantees for datasets by their place: the table that `lakebed doctor` shows."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Guarantees:
-    """One row of the table.
+    """Row of the table.
 
     Parameters
     ----------
     place
-        Where the dataset lies.
+        Kind of storage.
     publish
-        What makes a version visible as a whole or not at all.
+        Mechanism that makes a version visible as a whole or not at all.
     writers
-        What keeps two writers of a branch apart, and what happens if they meet nevertheless.
+        Mechanism that separates two writers of a branch, and the outcome if they meet nevertheless.
     crash
-        What is left when a process, a machine or an answer is lost.
+        State after a process, a machine or an answer is lost.
     """
 
     place: str
@@ -84,7 +84,7 @@ def guarantees_of(storage: Storage, *, conditional: bool = True) -> Guarantees:
     Parameters
     ----------
     conditional
-        Whether its conditional puts were found to be enforced.
+        Whether a probe found its conditional puts to be enforced.
     """
     traits = traits_of(storage)
     if traits.folder:
@@ -103,7 +103,7 @@ def guarantees_of(storage: Storage, *, conditional: bool = True) -> Guarantees:
 
 
 def file_system(path: str) -> str:
-    """Return the kind of file system that a path lies on, as Linux calls it; empty where that is unknown."""
+    """Return the Linux name of a path's file system; empty if unknown."""
     try:
         with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:  # noqa: PTH123
             found = [line.split()[1:3] for line in mounts]

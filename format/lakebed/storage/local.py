@@ -1,9 +1,8 @@
 """Objects as files below a folder.
 
-A put writes a temporary file beside its target, forces it to disk, renames it over the target and forces the
-folder to disk.  A batch takes each of these steps for all its files together, because forced writes cost far
-more than the rest.  Paths are plain strings and calls go straight to the operating system: one publish writes
-hundreds of small files.
+A put writes a temporary file beside its target, forces it to disk, renames it over the target and forces the folder to
+disk. A batch takes each of these steps for all its files together, because forced writes cost far more than the rest.
+Paths are plain strings and calls go straight to the operating system: one publish writes hundreds of small files.
 """
 
 # Paths are strings: pathlib costs more than the calls of the operating system themselves.
@@ -20,56 +19,60 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+import xxhash
+
 from lakebed import config
-from lakebed.errors import (
-    InvalidInputError,
-    KeyNotFound,
-    PreconditionFailed,
-    StorageError,
-    TruncatedReadError,
-    UnsafePathError,
-)
+from lakebed.errors import KeyNotFound, PreconditionFailed, StorageError, TruncatedReadError, UnsafePathError
+from lakebed.errors.stores import storage_error
 from lakebed.runtime import process_hooks
-from lakebed.storage.base import Early, Stat, StorageTraits, Tail, check_spans, pieces
-from lakebed.storage.disk import (
+from lakebed.storage.base import (
+    Stat,
+    Storage,
+    StorageTraits,
+    Summed,
+    Tail,
+    check_room,
+    check_spans,
+    pieces,
+)
+from lakebed.storage.files.disk import (
     OpenFiles,
     clone,
     exclusive,
     flush_above,
     later_than,
+    read_at,
     stat_of,
-    storage_error,
     write_all,
     write_file,
 )
-from lakebed.storage.folders import TEMPORARY, Folders, check_apart, temporary_in
-from lakebed.storage.unsynced import Unsynced
+from lakebed.storage.files.folders import TEMPORARY, Folders, check_apart, temporary_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 
-    from lakebed.storage.base import Data, See
-    from lakebed.storage.early_files import EarlyFile
+    from lakebed.storage.base import Buffer, Data
+    from lakebed.storage.files.early_files import EarlyFile
 
-    _Write = Callable[[int, Sequence[memoryview], See | None], None]
+    _Write = Callable[[int, Sequence[memoryview]], None]
 
 PRIVATE_FOLDER = ".lakebed"
 
-# O_NONBLOCK: a FIFO put in the place of a file must not hang the reader.
+# O_NONBLOCK: a FIFO in the place of a file must not hang the reader.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _ATTEMPTS = 100
 
 
-class LocalStorage:
-    """Files below one folder, which is created by the first put.
+class LocalStorage(Storage):
+    """Files below one folder, which the first put creates.
 
     Safe to use from several threads and after a fork; a pickled copy opens the same folder.
 
     Parameters
     ----------
     root
-        The folder; it may be missing.  A link is resolved once, here.
+        The folder; it may be missing. A link is resolved once, here.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
@@ -77,7 +80,7 @@ class LocalStorage:
         self._root = os.path.realpath(os.path.expanduser(os.fspath(root)))
         self._folders = Folders(self._root)
         self._path = self._folders.path
-        self._unsynced = Unsynced()
+        self._unsynced = _Unsynced()
         self.traits = StorageTraits(
             local=True,
             folder=self._root,
@@ -103,94 +106,78 @@ class LocalStorage:
 
     def get(self, key: str) -> bytes:
         """Read a whole object."""
-        fd, size = self._open(key)
+        fd, size, path = self._open(key)
         try:
-            return self._read(fd, key, 0, size)
+            return read_at(fd, 0, size, path)
         finally:
             os.close(fd)
 
     def get_into(self, key: str, buffer: memoryview) -> int:
         """Read a whole object into the start of a writable byte buffer and return its length."""
-        fd, size = self._open(key)
+        fd, size, path = self._open(key)
         try:
-            if size > buffer.nbytes:
-                raise InvalidInputError(
-                    f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {size} bytes"
-                )
+            check_room(buffer, key, size)
             done = 0
             if not config.OS_CACHE:
-                from lakebed.storage.direct import read_uncached
+                from lakebed.storage.files.direct import read_uncached
 
                 done = read_uncached(fd, buffer[:size])
             while done < size:
                 got = os.readv(fd, [buffer[done:size]])
                 if not got:
-                    raise TruncatedReadError(f"{self._path(key)} ended at byte {done} while it was read")
+                    raise TruncatedReadError(f"{path} ended at byte {done} while it was read")
                 done += got
         except OSError as error:
-            raise storage_error(error, "read", self._path(key)) from error
+            raise storage_error(error, "read", path) from error
         finally:
             os.close(fd)
         return size
 
     def map(self, key: str) -> memoryview:
-        """Map a whole object into memory: its pages are read when they are touched, and writes to them stay private.
+        """Map a whole object into memory: pages are read when they are touched, writes stay private.
 
-        Only for objects that are never rewritten in place; a file cut off while it is mapped ends the process.
+        Only for objects that are never rewritten in place: a file that is cut off while it is mapped ends the process.
         """
-        fd, size = self._open(key)
+        fd, size, path = self._open(key)
         try:
-            return (
-                memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_COPY)) if size else memoryview(bytearray())
-            )
+            return memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_COPY) if size else bytearray())
         except OSError as error:
-            raise storage_error(error, "map", self._path(key)) from error
+            raise storage_error(error, "map", path) from error
         finally:
             os.close(fd)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Read exactly `length` bytes from offset `start`."""
-        if start < 0 or length < 0:
-            check_spans(key, ((start, length),))
-        fd, size = self._open(key)
+        fd, size, path = self._open(key)
         try:
-            if start + length > size:
-                raise self._too_short(key, size, start, length)
-            return self._read(fd, key, start, length)
+            if start < 0 or length < 0 or start + length > size:
+                check_spans(key, ((start, length),), size, self._root)
+            return read_at(fd, start, length, path)
         finally:
             os.close(fd)
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read several (start, length) ranges of one object, in the order given."""
-        check_spans(key, spans)
-        fd, size = self._open(key)
+        """Read several (start, length) ranges of one object, in the given order."""
+        fd, size, path = self._open(key)
         try:
-            # Checked first: reading allocates whatever length a damaged index asks for.
-            for start, length in spans:
-                if start + length > size:
-                    raise self._too_short(key, size, start, length)
-            return [self._read(fd, key, start, length) for start, length in spans]
+            # Checked first: a read allocates whatever length a damaged index asks for.
+            check_spans(key, spans, size, self._root)
+            return [read_at(fd, start, length, path) for start, length in spans]
         finally:
             os.close(fd)
 
-    def _too_short(self, key: str, size: int, start: int, length: int) -> TruncatedReadError:
-        return TruncatedReadError(
-            f"{self._path(key)} has {size} bytes, not bytes {start} to {start + length};"
-            " the file was cut off, or its index belongs to another file"
-        )
-
     def get_tail(self, key: str, length: int) -> Tail:
-        """Read the last `length` bytes of an object, or all of it if it is shorter."""
+        """Read the last `length` bytes of an object, or the whole object if it is shorter."""
         check_spans(key, ((0, length),))
-        fd, size = self._open(key)
+        fd, size, path = self._open(key)
         try:
             start = max(0, size - length)
-            return Tail(self._read(fd, key, start, size - start), stat_of(os.fstat(fd)))
+            return Tail(read_at(fd, start, size - start, path), stat_of(os.fstat(fd)))
         finally:
             os.close(fd)
 
     def stat(self, key: str) -> Stat | None:
-        """Size and etag of an object, None if there is none."""
+        """Return size and etag of an object, None if it does not exist."""
         path = self._path(key)
         try:
             found = os.lstat(path)
@@ -201,7 +188,7 @@ class LocalStorage:
         return stat_of(found) if stat_module.S_ISREG(found.st_mode) else None
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
-        """Iterate over the objects whose keys start with `prefix`, but not links, locks and leftovers."""
+        """Iterate over the objects whose keys start with `prefix`, without links, locks and leftovers."""
         folder, _, start = prefix.rpartition("/")
         pending = [folder]
         while pending:
@@ -233,26 +220,19 @@ class LocalStorage:
         return self._replace(key, data, time.time_ns())
 
     def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
-        """Write a batch of objects, forced to disk together.
+        """Write a batch of objects and force them to disk together.
 
-        Objects in new folders go straight to their place: they are not read before the batch is done. Others take
-        their place whole, by a rename.
+        Objects in new folders go straight to their place, since nobody reads them before the batch is done. Others
+        take their place as a whole, by a rename.
         """
-        if config.OS_CACHE:
-            self._put_many(items, write_file, durable=durable)
-            return
-        from lakebed.storage.direct import write_uncached
-
-        self._put_many(items, write_uncached, durable=durable)
+        self._put_many(items, _writer(is_cached=config.OS_CACHE), durable=durable)
 
     def put_uncached(self, items: Iterable[tuple[str, Data]]) -> None:
-        """Write a batch of objects as `put_many` does without `durable`, past the cache of the operating system."""
-        from lakebed.storage.direct import write_uncached
-
-        self._put_many(items, write_uncached, durable=False)
+        """Write objects like `put_many` without `durable`, bypassing the cache of the operating system."""
+        self._put_many(items, _writer(is_cached=False), durable=False)
 
     def _put_many(self, items: Iterable[tuple[str, Data]], write: _Write, *, durable: bool) -> None:
-        from lakebed.storage.new_files import NewFiles, force_disk, groups
+        from lakebed.storage.files.new_files import NewFiles, force_disk, groups
 
         renames: list[tuple[str, str]] = []
         fresh: set[str] = set()
@@ -270,8 +250,9 @@ class LocalStorage:
                             return fd
 
                         data = group[0][1] if len(group) == 1 else None
-                        if not self._named(data, path, fresh, opened, renames):
-                            write(opened.open(create), content, getattr(data, "see", None))
+                        file = getattr(data, "file", None)
+                        if file is None or not self._is_linked(file, path, fresh, opened, renames):
+                            write(opened.open(create), content)
                         if not durable:
                             opened.close_last()
                     if not durable:
@@ -281,7 +262,7 @@ class LocalStorage:
                 try:
                     is_whole = opened.flush()
                 except OSError:
-                    # It may have been one of the folders that could not be written.
+                    # Perhaps one of the folders could not be written.
                     self._folders.note_doubtful(path[: path.rindex("/")] for _, path in renames)
                     raise
             for temporary, path in renames:
@@ -303,30 +284,27 @@ class LocalStorage:
         self._folders.flush(folders)
 
     def early_file(self, size: int) -> EarlyFile | None:
-        """Make a file for about so many bytes, which `put_many` takes as `Early` content; None if that cannot be."""
-        from lakebed.storage.early_files import early_file
+        """Create a file for about `size` bytes, which `put_many` takes as `Summed.file`; None if not supported."""
+        from lakebed.storage.files.early_files import early_file
 
         return early_file(self._root, size) if config.OS_CACHE else None
 
-    def _named(
+    def _is_linked(
         self,
-        data: Data | None,
+        file: EarlyFile,
         path: str,
         fresh: set[str],
         opened: OpenFiles,
         renames: MutableSequence[tuple[str, str]],
     ) -> bool:
-        """Give the file that holds some content its name; tell whether it is there now, as if it had been written."""
-        file = data.file if isinstance(data, Early) else None
-        if file is None:
-            return False
-        from lakebed.storage.early_files import NO_LINK
+        """Give a file that holds its content already its name; tell whether that was possible."""
+        from lakebed.storage.files.early_files import NO_LINK
 
         try:
             opened.open(partial(file.link, path))
         except FileNotFoundError:
             self._folders.make(path[: path.rindex("/")], fresh)
-            return self._named(data, path, fresh, opened, renames)
+            return self._is_linked(file, path, fresh, opened, renames)
         except OSError as error:
             if error.errno not in NO_LINK:
                 raise
@@ -335,28 +313,17 @@ class LocalStorage:
         return True
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
-        """Let a new object hold what another holds: its blocks where the file system can share them."""
-        fd, size = self._open(source)
-        path = self._path(target)
-        temporary = ""
+        """Create an object with the content of another; the two share blocks if the file system can."""
+        fd, size, _ = self._open(source)
         try:
-            new, temporary = self._create(path, {path[: path.rindex("/")]})
-            try:
+            path = self._path(target)
+            folders = {path[: path.rindex("/")]}
+            with self._placing(path, "copy", set(folders)) as new:
                 clone(fd, new, size)
                 if durable and config.FSYNC:
                     os.fsync(new)
-            finally:
-                os.close(new)
-            if temporary != path:
-                os.rename(temporary, path)
-            temporary = ""
-        except OSError as error:
-            raise storage_error(error, "copy", path) from error
         finally:
             os.close(fd)
-            if temporary:
-                _remove(temporary)
-        folders = {path[: path.rindex("/")]}
         if durable:
             self._folders.flush(folders)
         else:
@@ -365,7 +332,7 @@ class LocalStorage:
     def sync(self, keys: Iterable[str]) -> None:
         """Force objects that `put_many(durable=False)` wrote, and every folder above them, to disk.
 
-        Those of which that has failed before are written anew; see `Unsynced`.
+        Objects for which that failed before are written anew; see `_Unsynced`.
         """
         paths: list[str] = []
         path = self._root
@@ -393,7 +360,7 @@ class LocalStorage:
         self._unsynced.synced(paths)
 
     def _write_anew(self, key: str, path: str) -> None:
-        """Replace an object by a copy of itself, once it is sure that it still is what was written."""
+        """Replace an object by a copy of itself after checking that it still is what was written."""
         with self._publishing():
             try:
                 content = self.get(key)
@@ -408,7 +375,7 @@ class LocalStorage:
             self._replace(key, content, later_than(self._present(path)))
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object durably only if the present one has this etag (None: only if there is none)."""
+        """Write an object durably only if the present one has this etag (None: only if none exists)."""
         path = self._path(key)
         with self._publishing():
             present = self._present(path)
@@ -425,14 +392,14 @@ class LocalStorage:
 
     @contextlib.contextmanager
     def _publishing(self) -> Iterator[None]:
-        """Keep others from replacing an object by condition."""
+        """Keep other writers from replacing an object on a condition."""
         lock = self._path(f"{PRIVATE_FOLDER}/publish.lock")
         self._folders.make(lock[: lock.rindex("/")])
         with exclusive(lock):
             yield
 
     def _present(self, path: str) -> Stat | None:
-        """Size and etag of what is there now: network file systems look anew where a file is opened."""
+        """Return size and etag of the present file; opening it makes network file systems look again."""
         try:
             fd = os.open(path, _READ)
         except (FileNotFoundError, NotADirectoryError):
@@ -474,7 +441,7 @@ class LocalStorage:
 
     # -- files -----------------------------------------------------------------------------------------------
 
-    def _open(self, key: str) -> tuple[int, int]:
+    def _open(self, key: str) -> tuple[int, int, str]:
         path = self._path(key)
         try:
             fd = os.open(path, _READ)
@@ -488,35 +455,18 @@ class LocalStorage:
             if stat_module.S_ISDIR(found.st_mode):
                 raise KeyNotFound(f"{key!r} is a folder in {self._root}")
             raise UnsafePathError(f"{path} is no regular file; remove it")
-        return fd, found.st_size
-
-    def _read(self, fd: int, key: str, start: int, length: int) -> bytes:
-        """Read exactly this range, in steps if need be: one call returns at most 2 GiB."""
-        found = b""
-        try:
-            while True:
-                part = os.pread(fd, length, start)
-                if not found and len(part) == length:
-                    return part
-                found += part
-                start, length = start + len(part), length - len(part)
-                if not length:
-                    return found
-                if not part:
-                    raise TruncatedReadError(f"{self._path(key)} ended at byte {start} while it was read")
-        except OSError as error:
-            raise storage_error(error, "read", self._path(key)) from error
+        return fd, found.st_size, path
 
     def _create(self, path: str, fresh: set[str] | None = None) -> tuple[int, str]:
-        """Open a temporary file in the folder of `path`, or that path itself if nothing is there yet.
+        """Open a temporary file in the folder of `path`, or `path` itself in a folder of `fresh`.
 
-        The latter only in a folder of `fresh`, to which folders are added that this makes.
+        Folders that this creates are added to `fresh`.
         """
         folder = path[: path.rindex("/")]
         if fresh and folder not in fresh and folder[: folder.rindex("/")] in fresh:
             made = self._folders.make_inside(folder)
             if not made:
-                check_apart(folder, fresh)  # else another process was faster: that folder is not ours alone
+                check_apart(folder, fresh)  # otherwise another process was faster, and the folder is shared
             fresh.update(made)
         new = fresh is not None and folder in fresh
         for _ in range(_ATTEMPTS):
@@ -533,30 +483,100 @@ class LocalStorage:
         raise UnsafePathError(f"cannot create a file in {folder}; remove what lies there in its place")
 
     def _replace(self, key: str, data: Data, mtime_ns: int) -> str:
-        path = self._path(key)
-        folder = path[: path.rindex("/")]
+        path, content = self._path(key), pieces(data)
+        with self._placing(path, "write") as fd:
+            write_all(fd, content)
+            os.utime(fd, ns=(mtime_ns, mtime_ns))
+            if config.FSYNC:
+                os.fsync(fd)
+            etag = stat_of(os.fstat(fd)).etag
+        self._unsynced.sync_failed([path])
+        self._folders.flush({path[: path.rindex("/")]})
+        self._unsynced.synced([path])
+        return etag
+
+    @contextlib.contextmanager
+    def _placing(self, path: str, doing: str, fresh: set[str] | None = None) -> Iterator[int]:
+        """Open a file that takes its place at the end of the block, or is removed if the block fails."""
         temporary = ""
         try:
-            fd, temporary = self._create(path)
+            fd, temporary = self._create(path, fresh)
             try:
-                write_all(fd, pieces(data))
-                os.utime(fd, ns=(mtime_ns, mtime_ns))
-                if config.FSYNC:
-                    os.fsync(fd)
-                etag = stat_of(os.fstat(fd)).etag
+                yield fd
             finally:
                 os.close(fd)
-            os.rename(temporary, path)
+            if temporary != path:
+                os.rename(temporary, path)
             temporary = ""
         except OSError as error:
-            raise storage_error(error, "write", path) from error
+            raise storage_error(error, doing, path) from error
         finally:
             if temporary:
                 _remove(temporary)
-        self._unsynced.sync_failed([path])
-        self._folders.flush({folder})
-        self._unsynced.synced([path])
-        return etag
+
+
+def _writer(*, is_cached: bool) -> _Write:
+    if is_cached:
+        return write_file
+    from lakebed.storage.files.direct import write_uncached
+
+    return write_uncached
+
+
+class _Unsynced:
+    """Files that were written without being forced to disk, and those that may be missing there after a failure.
+
+    After a forced write has failed, the system may have dropped the data and report success for the next one. Such
+    files are written anew from their content, if checksums show that it still is what was written.
+    """
+
+    def __init__(self) -> None:
+        self._written: dict[str, Callable[[Buffer], bool]] = {}
+        self._failed: set[str] = set()
+
+    def wrote(self, path: str, content: Data) -> None:
+        """Remember the content of a file that was not forced to disk."""
+        is_same = content.is_same if isinstance(content, Summed) else partial(_is_same, _sum(content))
+        self._written[path] = is_same
+
+    def gone(self, path: str) -> None:
+        """Forget a file that was not written after all."""
+        self._written.pop(path, None)
+
+    def sync_failed(self, paths: Iterable[str]) -> None:
+        """Note files that could not be forced to disk."""
+        self._failed.update(paths)
+
+    def has_sync_failed(self, path: str) -> bool:
+        """Tell whether a file could not be forced to disk, and has not reached it since."""
+        return path in self._failed
+
+    def synced(self, paths: Iterable[str]) -> None:
+        """Note files that are on the disk."""
+        for path in paths:
+            self._failed.discard(path)
+            self._written.pop(path, None)
+
+    def holds(self, path: str, content: Buffer) -> bool:
+        """Tell whether this is what was written to a file; True for an unknown file."""
+        is_same = self._written.get(path)
+        return is_same is None or is_same(content)
+
+    def clear(self) -> None:
+        """Forget all files."""
+        self._written.clear()
+        self._failed.clear()
+
+
+def _sum(content: Data) -> int:
+    state = xxhash.xxh3_64()
+    for view in pieces(content):
+        state.update(view)
+    return state.intdigest()
+
+
+def _is_same(known: int, content: Buffer) -> bool:
+    return known == _sum(content)
 
 
 def _is_private(below: str, name: str) -> bool:
@@ -566,6 +586,6 @@ def _is_private(below: str, name: str) -> bool:
 
 
 def _remove(path: str) -> None:
-    # What stays behind is ignored by every reader; the error under way matters more.
+    # Readers ignore a file that stays behind; the error under way matters more.
     with contextlib.suppress(OSError):
         os.unlink(path)

@@ -1,9 +1,9 @@
 """One writer at a time: a lock per branch, across processes and across the datasets of one process.
 
-A local dataset is locked through `.lakebed/writer-<hash of branch>.lock`; the operating system frees it when
-the process ends, in whatever way.  The file holds the owner, as JSON, for the message that others get to see.
-The lock of a process that stands still can be seized: another file takes the place of the locked one, and the old
-holder finds that its lock is no longer intact.
+A local dataset is locked through `.lakebed/writer-<hash of branch>.lock`; the operating system frees the lock when the
+process ends in any way. The file holds the owner as JSON, for the message that others see. The lock of a process that
+stands still can be seized: another file takes the place of the locked one, and the old holder finds that its lock is no
+longer intact.
 """
 
 # Paths are strings throughout this package.
@@ -20,9 +20,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from lakebed.errors import LockedException
+from lakebed.errors.stores import storage_error
 from lakebed.runtime import clock, process_hooks
 from lakebed.storage.base import place_of, traits_of
-from lakebed.storage.disk import LockedFile, boot_id, exclusive, lock_file, storage_error
+from lakebed.storage.files.disk import LockedFile, boot_id, exclusive, lock_file
 
 try:
     from _blake2 import blake2b  # `hashlib` loads OpenSSL, which nothing else of a local write needs
@@ -40,14 +41,14 @@ _OWNER_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who holds a lock: process id, host name, and since when (POSIX seconds).
+    """Holder of a lock: process id, host name, and begin (POSIX seconds).
 
     Parameters
     ----------
     node
-        The machine as 3.x lock files name it: the network card's address.
+        Machine as in 3.x lock files: the address of the network card.
     boot
-        The run of the system, as `disk.boot_id` has it, in hex digits.
+        Run of the kernel (`disk.boot_id`) in hex digits.
     """
 
     pid: int
@@ -58,11 +59,11 @@ class Owner:
 
     @classmethod
     def me(cls) -> Owner:
-        """Return this process, from now on."""
+        """Return this process, holding from now on."""
         return cls(os.getpid(), os.uname().nodename, clock.now(), uuid.getnode(), boot_id().hex())
 
     def to_bytes(self) -> bytes:
-        """Write it as the lock file has it."""
+        """Return the content of the lock file."""
         fields = {"pid": self.pid, "host": self.host, "since": self.since, "node": self.node}
         return json.dumps({**fields, "boot": self.boot}).encode()
 
@@ -76,7 +77,7 @@ class Owner:
 
 
 class _HeldLocks:
-    """The locks that this process holds, or is about to take, by url and branch."""
+    """Locks that this process holds or is about to take, by url and branch."""
 
     def __init__(self) -> None:
         self.reset()
@@ -95,7 +96,7 @@ class _HeldLocks:
             return found[0]
 
     def _is_left(self, entry: tuple[Owner, int, weakref.ref[WriterLock]]) -> bool:
-        """Whether an interrupt has ended what was about to take the lock: this thread cannot be there and here."""
+        """Tell whether an interrupt ended a call that was about to take the lock: this thread has left it."""
         _, thread, reference = entry
         lock = reference()
         return lock is None or (not lock.held and thread == threading.get_ident())
@@ -112,21 +113,21 @@ _all: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
 class WriterLock:
-    """Right to write one branch of one dataset.
+    """Right to write a branch of a dataset.
 
     Parameters
     ----------
     storage
-        Storage of the dataset; its `url` says what is locked.
+        Storage of the dataset; its `url` names the lock.
     branch
         Name of the branch.
 
     Attributes
     ----------
     left
-        Who had the lock last, as a file tells it that the system freed when that process ended.
+        Last owner, read from a lock file that the system freed when that process ended.
     is_system_lock
-        Whether the lock ends with the process that holds it; else it keeps only writers of this process apart.
+        Whether the lock ends with its process; otherwise it separates only writers of this process.
     """
 
     def __init__(self, storage: Storage, branch: str) -> None:
@@ -146,9 +147,9 @@ class WriterLock:
         return self._owner is not None
 
     def was_left_by(self, pid: int, node: int) -> bool:
-        """Whether a process of some machine had this lock before us, and is surely gone.
+        """Tell whether a process of a machine held this lock before and has surely ended.
 
-        It lived under the kernel of this process, in whatever container: that kernel would know if it still held it.
+        It ran under the same kernel, perhaps in another container: the kernel would know if it still held the lock.
         """
         left = self.left
         return (
@@ -171,7 +172,7 @@ class WriterLock:
             return False
 
     def acquire(self, timeout: float = 0.0) -> None:
-        """Take the lock, waiting at most `timeout` seconds; no effect if this object already holds it.
+        """Take the lock within `timeout` seconds; no effect if this object already holds it.
 
         Raises
         ------
@@ -202,12 +203,12 @@ class WriterLock:
         Parameters
         ----------
         is_stale
-            Tells whether this owner may be put out; asked while no other process can seize the lock.
+            Tells whether the lock may be taken from this owner; called while no other process can seize it.
 
         Raises
         ------
         LockedException
-            If it may not, or is unknown, or belongs to this process.
+            If it may not, or the owner is unknown or this process.
         """
         if not self._folder:
             raise self._refusal(self._try())
@@ -216,9 +217,8 @@ class WriterLock:
             owner = self._try()
             if self.held:
                 return
-            if owner is None or (owner.pid == os.getpid() and owner.host == os.uname().nodename):
-                raise self._refusal(owner)
-            if not is_stale(owner):
+            is_mine = owner is not None and (owner.pid, owner.host) == (os.getpid(), os.uname().nodename)
+            if owner is None or is_mine or not is_stale(owner):
                 raise self._refusal(owner)
             try:
                 os.unlink(path)
@@ -229,10 +229,10 @@ class WriterLock:
                 raise self._refusal(owner)
 
     def release(self) -> None:
-        """Give the lock back; no effect if it is not held."""
+        """Release the lock; no effect if it is not held."""
         file, owner, slot = self._file, self._owner, (self._place, self._branch)
         if file is not None:
-            # Freed for children too that were forked in the wrong moment, but never by one of them.
+            # Also for children that were forked at the wrong moment, but never by one of them.
             if owner is None or owner.pid == os.getpid():
                 file.unlock()
             else:
@@ -251,7 +251,7 @@ class WriterLock:
         self.release()
 
     def abandon(self) -> None:
-        """Forget the lock without freeing it: the parent process goes on holding it."""
+        """Forget the lock without freeing it: the parent process still holds it."""
         if self._file is not None:
             self._file.close()
         self._file = self._owner = None
@@ -261,14 +261,16 @@ class WriterLock:
         me = Owner.me()
         slot = self._place, self._branch
         try:
-            # The table also covers file systems whose file locks do not tell two openings by one process apart.
+            # The table also covers file systems whose locks do not separate two openings by one process.
             other = _held_locks.enter(slot, me, self)
             if other is not me:
                 return other
             if self._folder:
-                self._file = self._lock_file()
+                path = self._lock_path()
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                self._file = lock_file(path)
                 if self._file is None:
-                    return _read_owner(self._lock_path())
+                    return _read_owner(path)
                 fd = self._file.fd
                 self.left = _owner(os.pread(fd, _OWNER_BYTES, 0))
                 os.ftruncate(fd, 0)
@@ -287,14 +289,9 @@ class WriterLock:
         name = blake2b(self._branch.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         return f"{self._folder.rstrip('/')}/.lakebed/writer-{name}.lock"
 
-    def _lock_file(self) -> LockedFile | None:
-        path = self._lock_path()
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        return lock_file(path)
-
 
 def _read_owner(path: str) -> Owner | None:
-    """Owner as the lock file tells it; the text is for people, so anything unreadable is just unknown."""
+    """Return the owner in a lock file; None if it cannot be read, since the text is only for people."""
     try:
         with open(path, "rb") as file:
             return _owner(file.read(_OWNER_BYTES))
@@ -312,7 +309,7 @@ def _owner(text: bytes) -> Owner | None:
 
 
 def _forget_in_child() -> None:
-    """Drop the parent's locks in a forked child, which does not own them and must not keep them alive."""
+    """Drop the parent's locks in a forked child, which must not keep them alive."""
     _held_locks.reset()
     for lock in list(_all):
         lock.abandon()

@@ -9,12 +9,12 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from lakebed.errors import InvalidInputError, KeyNotFound, PreconditionFailed, TruncatedReadError
+from lakebed.errors import InvalidInputError, KeyNotFound, PreconditionFailed
 from lakebed.runtime import process_hooks
-from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, fill, pieces
+from lakebed.storage.base import Stat, Storage, StorageTraits, Tail, check_key, check_spans, pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from lakebed.storage.base import Data
 
@@ -22,17 +22,17 @@ _named: weakref.WeakValueDictionary[str, MemoryStorage] = weakref.WeakValueDicti
 _named_lock = threading.Lock()
 
 let_go: list[Callable[[str], None]] = []
-"""Called with the address of a storage that is there, before it is opened again: a thread of this package that is alone
-in holding it, for an instant, lets it go first."""
+"""Functions called with the address of a storage before it is opened again: background threads that hold it for an
+instant let go of it first."""
 
 
-class MemoryStorage:
-    """A dict of bytes; thread-safe.
+class MemoryStorage(Storage):
+    """Dictionary of bytes; thread-safe.
 
     Parameters
     ----------
     name
-        Part of the url after `mem://`; a random one if not given.
+        Part of the url after `mem://`; random if not given.
     """
 
     traits = StorageTraits(local=True, system_locks=True, reader_leases=True)
@@ -46,7 +46,7 @@ class MemoryStorage:
 
     @property
     def url(self) -> str:
-        """`mem://` and the name."""
+        """Address: `mem://` and the name."""
         return f"mem://{self._name}"
 
     def __repr__(self) -> str:
@@ -57,39 +57,18 @@ class MemoryStorage:
 
     def get(self, key: str) -> bytes:
         """Read a whole object."""
-        check_key(key)
+        return self._found(key)[0]
+
+    def _found(self, key: str) -> tuple[bytes, str, int]:
         try:
-            return self._objects[key][0]
+            return self._objects[check_key(key)]
         except KeyError:
             raise KeyNotFound(f"{key!r} does not exist in {self.url}") from None
-
-    def get_into(self, key: str, buffer: memoryview) -> int:
-        """Read a whole object into the start of a writable byte buffer and return its length."""
-        return fill(buffer, key, self.get(key))
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read exactly `length` bytes from offset `start`."""
-        return self.get_ranges(key, ((start, length),))[0]
-
-    def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read several (start, length) ranges of one object, in the order given."""
-        check_spans(key, spans)
-        data = self.get(key)
-        for start, length in spans:
-            if start + length > len(data):
-                raise TruncatedReadError(
-                    f"{key!r} in {self.url} has {len(data)} bytes, not bytes {start} to {start + length}"
-                )
-        return [data[start : start + length] for start, length in spans]
 
     def get_tail(self, key: str, length: int) -> Tail:
         """Read the last `length` bytes of an object, or all of it if it is shorter."""
         check_spans(key, ((0, length),))
-        check_key(key)
-        found = self._objects.get(key)
-        if found is None:
-            raise KeyNotFound(f"{key!r} does not exist in {self.url}")
-        data, etag, modified = found
+        data, etag, modified = self._found(key)
         return Tail(data[max(0, len(data) - length) :], Stat(len(data), etag, modified))
 
     def put(self, key: str, data: Data) -> str:
@@ -99,20 +78,8 @@ class MemoryStorage:
         with self._lock:
             return self._set(key, content)
 
-    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:  # noqa: ARG002
-        """Write a batch of objects; `durable` makes no difference in memory."""
-        for key, data in items:
-            self.put(key, data)
-
-    def copy(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
-        """Let a new object hold what another holds."""
-        self.put(target, self.get(source))
-
-    def sync(self, keys: Iterable[str]) -> None:
-        """Do nothing: memory has no power cut to survive."""
-
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object only if the present one has this etag (None: only if there is none)."""
+        """Write an object only if the present one has this etag (None: only if none exists)."""
         check_key(key)
         content = b"".join(pieces(data))
         with self._lock:
@@ -125,9 +92,8 @@ class MemoryStorage:
 
     def delete(self, key: str) -> None:
         """Remove an object; a missing one is no error."""
-        check_key(key)
         with self._lock:
-            self._objects.pop(key, None)
+            self._objects.pop(check_key(key), None)
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every object whose key starts with `prefix`."""
@@ -143,9 +109,8 @@ class MemoryStorage:
             yield key, Stat(len(data), etag, modified)
 
     def stat(self, key: str) -> Stat | None:
-        """Size and etag of an object, None if there is none."""
-        check_key(key)
-        found = self._objects.get(key)
+        """Return size and etag of an object, None if it does not exist."""
+        found = self._objects.get(check_key(key))
         return Stat(len(found[0]), found[1], found[2]) if found else None
 
     def _set(self, key: str, content: bytes) -> str:
@@ -155,9 +120,9 @@ class MemoryStorage:
 
 
 def open_memory(name: str) -> MemoryStorage:
-    """Return the storage of this name, the same one for as long as this process holds it anywhere.
+    """Return the storage of this name: the same one as long as this process holds it anywhere.
 
-    Without a name it is a new one, as in 3.x; only its own url, which has a name, leads there again.
+    Without a name it is a new one, as in 3.x; only its own url, which has a name, leads to it again.
     """
     if name in _named:
         for wait in let_go:

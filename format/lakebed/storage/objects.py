@@ -1,9 +1,10 @@
-"""Objects in a bucket: S3 and what speaks like it, Google Cloud Storage, Azure, web servers (read-only)."""
+"""Objects in a bucket: S3 and compatible stores, Google Cloud Storage, Azure, web servers (read-only)."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lakebed import config
@@ -20,38 +21,47 @@ from lakebed.errors import (
     TruncatedReadError,
 )
 from lakebed.runtime import process_hooks
-from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, pieces
-from lakebed.storage.batches import put_in_parallel
+from lakebed.storage.base import (
+    Stat,
+    Storage,
+    StorageTraits,
+    Tail,
+    check_key,
+    check_room,
+    check_spans,
+    pieces,
+)
 from lakebed.storage.concurrently import concurrently
-from lakebed.storage.conditional_put import ConditionalPuts, conditional_puts, put_weakly, warn_of
-from lakebed.storage.error_mapping import NoPartError, SilentError
-from lakebed.storage.requests import Requests
+from lakebed.storage.stores.batches import put_in_parallel
+from lakebed.storage.stores.conditional_put import ConditionalPuts, conditional_puts, put_weakly, warn_of
+from lakebed.storage.stores.error_mapping import NoPartError, SilentError
+from lakebed.storage.stores.requests import Requests
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lakebed.storage.base import BucketStorage, Data, Storage
+    from lakebed.storage.base import BucketStorage, Data
     from lakebed.storage.credentials import Creds, Given
-    from lakebed.storage.traffic import Traffic
+    from lakebed.storage.stores.traffic import Traffic
 
 _log = logging.getLogger(__name__)
 
-# A position beyond it is not even asked for.
+# Positions beyond it are not asked for.
 _LARGEST = 1 << 62
 
 # Ranges of one object that lie closer together are fetched as one.
 _GAP = 64 * 1024
 
-# Bodies below this size arrive in good time on any line, so that silence means that the connection is gone.
+# Bodies below this size arrive in time on any line, so that silence means a lost connection.
 _SMALL = 64 * 1024
 
 _LIST_PAGE = 1000
 
-# What of a stream is copied at a time.
+# Bytes of a stream that are copied at a time.
 _PIECE = 256 * 1024
 
 
-class ObjectStorage:
+class ObjectStorage(Storage):
     """Objects below a prefix of a bucket.
 
     Parameters
@@ -61,11 +71,11 @@ class ObjectStorage:
     bucket
         Name of the bucket or container; host and port for web servers.
     prefix
-        What all keys begin with, without the ``/`` at its end.
+        Beginning of all keys, without the ``/`` at its end.
     creds
-        Credentials in the form of the 3.x dictionary, or a source of them; None goes through the chain.
+        Credentials in the form of the 3.x dictionary, or a source of them; None takes those of the environment.
     query
-        What follows the ``?`` of a web server's addresses; it may be a signature, and is shown nowhere.
+        Part after the ``?`` of a web server's addresses; it may be a signature, and is never shown.
 
     Raises
     ------
@@ -79,7 +89,7 @@ class ObjectStorage:
         process_hooks.start()
         self._scheme, self._bucket, self._prefix, self._query = scheme, bucket, prefix.strip("/"), query
         self._is_web = scheme in ("http", "https")
-        # On the web the prefix is part of the client's address, which has the query behind it.
+        # On the web the prefix is part of the client's address, before the query.
         self._root = f"{self._prefix}/" if self._prefix and not self._is_web else ""
         if self._root and not {"", ".", ".."}.isdisjoint(self._prefix.split("/")):
             raise InvalidInputError(
@@ -109,7 +119,7 @@ class ObjectStorage:
 
     @property
     def endpoint(self) -> str:
-        """Address of the server if it is not that of the cloud, else empty."""
+        """Address of the server; empty for the cloud's own."""
         return self._requests.client().endpoint
 
     @property
@@ -119,22 +129,22 @@ class ObjectStorage:
 
     @property
     def authenticated_by(self) -> str:
-        """Who let us in: never a secret."""
+        """Source of the credentials in use; never a secret."""
         return self._requests.client().access.name
 
     @property
     def creds(self) -> Given | None:
-        """What was given to let us in."""
+        """Credentials that were given."""
         return self._requests.creds
 
     @property
     def traffic(self) -> Traffic:
-        """The requests of this process that read from it."""
+        """Requests of this process that read from it."""
         return self._requests.traffic
 
     @property
     def conditional(self) -> bool:
-        """Whether the store enforces the conditions of `put_if`; it is asked, by a small object, the first time."""
+        """Whether the store enforces the conditions of `put_if`; the first call asks it with a small object."""
         return not self._is_web and self._conditional_puts().hold
 
     def __repr__(self) -> str:
@@ -148,18 +158,18 @@ class ObjectStorage:
         return type(self), (self._scheme, self._bucket, self._prefix, self._requests.creds)
 
     def use(self, creds: Creds) -> None:
-        """Do the next requests with other credentials."""
+        """Make the next requests with other credentials."""
         self._requests.use(creds)
 
     def around(self, other: BucketStorage) -> tuple[Storage, str, str] | None:
-        """Return a storage of the bucket that both lie in, the prefix of the other and ours; None if there is none."""
-        if not isinstance(other, ObjectStorage) or self._is_web:
-            return None
-        if (self._scheme, self._bucket) != (other.scheme, other._bucket):  # noqa: SLF001 - of this class
-            return None
-        if self.endpoint != other.endpoint:
+        """Return a storage of the common bucket, the prefix of the other and ours; None without a common bucket."""
+        if not isinstance(other, ObjectStorage) or self._is_web or self._server != other._server:  # noqa: SLF001
             return None
         return type(self)(self._scheme, self._bucket, "", self._requests.creds), other._root, self._root  # noqa: SLF001
+
+    @property
+    def _server(self) -> tuple[str, str, str]:
+        return self._scheme, self._bucket, self.endpoint
 
     def _path(self, key: str) -> str:
         return self._root + check_key(key)
@@ -170,6 +180,10 @@ class ObjectStorage:
                 f"cannot {doing} {key!r} in {self.url}: web servers are for reading. Write to a bucket, or to the "
                 "folder that the server shows"
             )
+
+    def _change(self, doing: str, key: str, ask: Callable[[Any, Any], Any], **how: bool) -> Any:
+        self._refuse_on_web(doing, key)
+        return self._requests.ask(doing, key, ask, **how)
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -196,10 +210,7 @@ class ObjectStorage:
         def ask(obs: Any, store: Any) -> int:
             result = obs.get(store, path)
             size: int = result.meta["size"]
-            if size > buffer.nbytes:
-                raise InvalidInputError(
-                    f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {size} bytes"
-                )
+            check_room(buffer, key, size)
             position = 0
             for piece in result.stream(min_chunk_size=_PIECE):
                 end = position + len(piece)
@@ -210,10 +221,6 @@ class ObjectStorage:
             return size
 
         return self._requests.read("read", key, ask)
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read exactly `length` bytes from offset `start`."""
-        return bytes(self.view_range(key, start, length))
 
     def view_range(self, key: str, start: int, length: int) -> memoryview:
         """Read exactly `length` bytes from offset `start` into memory of the client's: a copy less than `get_range`."""
@@ -232,7 +239,7 @@ class ObjectStorage:
         full = [(start, length) for start, length in spans if length]
         end = max((start + length for start, length in full), default=0)
         if end > _LARGEST or any(start > end for start, _ in spans):
-            self._check_end(key, max(start + length for start, length in spans))
+            check_spans(key, spans, self._present(key).size, self.url)
         if not full:
             return [memoryview(b"")] * len(spans)
         starts, lengths = [s for s, _ in full], [n for _, n in full]
@@ -246,7 +253,7 @@ class ObjectStorage:
         try:
             found = self._requests.read("read", key, ask)
         except NoPartError:
-            self._check_end(key, end)
+            check_spans(key, spans, self._present(key).size, self.url)
             whole = memoryview(self._whole(key))
             return [whole[start : start + length] for start, length in spans]
         for data, (start, length) in zip(found, full, strict=True):
@@ -255,7 +262,7 @@ class ObjectStorage:
         return [memoryview(next(parts) if length else b"") for _, length in spans]
 
     def get_part(self, key: str, start: int, length: int) -> Tail:
-        """Read at most `length` bytes from offset `start`, and learn whose bytes they are, by one request."""
+        """Read at most `length` bytes from offset `start`, with the identity of the object, by one request."""
         check_spans(key, ((start, length),))
         path = self._path(key)
         end = min(start + length, _LARGEST)
@@ -275,14 +282,14 @@ class ObjectStorage:
         return Tail(b"", found)
 
     def _whole(self, key: str) -> bytes:
-        """Read an object of which the server gives no part, though it has it; some do so if the part is all."""
+        """Read a whole object of which the server returns no part, as some do if the part is the whole object."""
         _log.info("%s gave no part of %r: it is read as a whole", self.url, key)
         return self.get(key)
 
     def get_tail(self, key: str, length: int) -> Tail:
-        """Read the last `length` bytes of an object, or all of it if it is shorter.
+        """Read the last `length` bytes of an object, or the whole object if it is shorter.
 
-        Azure has no ranges from the end: what is longer than `length` costs two requests there.
+        Azure has no ranges from the end: an object longer than `length` costs two requests there.
         """
         check_spans(key, ((0, length),))
         path = self._path(key)
@@ -312,14 +319,14 @@ class ObjectStorage:
         return tail
 
     def stat(self, key: str) -> Stat | None:
-        """Size and etag of an object, None if there is none."""
+        """Return size and etag of an object, None if it does not exist."""
         path = self._path(key)
         try:
             return self._stat(self._requests.read("look at", key, lambda obs, store: obs.head(store, path)))
         except KeyNotFound:
             return None
         except SilentError:
-            # A server has no room for reasons in its answer to HEAD. It has in that to GET.
+            # An answer to HEAD holds no reason; one to GET does.
             try:
                 return self.get_part(key, 0, 1).stat
             except KeyNotFound:
@@ -331,19 +338,12 @@ class ObjectStorage:
             raise KeyNotFound(f"{key!r} does not exist in {self.url}")
         return found
 
-    def _check_end(self, key: str, end: int) -> None:
-        found = self._present(key)
-        if end > found.size:
-            raise TruncatedReadError(
-                f"{key!r} in {self.url} has {found.size} bytes, and ends before byte {end}"
-            )
-
     def _check_length(self, key: str, found: int, wanted: int) -> None:
         if found != wanted:
             raise TruncatedReadError(f"{key!r} in {self.url} ends at byte {found}, before byte {wanted}")
 
     def _stat(self, meta: Any) -> Stat:
-        """Return size and identity: what `put_if` needs on this store, in one spelling."""
+        """Return size and identity, with the tag that `put_if` needs on this store in one spelling."""
         tag = meta["version"] if self._scheme == "gs" and meta["version"] else meta["e_tag"]
         if not tag:
             tag = f"{meta['last_modified'].timestamp():.6f}-{meta['size']}"
@@ -357,11 +357,10 @@ class ObjectStorage:
         etag, size = self._write(key, data)
         if etag and size <= config.PART_BYTES:
             return etag
-        # Some stores name an object that came in parts otherwise than they call it afterwards, or not at all.
+        # Some stores answer an upload in parts with another etag than the object has afterwards, or with none.
         return self._present(key).etag
 
     def _write(self, key: str, data: Data, mode: Any = "overwrite") -> tuple[str, int]:
-        self._refuse_on_web("write", key)
         path, parts = self._path(key), pieces(data)
         content = parts[0] if len(parts) == 1 else b"".join(parts)
         size = len(content)
@@ -371,8 +370,8 @@ class ObjectStorage:
             return obs.put(store, path, content, mode=mode, use_multipart=large, chunk_size=config.PART_BYTES)
 
         try:
-            result = self._requests.ask("write", key, ask, slow=size > _SMALL, once=mode != "overwrite")
-        except KeyNotFound as error:  # what was to be replaced is gone, or there is no bucket
+            result = self._change("write", key, ask, slow=size > _SMALL, once=mode != "overwrite")
+        except KeyNotFound as error:  # the object to be replaced is gone, or the bucket does not exist
             if mode != "overwrite":
                 raise PreconditionFailed(f"{key!r} in {self.url} was deleted since it was read") from error
             raise BucketNotFoundError(f"there is no bucket {self._bucket!r} for {self.url}") from error
@@ -384,19 +383,15 @@ class ObjectStorage:
         put_in_parallel(self._write, items)
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
-        """Let a new object hold what another holds; the store copies it."""
-        self._refuse_on_web("write", target)
+        """Let the store create an object with the content of another."""
         here, there = self._path(source), self._path(target)
-        self._requests.ask("copy", source, lambda obs, store: obs.copy(store, here, there), slow=True)
-
-    def sync(self, keys: Iterable[str]) -> None:
-        """Do nothing: what a store has answered, it keeps."""
+        self._change("copy", source, lambda obs, store: obs.copy(store, here, there), slow=True)
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object only if the present one has this etag (None: only if there is none).
+        """Write an object only if the present one has this etag (None: only if none exists).
 
-        An answer that is lost is a `StorageUnavailableError`: the object may have been written. Where the store
-        enforces no conditions, this does its best by reading before and after.
+        A lost answer is a `StorageUnavailableError`: the object may have been written. If the store enforces no
+        conditions, this reads before and after the write instead.
         """
         self._refuse_on_web("write", key)
         check_key(key)
@@ -427,36 +422,27 @@ class ObjectStorage:
 
     def delete(self, key: str) -> None:
         """Remove an object; a missing one is no error."""
-        self._refuse_on_web("delete", key)
         path = self._path(key)
         with contextlib.suppress(KeyNotFound):
-            self._requests.ask("delete", key, lambda obs, store: obs.delete(store, path))
+            self._change("delete", key, lambda obs, store: obs.delete(store, path))
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every object whose key starts with `prefix`."""
         self._refuse_on_web("delete", prefix)
-        batch: list[str] = []
-        for key, _ in self.list(prefix):
-            batch.append(key)
-            if len(batch) == _LIST_PAGE:
-                self._delete_page(batch)
-                batch = []
-        self._delete_page(batch)
+        found = (key for key, _ in self.list(prefix))
+        while batch := list(islice(found, _LIST_PAGE)):
+            self._delete_page(batch)
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Remove objects; missing ones are no error. A failure leaves any of them."""
+        """Remove objects; missing ones are no error. A failure leaves any subset."""
         for at in range(0, len(keys), _LIST_PAGE):
-            page = keys[at : at + _LIST_PAGE]
-            self._refuse_on_web("delete", page[0])
-            self._delete_page(list(map(check_key, page)))
+            self._delete_page(list(map(check_key, keys[at : at + _LIST_PAGE])))
 
     def _delete_page(self, keys: Sequence[str]) -> None:
-        """Remove objects by one request, or by one each where the store cannot do that."""
-        if not keys:
-            return
+        """Remove objects by one request, or by one each if the store does not support that."""
         paths = [self._root + key for key in keys]
         try:
-            self._requests.ask("delete", keys[0], lambda obs, store: obs.delete(store, paths), slow=True)
+            self._change("delete", keys[0], lambda obs, store: obs.delete(store, paths), slow=True)
         except (StorageUnavailableError, StoragePermissionError, BucketNotFoundError):
             raise
         except (StorageError, KeyNotFound):
@@ -468,7 +454,7 @@ class ObjectStorage:
         """Iterate over the objects whose keys start with `prefix`."""
         if self._is_web:
             raise StorageReadOnlyError(
-                f"{self.url} cannot be listed: web servers do not tell what they have. Name the dataset itself"
+                f"{self.url} cannot be listed: web servers do not list their files. Name the dataset itself"
             )
         folder = self._root + prefix.rpartition("/")[0]
         try:

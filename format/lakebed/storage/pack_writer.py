@@ -1,4 +1,4 @@
-"""The storage that a packed dataset is written by: chunks go to the file as they come, all else behind them."""
+"""Storage that writes a packed dataset: chunks go to the file at once, other objects after them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import zipfile
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
-from lakebed.errors import TruncatedReadError
-from lakebed.storage.base import Stat, StorageTraits, Tail, check_spans, fill, pieces
+from lakebed.storage.base import Stat, Storage, StorageTraits, Tail, check_spans, pieces
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.packed import COMMENT, FIXED_HEADER, is_chunk, padding
 
@@ -17,23 +16,23 @@ if TYPE_CHECKING:
 
     from lakebed.storage.base import Data
 
-# Of no use, and different each time: two archives of the same objects should be the same bytes.
+# A constant date, so that two archives of the same objects are equal.
 _NO_DATE = (1980, 1, 1, 0, 0, 0)
-# The extra field that programs align members with: its number, the length of what follows.
+# Number of the extra field by which programs align members.
 _PADDING_ID = (0xD935).to_bytes(2, "little")
 
 
-class PackWriter:
-    """Objects that become one file; thread-safe.
+class PackWriter(Storage):
+    """Objects of one file; thread-safe.
 
-    Chunks are written as they come; everything else stays in memory until :meth:`finish`.
+    Chunks are written at once; other objects stay in memory until :meth:`finish`.
 
     Parameters
     ----------
     file
         A new file, open for reading and writing at its beginning.
     url
-        Address that it will have.
+        Future address of the file.
     """
 
     traits = StorageTraits(local=True)
@@ -53,7 +52,7 @@ class PackWriter:
         return self._url
 
     def finish(self) -> None:
-        """Write what is no chunk, and the directory; sorted, so that equal datasets make equal ends."""
+        """Write the other objects and the directory, sorted, so that equal datasets have equal ends."""
         with self._mutex:
             begin = self._file.tell()
             for key, stat in sorted(self._documents.list(), key=lambda entry: entry[0]):
@@ -62,7 +61,7 @@ class PackWriter:
             self._archive.close()
 
     def close(self) -> None:
-        """Let go of the file; without :meth:`finish` before, it is of no use."""
+        """Release the file, which is unusable without :meth:`finish`."""
         with self._mutex, suppress(OSError):
             self._archive.close()
 
@@ -79,7 +78,7 @@ class PackWriter:
             for part in parts:
                 member.write(part)
         self._starts[info.header_offset] = self._file.tell() - size
-        info.extra = b""  # the directory need not repeat it
+        info.extra = b""  # the directory does not repeat the padding
         return info
 
     def put(self, key: str, data: Data) -> str:
@@ -92,33 +91,16 @@ class PackWriter:
             self._chunks[key] = self._append(key, parts, sum(part.nbytes for part in parts), aligned=True)
             return _etag(self._chunks[key])
 
-    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:  # noqa: ARG002
-        """Write a batch of objects."""
-        for key, data in items:
-            self.put(key, data)
-
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
         """Write a document only if the present one has this etag."""
         return self._documents.put_if(key, data, etag)
 
-    def copy(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
-        """Let a new document hold what another holds."""
-        self.put(target, self.get(source))
-
-    def sync(self, keys: Iterable[str]) -> None:
-        """Do nothing: the file becomes durable as a whole."""
-
     def delete(self, key: str) -> None:
-        """Remove an object; the bytes of a chunk stay where they are, without a name."""
+        """Remove an object; the bytes of a chunk stay in the file without a name."""
         if not is_chunk(key):
             self._documents.delete(key)
         with self._mutex:
             self._drop(key)
-
-    def delete_prefix(self, prefix: str) -> None:
-        """Remove every object whose key starts with `prefix`."""
-        for key in [key for key, _ in self.list(prefix)]:
-            self.delete(key)
 
     def _drop(self, key: str) -> None:
         info = self._chunks.pop(key, None)
@@ -127,7 +109,7 @@ class PackWriter:
             del self._archive.NameToInfo[key]
 
     def stat(self, key: str) -> Stat | None:
-        """Size and etag of an object, None if there is none."""
+        """Return size and etag of an object, None if it does not exist."""
         info = self._chunks.get(key)
         return self._documents.stat(key) if info is None else Stat(info.file_size, _etag(info))
 
@@ -136,29 +118,16 @@ class PackWriter:
         info = self._chunks.get(key)
         return self._documents.get(key) if info is None else self._read(info, 0, info.file_size)
 
-    def get_into(self, key: str, buffer: memoryview) -> int:
-        """Read a whole object into the start of a writable byte buffer and return its length."""
-        return fill(buffer, key, self.get(key))
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read exactly `length` bytes from offset `start`."""
-        return self.get_ranges(key, ((start, length),))[0]
-
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read several (start, length) ranges of one object, in the order given."""
+        """Read several (start, length) ranges of one object, in the given order."""
         info = self._chunks.get(key)
         if info is None:
             return self._documents.get_ranges(key, spans)
-        check_spans(key, spans)
-        for start, length in spans:
-            if start + length > info.file_size:
-                raise TruncatedReadError(
-                    f"{key!r} in {self.url} has {info.file_size} bytes, not bytes {start} to {start + length}"
-                )
+        check_spans(key, spans, info.file_size, self.url)
         return [self._read(info, start, length) for start, length in spans]
 
     def get_tail(self, key: str, length: int) -> Tail:
-        """Read the last `length` bytes of an object, or all of it if it is shorter."""
+        """Read the last `length` bytes of an object, or the whole object if it is shorter."""
         info = self._chunks.get(key)
         if info is None:
             return self._documents.get_tail(key, length)

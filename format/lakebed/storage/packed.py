@@ -2,8 +2,8 @@
 
 The file begins with the chunks, each on a boundary of its own (see :func:`alignment`), and ends with all other objects
 and the directory, so that two reads from the end open a dataset. The archive's comment tells where the other objects
-begin. Archives that other programs made are read, too, as long as they store their members without compression; the
-place of a member costs a read of its own then, once.
+begin. Archives of other programs are read, too, if their members are not compressed; the place of each member then
+costs one read.
 
 The layout of ZIP archives is that of PKWARE's APPNOTE 6.3.10, sections 4.3.7, 4.3.12 and 4.3.16.
 """
@@ -20,7 +20,8 @@ import struct
 import weakref
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
 
 from lakebed.errors import (
     CorruptError,
@@ -28,85 +29,83 @@ from lakebed.errors import (
     InvalidKeyError,
     KeyNotFound,
     StorageReadOnlyError,
-    TruncatedReadError,
 )
-from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, fill, is_viewed, place_of
-from lakebed.storage.disk import storage_error
+from lakebed.errors.stores import storage_error
+from lakebed.storage.base import (
+    Stat,
+    Storage,
+    StorageTraits,
+    Tail,
+    check_key,
+    check_spans,
+    is_viewed,
+    place_of,
+)
+from lakebed.storage.files.disk import read_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from lakebed.storage.base import Data, Storage
-    from lakebed.storage.traffic import Traffic
+    from lakebed.storage.base import Data
+    from lakebed.storage.stores.traffic import Traffic
 
 COMMENT = "lakebed 1 {begin:020d}"
-"""Comment of archives of ours: where the first object that is no chunk begins, in bytes."""
+"""Comment of our archives: offset of the first object that is no chunk."""
 
 FIXED_HEADER = 30
 """Bytes of a member's own header before its name."""
 
-# Members of this size and more begin on a page; that of others keeps numbers of any type on their boundaries.
+# Members of this size and more begin on a page; smaller ones on a boundary for numbers of any type.
 _PAGE = 4096
 _LARGE = 65_536
 _SMALL_ALIGNMENT = 64
 # An extra field without content.
 _LEAST_PADDING = 4
-# Larger members have a field more in their own header: it is read.
+# Larger members have another field in their own header, which is read.
 _FOUND_BY_RULE = 1 << 30
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _COMMENT = re.compile(rb"lakebed 1 ([0-9]{20})\Z")
-# What is read to begin with: enough to open a dataset of a few hundred versions or tensors by one request.
+# Size of the first read; opens most datasets in one request.
 _TAIL = 131_072
-# What is not chunks stays in memory up to this size.
+# Largest part without chunks that stays in memory.
 _MOST_KEPT = 64 << 20
 _LARGEST_DIRECTORY = 1 << 30
 _CHUNK = re.compile(r"(?:.*/)?chunks/[0-9a-f]{1,16}")
 
 
 def is_chunk(key: str) -> bool:
-    """Whether an object is a chunk by its name."""
+    """Tell whether a key is that of a chunk."""
     return _CHUNK.fullmatch(key) is not None
 
 
 def alignment(size: int) -> int:
-    """Return what the offset of a chunk of some size is a multiple of."""
+    """Return the alignment of a chunk by its size."""
     return _PAGE if size >= _LARGE else _SMALL_ALIGNMENT
 
 
 def padding(base: int, size: int) -> int:
-    """Return how many bytes of padding stand before a chunk, as an extra field of its header.
+    """Return the bytes of padding before a chunk, which are an extra field of its header.
 
     Parameters
     ----------
     base
-        Where it would begin without.
+        Offset of the chunk without padding.
     size
-        Its bytes.
+        Bytes of the chunk.
     """
     step = alignment(size)
     missing = -base % step
     return missing + step if 0 < missing < _LEAST_PADDING else missing
 
 
-class _File(Protocol):
-    """The file that a dataset is packed in."""
+class _OpenFile(Storage):
+    """A local file as a storage with one object of any key; it stays the same file if another takes its name."""
 
-    url: str
-    place: str
-
-    def tail(self, length: int) -> Tail: ...
-
-    def read(self, start: int, length: int) -> bytes: ...
-
-    def read_all(self, spans: Sequence[tuple[int, int]]) -> list[bytes]: ...
-
-
-class _LocalFile:
-    """A file of this machine; it stays the same file if another takes its name."""
+    traits = StorageTraits(local=True)
 
     def __init__(self, path: str) -> None:
-        self.url = self.place = path
+        self.path = path
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
@@ -117,28 +116,17 @@ class _LocalFile:
             raise InvalidInputError(f"{path} is no regular file")
         self._stat = Stat(found.st_size, f"{found.st_ino:x}-{found.st_mtime_ns:x}", found.st_mtime_ns)
 
-    def tail(self, length: int) -> Tail:
+    def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:  # noqa: ARG002
+        """Read several ranges."""
+        return [read_at(self._fd, start, length, self.path) for start, length in spans]
+
+    def get_tail(self, key: str, length: int) -> Tail:
+        """Read the end."""
         length = min(length, self._stat.size)
-        return Tail(self.read(self._stat.size - length, length), self._stat)
+        return Tail(self.get_range(key, self._stat.size - length, length), self._stat)
 
-    def read(self, start: int, length: int) -> bytes:
-        parts: list[bytes] = []
-        done = 0
-        while done < length:
-            try:
-                part = os.pread(self._fd, length - done, start + done)
-            except OSError as error:
-                raise storage_error(error, "read", self.url) from error
-            if not part:
-                raise TruncatedReadError(f"{self.url} ended at byte {start + done} while it was read")
-            parts.append(part)
-            done += len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def read_all(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        return [self.read(start, length) for start, length in spans]
-
-    def map(self, start: int, length: int) -> memoryview:
+    def map_range(self, start: int, length: int) -> memoryview:
+        """Map a range into memory."""
         if not length:
             return memoryview(bytearray())
         before = start % mmap.ALLOCATIONGRANULARITY
@@ -146,42 +134,24 @@ class _LocalFile:
             pages = mmap.mmap(self._fd, before + length, access=mmap.ACCESS_COPY, offset=start - before)
         except (OSError, ValueError) as error:
             why = error if isinstance(error, OSError) else OSError(str(error))
-            raise storage_error(why, "map", self.url) from error
+            raise storage_error(why, "map", self.path) from error
         return memoryview(pages)[before:]
 
 
-class _RemoteFile:
-    """An object of a store."""
-
-    def __init__(self, storage: Storage, key: str) -> None:
-        self.storage, self.key = storage, key
-        self.url = f"{storage.url}/{key}"
-        self.place = place_of(storage).replace(storage.url, self.url, 1)
-
-    def tail(self, length: int) -> Tail:
-        return self.storage.get_tail(self.key, length)
-
-    def read(self, start: int, length: int) -> bytes:
-        return self.storage.get_range(self.key, start, length)
-
-    def read_all(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        return self.storage.get_ranges(self.key, spans)
-
-
 class _Window:
-    """The archive as the ``zipfile`` module reads it: what is in memory from there, the rest by ranges."""
+    """The archive as a file for the ``zipfile`` module: its end is in memory, the rest is read by ranges."""
 
-    def __init__(self, file: _File) -> None:
-        self._file = file
-        tail = file.tail(_TAIL)
+    def __init__(self, outer: Storage, key: str, url: str) -> None:
+        self._read, self._url = partial(outer.get_range, key), url
+        tail = outer.get_tail(key, _TAIL)
         self.stat, self.data = tail.stat, tail.data
         self.begin = tail.stat.size - len(tail.data)
         self._at = 0
         told = _COMMENT.search(tail.data[-64:])
         self.documents = int(told[1]) if told else None
-        """Where the objects begin that are no chunks; None in archives of other programs."""
+        """Begin of the objects that are no chunks; None in archives of other programs."""
         if self.documents is not None and self.stat.size - _MOST_KEPT < self.documents < self.begin:
-            self.data = file.read(self.documents, self.begin - self.documents) + self.data
+            self.data = self._read(self.documents, self.begin - self.documents) + self.data
             self.begin = self.documents
 
     def seekable(self) -> bool:
@@ -202,21 +172,21 @@ class _Window:
         length = left if length < 0 else min(length, left)
         if length > _LARGEST_DIRECTORY:
             raise CorruptError(
-                f"the directory of {self._file.url} has {length:,} bytes, which is beyond all reason",
-                dataset=self._file.url,
+                f"the directory of {self._url} has {length:,} bytes, which is too many",
+                dataset=self._url,
             )
         found = self.peek(self._at, length)
-        data = self._file.read(self._at, length) if found is None else bytes(found)
+        data = self._read(self._at, length) if found is None else bytes(found)
         self._at += length
         return data
 
     def peek(self, start: int, length: int) -> memoryview | None:
-        """Return bytes that are in memory; None if they are not."""
+        """Return bytes from memory; None if they are not there."""
         first = start - self.begin
         return memoryview(self.data)[first : first + length] if first >= 0 else None
 
 
-class PackedStorage:
+class PackedStorage(Storage):
     """The objects of one archive; safe to use from several threads and after a fork.
 
     Parameters
@@ -227,44 +197,36 @@ class PackedStorage:
     Raises
     ------
     KeyNotFound
-        If there is no such file.
+        If the file does not exist.
     CorruptError
-        If it is no ZIP archive, or one whose members contradict each other.
+        If it is no ZIP archive, or its members contradict each other.
     InvalidInputError
         If its members are compressed or encrypted.
     """
 
+    url: str = ""
+    """Address of the file."""
+
     def __init__(self, file: str | tuple[Storage, str]) -> None:
         self._source = file
-        self._file: _LocalFile | _RemoteFile
         if isinstance(file, str):
-            self._file = _LocalFile(os.path.realpath(os.path.expanduser(file)))
+            self.url = os.path.realpath(os.path.expanduser(file))
+            self.place = self.url
+            self._outer, self._key = _OpenFile(self.url), ""
         else:
-            self._file = _RemoteFile(*file)
-            traffic = getattr(file[0], "traffic", None)
+            self._outer, self._key = file
+            self.url = f"{self._outer.url}/{self._key}"
+            self.place = place_of(self._outer).replace(self._outer.url, self.url, 1)
+            traffic = getattr(self._outer, "traffic", None)
             if traffic is not None:
                 self.traffic: Traffic = traffic
-        self._window = _Window(self._file)
+        self._window = _Window(self._outer, self._key, self.url)
         self._members = _members(self._window, self.url)
         self._starts: dict[str, int] = {}
-        remote = self._file if isinstance(self._file, _RemoteFile) else None
+        is_local = isinstance(self._outer, _OpenFile)
         self.traits = StorageTraits(
-            local=remote is None,
-            conditional=False,
-            read_only=True,
-            mappable=remote is None,
-            views=remote is not None and is_viewed(remote.storage),
+            local=is_local, conditional=False, read_only=True, mappable=is_local, views=is_viewed(self._outer)
         )
-
-    @property
-    def url(self) -> str:
-        """Address of the file."""
-        return self._file.url
-
-    @property
-    def place(self) -> str:
-        """The url, and the server's address."""
-        return self._file.place
 
     def __repr__(self) -> str:
         return f"PackedStorage({self.url!r})"
@@ -279,8 +241,8 @@ class PackedStorage:
         member = self._member(key)
         start = self._start(member)
         kept = self._window.peek(start, member.file_size)
-        data = self._file.read(start, member.file_size) if kept is None else bytes(kept)
-        # Manifests hold checksums of chunks, which readers compare themselves.
+        data = self._outer.get_range(self._key, start, member.file_size) if kept is None else bytes(kept)
+        # Readers compare the checksums of chunks, which are in manifests, themselves.
         if (self._window.documents is None or not is_chunk(key)) and zlib.crc32(data) != member.CRC:
             raise CorruptError(
                 f"{key!r} in {self.url} is damaged: its checksum is wrong; fetch or pack the file again",
@@ -295,34 +257,26 @@ class PackedStorage:
             return memoryview(self.get(key))
         return self.view_range(key, 0, member.file_size)
 
-    def get_into(self, key: str, buffer: memoryview) -> int:
-        """Read a whole object into the start of a writable byte buffer and return its length."""
-        return fill(buffer, key, self.get(key))
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read exactly `length` bytes from offset `start`."""
-        return self.get_ranges(key, ((start, length),))[0]
-
     def view_range(self, key: str, start: int, length: int) -> memoryview:
         """Read exactly `length` bytes from offset `start`, as `get_range` does."""
-        file = self._file
-        if isinstance(file, _RemoteFile) and is_viewed(file.storage):
+        outer = self._outer
+        if is_viewed(outer):
             first = self._first_of(key, ((start, length),))
             kept = self._window.peek(first + start, length)
-            return file.storage.view_range(file.key, first + start, length) if kept is None else kept
+            return outer.view_range(self._key, first + start, length) if kept is None else kept
         return memoryview(self.get_range(key, start, length))
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read several (start, length) ranges of one object, in the order given."""
+        """Read several (start, length) ranges of one object, in the given order."""
         first = self._first_of(key, spans)
         places = [(first + start, length) for start, length in spans]
         kept = [self._window.peek(*place) for place in places]
         if all(part is not None for part in kept):
             return [bytes(part) for part in kept if part is not None]
-        return self._file.read_all(places)
+        return self._outer.get_ranges(self._key, places)
 
     def get_tail(self, key: str, length: int) -> Tail:
-        """Read the last `length` bytes of an object, or all of it if it is shorter."""
+        """Read the last `length` bytes of an object, or the whole object if it is shorter."""
         check_spans(key, ((0, length),))
         stat = self._stat(self._member(key))
         if length >= stat.size:
@@ -330,10 +284,10 @@ class PackedStorage:
         return Tail(self.get_range(key, stat.size - length, length), stat)
 
     def map(self, key: str) -> memoryview:
-        """Map a whole object into memory: its pages are read when they are touched, and writes to them stay private."""
+        """Map a whole object into memory: pages are read when they are touched, writes stay private."""
         member = self._member(key)
-        if isinstance(self._file, _LocalFile):
-            return self._file.map(self._start(member), member.file_size)
+        if isinstance(self._outer, _OpenFile):
+            return self._outer.map_range(self._start(member), member.file_size)
         return memoryview(bytearray(self.get(key)))
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
@@ -343,7 +297,7 @@ class PackedStorage:
                 yield key, self._stat(member)
 
     def stat(self, key: str) -> Stat | None:
-        """Size and etag of an object, None if there is none."""
+        """Return size and etag of an object, None if it does not exist."""
         member = self._members.get(check_key(key))
         return None if member is None else self._stat(member)
 
@@ -358,18 +312,13 @@ class PackedStorage:
         return Stat(member.file_size, f"{file.etag}-{member.header_offset:x}-{member.CRC:08x}", file.modified)
 
     def _first_of(self, key: str, spans: Sequence[tuple[int, int]]) -> int:
-        """Return where an object begins, all of whose ranges are within it."""
-        check_spans(key, spans)
+        """Return the offset of an object after checking that the ranges lie within it."""
         member = self._member(key)
-        for start, length in spans:
-            if start + length > member.file_size:
-                raise TruncatedReadError(
-                    f"{key!r} in {self.url} has {member.file_size} bytes, not bytes {start} to {start + length}"
-                )
+        check_spans(key, spans, member.file_size, self.url)
         return self._start(member)
 
     def _start(self, member: zipfile.ZipInfo) -> int:
-        """Return where the content of a member begins, behind its own header."""
+        """Return the offset of a member's content, after its own header."""
         begin, size = member.header_offset, member.file_size
         base = begin + FIXED_HEADER + len(member.filename.encode())
         documents = self._window.documents
@@ -383,7 +332,7 @@ class PackedStorage:
         return start
 
     def _header_size(self, begin: int) -> int:
-        data = self._file.read(begin, _LOCAL_HEADER.size)
+        data = self._outer.get_range(self._key, begin, _LOCAL_HEADER.size)
         signature, name, extra = _LOCAL_HEADER.unpack(data)
         if signature != b"PK\3\4":
             raise self._damaged(f"no member begins at byte {begin}")
@@ -404,18 +353,6 @@ class PackedStorage:
         """Refuse."""
         self._refuse(f"write {key!r}")
 
-    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:  # noqa: ARG002
-        """Refuse, if there is anything to write."""
-        for key, _ in items:
-            self._refuse(f"write {key!r}")
-
-    def copy(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
-        """Refuse."""
-        self._refuse(f"write {target!r}")
-
-    def sync(self, keys: Iterable[str]) -> None:
-        """Do nothing: nothing was written."""
-
     def put_if(self, key: str, data: Data, etag: str | None) -> str:  # noqa: ARG002
         """Refuse."""
         self._refuse(f"write {key!r}")
@@ -424,13 +361,9 @@ class PackedStorage:
         """Refuse."""
         self._refuse(f"remove {key!r}")
 
-    def delete_prefix(self, prefix: str) -> None:
-        """Refuse."""
-        self._refuse(f"remove {prefix or 'everything'!r}")
-
 
 def _members(window: _Window, url: str) -> dict[str, zipfile.ZipInfo]:
-    """Read the directory of an archive, and refuse what cannot be read in place or contradicts itself."""
+    """Read the directory of an archive; refuse members that cannot be read in place or contradict each other."""
     try:
         with zipfile.ZipFile(window) as archive:
             infos = archive.infolist()

@@ -1,8 +1,8 @@
-"""Reader leases: a reader of a version holds one of its files shared, and no file that is held is removed.
+"""Reader leases: a reader of a version holds one of its files shared, and a file that is held is not removed.
 
-Nothing is written, so they work in folders that can only be read. On local files a lease is a shared lock of the
-operating system (``flock``), which a forked child shares with its parent and which ends with the last process that has
-it, in whatever way; in memory it is an entry in a table. Other storages have none: there only time protects readers.
+Nothing is written, so leases work in read-only folders. On local files a lease is a shared lock of the operating system
+(``flock``), which a forked child shares with its parent and which ends with the last process that holds it; in memory
+it is an entry in a table. Other storages have no leases: only time protects readers there.
 """
 
 # Paths are strings throughout this package.
@@ -13,54 +13,46 @@ import fcntl
 import os
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING
 
 from lakebed.errors import KeyNotFound
+from lakebed.errors.stores import storage_error
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import check_key, innermost, traits_of
-from lakebed.storage.disk import storage_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lakebed.storage.base import Storage
 
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-# File systems that have no such locks, or none for files that are open for reading only.
+# Errors of file systems without such locks, or without them for files that are open for reading only.
 _NO_LOCKS = frozenset((errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.EBADF, errno.ENOSYS))
 _GONE = (FileNotFoundError, NotADirectoryError)
-_close = os.close
 
 
-class Lease(Protocol):
-    """Right to read until it is released, or forgotten."""
+class Lease:
+    """Right to read an object until it is released, or garbage."""
 
-    def release(self) -> None:
-        """Let the file go; releasing twice is no error."""
+    __slots__ = ("_release",)
 
-
-class _FileLease:
-    """A descriptor with a shared lock; closing it in a forked child leaves the parent's lock alone."""
-
-    __slots__ = ("_fd",)
-
-    def __init__(self, fd: int) -> None:
-        self._fd: int | None = fd
+    def __init__(self, release: Callable[[], object]) -> None:
+        self._release: Callable[[], object] | None = release
 
     def release(self) -> None:
-        fd, self._fd = self._fd, None
-        if fd is not None:
-            _close(fd)
+        """Let go of the object; a second release is no error."""
+        release, self._release = self._release, None
+        if release is not None:
+            release()
 
     def __del__(self) -> None:
-        # At the end of the interpreter names of modules may be gone; the descriptor goes with the process then. An
-        # interrupt may have cut off `__init__`.
-        if hasattr(self, "_fd") and _close is not None:
+        if hasattr(self, "_release"):  # an interrupt may have cut off `__init__`
             self.release()
 
 
 class _Holders:
-    """How many readers hold each object in memory; -1 while it is being removed."""
+    """Number of readers of each object in memory; -1 while it is being removed."""
 
     def __init__(self) -> None:
         self.reset()
@@ -88,33 +80,16 @@ class _Holders:
 
 
 _holders = _Holders()
-# A lock that another thread holds at the moment of a fork would stay locked in the child for ever.
-process_hooks.after_fork(lambda: setattr(_holders, "_mutex", threading.Lock()))
-
-
-class _MemoryLease:
-    __slots__ = ("_slot",)
-
-    def __init__(self, slot: tuple[str, str]) -> None:
-        self._slot: tuple[str, str] | None = slot
-
-    def release(self) -> None:
-        slot, self._slot = self._slot, None
-        if slot is not None:
-            _holders.leave(slot)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_slot") and _holders is not None:
-            self.release()
+process_hooks.new_lock_after_fork(_holders, "_mutex")
 
 
 def share(storage: Storage, key: str) -> Lease | None:
-    """Hold an object as a reader; None where the storage knows no leases.
+    """Hold an object as a reader; None if the storage has no leases.
 
     Raises
     ------
     KeyNotFound
-        If there is no such object, or it is being removed.
+        If the object does not exist, or is being removed.
     StorageError
         If the file cannot be opened.
     """
@@ -126,7 +101,7 @@ def share(storage: Storage, key: str) -> Lease | None:
         slot = base.url, check_key(key)
         if base.stat(key) is None or not _holders.share(slot):
             raise KeyNotFound(f"{key!r} does not exist in {base.url}")
-        lease = _MemoryLease(slot)
+        lease = Lease(partial(_holders.leave, slot))
         if base.stat(key) is None:
             raise KeyNotFound(f"{key!r} does not exist in {base.url}")
         return lease
@@ -137,10 +112,10 @@ def share(storage: Storage, key: str) -> Lease | None:
         raise KeyNotFound(f"{key!r} does not exist in {base.url}") from None
     except OSError as error:
         raise storage_error(error, "open", path) from error
-    file = _FileLease(fd)
+    lease = Lease(partial(os.close, fd))  # closing it in a forked child leaves the lock of the parent alone
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        # The process that removed the file since it was opened had it alone then: this lock protects nothing.
+        # If another process has removed the file since it was opened, this lock protects nothing.
         if os.fstat(fd).st_nlink == 0:
             raise KeyNotFound(f"{key!r} does not exist in {base.url}")
     except BlockingIOError:
@@ -149,16 +124,16 @@ def share(storage: Storage, key: str) -> Lease | None:
         if error.errno in _NO_LOCKS:
             return None
         raise storage_error(error, "lock", path) from error
-    return file
+    return lease
 
 
 @contextmanager
 def claimed(storage: Storage, key: str) -> Iterator[bool | None]:
-    """Hold an object alone, to remove it: it gets no readers meanwhile.
+    """Hold an object alone to remove it, so that it gets no readers meanwhile.
 
     Yields
     ------
-    True if it has no readers, or there is no such object; False if it has; None where that is unknown.
+    True if it has no readers or does not exist; False if it has readers; None if unknown.
     """
     traits = traits_of(storage)
     if not traits.reader_leases:
@@ -175,14 +150,14 @@ def claimed(storage: Storage, key: str) -> Iterator[bool | None]:
         return
     path = f"{traits.folder.rstrip('/')}/{check_key(key)}"
     fd = None
+    free_now: bool | None = True
     try:
         try:
-            # Network file systems give a lock of this kind only to who may write.
+            # Network file systems grant such a lock only with permission to write.
             fd = os.open(path, os.O_RDWR | _FLAGS)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            free_now: bool | None = True
         except _GONE:
-            free_now = True
+            pass
         except BlockingIOError:
             free_now = False
         except OSError:
@@ -194,6 +169,6 @@ def claimed(storage: Storage, key: str) -> Iterator[bool | None]:
 
 
 def is_shared(storage: Storage, key: str) -> bool | None:
-    """Whether an object has readers of :func:`share`; None where that is unknown."""
+    """Tell whether an object has readers of :func:`share`; None if unknown."""
     with claimed(storage, key) as free:
         return None if free is None else not free

@@ -19,7 +19,7 @@ _all: weakref.WeakValueDictionary[int, Secret] = weakref.WeakValueDictionary()
 
 
 class Secret:
-    """A text whose every representation is ``***``; :meth:`reveal` is the only way to it.
+    """A text that prints as ``***`` and is only available by :meth:`reveal`.
 
     It cannot be pickled, copied into JSON or formatted by accident.
     """
@@ -31,7 +31,7 @@ class Secret:
         _all[id(self)] = self
 
     def reveal(self) -> str:
-        """Return the text, to be handed only to what needs it."""
+        """Return the text, for the code that needs it."""
         return self._text
 
     def __repr__(self) -> str:
@@ -59,15 +59,15 @@ class Secret:
 
     def __reduce__(self) -> NoReturn:
         raise InvalidInputError(
-            "a secret can not be pickled: name the credentials, so that every process asks for them itself"
+            "a secret cannot be pickled: name the credentials, so that every process asks for them itself"
         )
 
 
 @contextmanager
 def for_own_process() -> Iterator[None]:
-    """Let pickles that are made meanwhile, by this thread, hold the secrets of credentials.
+    """Let pickles that this thread makes inside the block hold the secrets of credentials.
 
-    Only for what goes through a pipe to a process that this one has started: never for files, and not over a network.
+    Only for data that goes through a pipe to a process that this one has started; never for files or a network.
     """
     token = _travel.set(True)
     try:
@@ -77,12 +77,12 @@ def for_own_process() -> Iterator[None]:
 
 
 def may_travel() -> bool:
-    """Whether a pickle is being made for a process of this one's own."""
+    """Tell whether a pickle is made for a process that this one has started."""
     return _travel.get()
 
 
 def hidden(text: str) -> str:
-    """Return a text from elsewhere, such as a server's answer, without the secrets of this process that are in it."""
+    """Return a text from elsewhere, such as an answer of a server, without the secrets of this process."""
     for reference in _all.valuerefs():  # a list: other threads may make secrets meanwhile
         secret = reference()
         found = "" if secret is None else secret.reveal()

@@ -1,4 +1,4 @@
-"""Small files that several processes change: read, edit, and put if nobody else did meanwhile."""
+"""Small files that several processes change: read, edit, and put if no other process did so meanwhile."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ def change_file(
     look: str,
     holds: Callable[[T], bool] | None = None,
 ) -> tuple[T, T]:
-    """Replace a file by an edited one, durably; what others write at the same time stays.
+    """Replace a file by an edited one, durably, without losing concurrent changes of others.
 
     Parameters
     ----------
     read
-        Returns what the file holds, or what stands for none.
+        Returns the content of the file, or a default if it does not exist.
     edit
-        Returns the new content, or the one that it was given if there is nothing to do; it may refuse by an error, and
-        is called again for each try.
+        Returns the new content, or the given one if it needs no change; it may refuse by an error, and is called again
+        for each try.
     dump
         Returns the bytes of a content.
     look
-        What a user looks at where nobody knows whether it was done: ``the tags``.
+        Objects that a user should look at if the outcome is unknown: ``the tags``.
     holds
-        Whether a content is as it should be afterwards, as a put may work although its answer was lost; None where it
-        must be the one that was put.
+        Tells whether a content includes the change, since a put may succeed although its answer was lost; None if it
+        must equal the new content.
 
     Returns
     -------
-    What the file held before the change, and what it holds after it.
+    The content before the change, and the one after it.
 
     Raises
     ------
     CommitFailed, CommitStateUnknown
-        If the file could not be replaced, or that is not known.
+        If the file could not be replaced, or the outcome is unknown.
     """
     for attempt in range(_TRIES):
         stat = storage.stat(key)
@@ -59,7 +59,7 @@ def change_file(
         try:
             storage.put_if(key, dump(after), None if stat is None else stat.etag)
         except PreconditionFailed:
-            # By another process, or by this one: a client that gets no answer sends the request again.
+            # Another process was faster, or the client of this one has repeated a request without an answer.
             found = read()
         except StorageError as error:
             try:

@@ -23,7 +23,7 @@ SCHEMES = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az", "http
 """Schemes of object stores, and the one that stands for each in addresses that we show."""
 
 PACKED_SUFFIX = ".lake"
-"""What the names of packed datasets end in."""
+"""End of the names of packed datasets."""
 
 # A folder with this file is a dataset.
 _MARK = "version_control_info.json"
@@ -37,17 +37,17 @@ class Location:
     Parameters
     ----------
     scheme
-        ``file``, ``mem`` or that of an object store.
+        ``file``, ``mem`` or the scheme of an object store.
     path
-        Path or name; bucket and prefix. Without one, ``mem://`` is a new place each time it is opened.
+        Path, name, or bucket and prefix. If empty, ``mem://`` is a new place each time it is opened.
     ref
         The branch, commit or tag after ``@``.
     creds
-        Credentials of an object store; None asks the environment for them.
+        Credentials of an object store; None takes those of the environment.
     local_cache_bytes
-        Bound of the cache on this machine's disk, for object stores; 0 for none.
+        Bound of the cache on the local disk, for object stores; 0 for no cache.
     query
-        What followed the ``?`` in the address of a web server; it may be a signature, and is shown nowhere.
+        Part after the ``?`` of the address of a web server; it may be a signature, and is never shown.
     """
 
     scheme: str
@@ -59,7 +59,7 @@ class Location:
 
     @property
     def shown(self) -> str:
-        """The address as a user would write it, without branch or commit."""
+        """Address in the spelling of users, without branch or commit."""
         return self.path if self.scheme == "file" else f"{self.scheme}://{self.path}"
 
 
@@ -70,15 +70,15 @@ def parse(
     creds: Creds | None = None,
     local_cache_bytes: int = 0,
 ) -> Location:
-    """Split an address; one that is split already stays as it is.
+    """Split an address; return a `Location` as it is.
 
     `@` begins a branch, commit or tag only if no `/` follows it and no local file or folder has the whole name.
 
     Parameters
     ----------
     existing
-        The address is that of a dataset to be read: what follows a local one may hold `/` and `@`, as names of branches
-        may.
+        The address is that of an existing dataset: the part after a local path may hold `/` and `@`, like names of
+        branches.
     creds, local_cache_bytes
         See :class:`Location`.
 
@@ -87,7 +87,7 @@ def parse(
     UnsupportedUrlError
         If no storage handles the scheme.
     InvalidInputError
-        If the address is empty or no text, or the size of the cache negative.
+        If the address is empty or no text, or the size of the cache is negative.
     """
     if local_cache_bytes < 0:
         raise InvalidInputError(
@@ -191,7 +191,7 @@ def _split_ref(text: str) -> tuple[str, str | None]:
 
 
 def open_storage(url: str | os.PathLike[str] | Location) -> Storage:
-    """Return the storage of an address; a branch or commit in it plays no part here.
+    """Return the storage of an address, whose branch or commit does not matter.
 
     An address that ends in ``.lake`` may be that of a packed dataset: a file.
     """
@@ -215,7 +215,7 @@ def open_storage(url: str | os.PathLike[str] | Location) -> Storage:
 
 
 def file_of(location: Location) -> tuple[Storage, str]:
-    """Return the storage, and the key in it, of the one object that an address of a store leads to."""
+    """Return the storage and the key of the object at an address of a store."""
     folder, slash, name = location.path.rpartition("/")
     if not slash or not name:
         raise InvalidInputError(f"{location.shown} is not the address of an object in a bucket")
@@ -223,7 +223,7 @@ def file_of(location: Location) -> tuple[Storage, str]:
 
 
 def _folder(location: Location, path: str) -> Storage:
-    """Open a folder of the store that an address leads to."""
+    """Open a folder of a store."""
     if location.scheme in SCHEMES:
         from lakebed.storage.objects import ObjectStorage
 
@@ -239,7 +239,7 @@ def _is_packed(path: str) -> bool:
 
 
 def _packed(location: Location) -> PackedStorage | None:
-    """Open the packed dataset at an address of a store; None if no object has this name."""
+    """Open the packed dataset at an address of a store; None if the object does not exist."""
     if not location.path.endswith(PACKED_SUFFIX) or "/" not in location.path:
         return None
     from lakebed.storage.packed import PackedStorage

@@ -1,8 +1,6 @@
-"""Shipped with the library, for tests of others: storages that keep promises, programs that survive faults.
+"""Tools for tests of other packages: a conformance suite for storages, a storage that fails on schedule, a clock.
 
-A conformance suite for storages, a storage that fails on schedule, and a clock that stands still.
-
-Nothing outside tests imports from here.
+Only tests import from here.
 """
 
 from lakebed.testing.clock import VirtualClock

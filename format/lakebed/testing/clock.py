@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to move: leases run out and grace periods end without waiting."""
+"""A clock that moves only when told: leases expire and grace periods end without waiting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class VirtualClock:
     Parameters
     ----------
     start
-        What it shows at first, in POSIX seconds.
+        Initial time in POSIX seconds.
 
     Examples
     --------
@@ -29,15 +29,15 @@ class VirtualClock:
         self._lock = threading.Lock()
 
     def now(self) -> float:
-        """POSIX seconds."""
+        """Return POSIX seconds."""
         return self._now
 
     def monotonic(self) -> float:
-        """Seconds since this clock was made."""
+        """Return seconds since this clock was created."""
         return self._now - self._start
 
     def sleep(self, seconds: float) -> None:
-        """Return at once, that much later."""
+        """Let time pass and return at once."""
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:

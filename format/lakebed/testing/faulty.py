@@ -1,10 +1,9 @@
-"""A storage that counts its calls and fails where it is told to, as disks, networks and kills do."""
+"""A storage that counts its calls and fails on schedule, like disks, networks and kills."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from lakebed.runtime import clock
@@ -22,22 +21,22 @@ T = TypeVar("T")
 
 
 class FaultyStorage:
-    """Pass everything on to `inner`, except where the schedule says that a call fails.
+    """Wrapper that passes calls on to `inner`, except those that fail by the schedule.
 
     Without a schedule it only counts, or fails at every change after the first `fail_after` ones. A change is one put,
-    one delete, or one item of `put_many`, which then reach `inner` one by one: running the same work with
+    one delete, or one item of `put_many`, whose items then reach `inner` one by one: running the same work with
     `fail_after` = 0, 1, 2, ... leaves every prefix of its writes.
 
     Parameters
     ----------
     inner
-        Storage that does the work. If it maps objects, so does this one.
+        The wrapped storage. If it maps objects, so does this one.
     schedule
-        Which calls fail, and how. Calls are those of the methods, `put_many` is one.
+        Decides which calls fail, and how. One `put_many` is one call.
     fail_after
         Number of changes that succeed; None: never fail.
     error
-        Makes what is raised instead of the next change; `Crash` if not given.
+        Creates the exception that replaces the next change; `Crash` if not given.
     lost_answer
         The failing change is made, and only its answer is lost.
 
@@ -46,13 +45,13 @@ class FaultyStorage:
     counts
         Number of calls by method name; `items` counts the items of `put_many`, `spans` those of `get_ranges`.
     trace
-        Calls in order, as far as a schedule was asked about them.
+        Calls in order, if there is a schedule.
     failed
-        The faults that happened, with the number of the call each.
+        Faults that happened, each with the number of its call.
     changes
-        Number of changes made.
+        Number of changes.
     changed
-        Their keys, in order; a deleted key or prefix stands with a `-` before it.
+        Keys of the changes, in order, with a `-` before a deleted key or prefix.
     """
 
     def __init__(
@@ -84,25 +83,18 @@ class FaultyStorage:
 
     @property
     def traits(self) -> StorageTraits:
-        """What the inner storage can do, as far as it is passed on here."""
-        return replace(
-            traits_of(self.inner),
-            bulk_delete=False,
-            uncached_writes=False,
-            early_files=False,
-            views=False,
-            cache=False,
-            bucket=False,
-        )
+        """Traits of the inner storage that are passed on here."""
+        inner = traits_of(self.inner)
+        return inner.of_wrapper(mappable=inner.mappable)
 
     @property
     def place(self) -> str:
-        """What tells the inner storage from all others."""
+        """Name that tells the inner storage from all others."""
         return place_of(self.inner)
 
     @property
     def changes(self) -> int:
-        """Number of changes made."""
+        """Number of changes."""
         return len(self.changed)
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -177,7 +169,7 @@ class FaultyStorage:
         return lambda: self.inner.put_many([(key, data)], durable=durable)
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
-        """Count, and pass on or fail; a torn copy is cut short, if there was none before."""
+        """Count, and pass on or fail; a torn copy is cut short if the target is new."""
 
         def write() -> None:
             self._change(target, lambda: self.inner.copy(source, target, durable=durable))
@@ -232,7 +224,7 @@ class FaultyStorage:
         act: Callable[[], T],
         tear: Callable[[Fault], T] | None = None,
     ) -> T:
-        """Do one call, and what the schedule has for it."""
+        """Make a call, with the fault that the schedule has for it."""
         self.counts[method] += 1
         if self.schedule is None:
             return act()
@@ -266,7 +258,7 @@ class FaultyStorage:
         raise error
 
     def _change(self, label: str, act: Callable[[], T]) -> T:
-        """Make one change, or fail if as many as allowed are made."""
+        """Make a change, or fail after the allowed number of changes."""
         if self.fail_after is not None and self.changes >= self.fail_after:
             if self.lost_answer and self.changes == self.fail_after:
                 act()
@@ -278,7 +270,7 @@ class FaultyStorage:
 
 
 def _torn(inner: Storage, batch: Sequence[tuple[str, Data]], seed: int) -> list[tuple[str, Data]]:
-    """Return what of a batch a crash might leave: any subset, of which new objects may be cut short."""
+    """Return a possible remainder of a batch after a crash: any subset, with new objects possibly cut short."""
     dice = random.Random(seed)
     left: list[tuple[str, Data]] = []
     for key, data in batch:

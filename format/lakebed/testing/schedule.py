@@ -1,4 +1,4 @@
-"""Schedules of faults: which call of a storage fails, and how. Plain data and counters; no storage is touched here."""
+"""Schedules of faults, which decide which call of a storage fails, and how: plain data and counters."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lakebed.errors import StorageError, StorageFullError
 When = Literal["before", "after", "torn", "delay"]
 
 TEARABLE = frozenset({"put_many", "copy", "delete_prefix", "list"})
-"""Methods that can be done in part; all others are done whole or not at all (``lakebed.storage.base``)."""
+"""Methods that can be done in part; others are done as a whole or not at all (``lakebed.storage.base``)."""
 
 
 class Crash(BaseException):
-    """The process ends here; nothing that catches `Exception` may swallow it."""
+    """End of the process, which no `except Exception` may catch."""
 
 
 def refused() -> StorageError:
@@ -26,13 +26,13 @@ def refused() -> StorageError:
 
 
 def full() -> StorageFullError:
-    """Return an error that a program survives: there is no space left."""
+    """Return an error that a program survives: the disk is full."""
     return StorageFullError("no space left; this fault was made on purpose", errno=28)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a storage: its method, and the keys or the prefix that it names."""
+    """Call of a storage: its method, and its keys or prefix."""
 
     method: str
     keys: tuple[str, ...] = ()
@@ -45,28 +45,28 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens at the calls that match.
+    """Fault at matching calls.
 
     Parameters
     ----------
     when
-        ``"before"``: nothing is done, the error is raised. ``"after"``: all is done, but the answer is an error, as
-        when it is lost. ``"torn"``: half is done, as far as storages may do half of it (see ``TEARABLE``): objects of
-        a batch are missing, and new ones are cut short. ``"delay"``: the call waits, and then goes on without error.
+        ``"before"``: the error is raised and nothing done. ``"after"``: the call is made, but its answer is an error,
+        as if lost. ``"torn"``: half of the call is done if storages may do so (see ``TEARABLE``): objects of a batch
+        are missing, and new ones are cut short. ``"delay"``: the call waits and continues without an error.
     nth
-        Which of the calls that match, from 0; None is each of them.
+        Number of the matching call, from 0; None for all of them.
     methods
-        Names of methods; empty is all.
+        Names of methods; empty for all.
     keys
         Shell pattern; a call matches if one of its keys does.
     times
-        How many calls of those that match, one after the other, fail.
+        Number of consecutive matching calls that fail.
     error
-        Makes what is raised. After a `Crash` the storage is dead: all further calls raise it too.
+        Creates the exception. After a `Crash` the storage is dead: all further calls raise it, too.
     seconds
         Length of a delay, on ``lakebed.runtime.clock``.
     seed
-        Decides what is missing and where it is cut.
+        Decides which objects are missing and where others are cut.
     """
 
     when: When = "before"
@@ -79,21 +79,21 @@ class Fault:
     seed: int = 0
 
     def matches(self, call: Call) -> bool:
-        """Whether it is about calls like this one."""
+        """Tell whether a call matches."""
         if self.methods and call.method not in self.methods:
             return False
         return self.keys == "*" or any(fnmatchcase(key, self.keys) for key in call.keys)
 
 
 class Schedule(Protocol):
-    """Says for one call after the other whether it fails."""
+    """Decides for one call after the other whether it fails."""
 
     def next(self, call: Call) -> Fault | None:
-        """Return what goes wrong with this call, None if nothing does."""
+        """Return the fault of this call, None if it succeeds."""
 
 
 class Planned:
-    """Faults at chosen calls; where several match, the first one counts.
+    """Faults at chosen calls; if several match, the first one counts.
 
     Examples
     --------
@@ -118,18 +118,18 @@ class Planned:
 
 
 class Sometimes:
-    """Faults by chance: the same ones for the same seed and calls.
+    """Random faults, the same ones for the same seed and calls.
 
     Parameters
     ----------
     seed
-        Of the random choices.
+        Seed of the random choices.
     probability
         Share of the calls that fail.
     faults
-        What may happen; each is as likely as the others, and ``nth`` has no meaning.
+        Possible faults, all equally likely; ``nth`` has no meaning.
     limit
-        Number of faults after which all goes well; None is no limit.
+        Number of faults after which all calls succeed; None for no limit.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Sometimes:
         self._limit = limit
 
     def next(self, call: Call) -> Fault | None:
-        """Throw the dice for one call."""
+        """Draw the fault of a call; None if it succeeds."""
         hit = self._random.random() < self._probability
         fault = self._random.choice(self._faults)
         if not hit or not fault.matches(call) or self.count == self._limit:

@@ -1,8 +1,8 @@
-"""Workers on a Ray cluster: a task of a transform is a task of Ray, which runs wherever the cluster has room for it.
+"""Workers on a Ray cluster: each task of a transform is a task of Ray, which runs wherever the cluster has room for it.
 
-The job goes into Ray's object store once; each process of Ray that is given a task of it makes a worker, and keeps it
-for the next one. Parts go from there straight into the dataset's storage; what comes back is metadata. Ray's own
-retries are off: what is done again, and how often, is decided here, by what was lost.
+The job is put into Ray's object store once; each process of Ray makes a worker for its first task, and keeps it. Parts
+are written straight into the dataset's storage; only metadata comes back. Ray's own retries are off: this module
+decides which lost tasks are repeated, and how often.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ from lakebed.transforms.executors import Executor, Told
 from lakebed.transforms.processes import answer, pickled_error, pickled_job
 from lakebed.transforms.work import Failure, Job, Outcome, Task, Worker
 
-_TOLD_SECONDS = 0.2  # how often the caller is told how far it is
-_MOST_DEATHS = 2  # of processes that do the same task: its items are to blame then
-_MOST_LOSSES = 10  # of nodes that do the same task
-_PAUSE_SECONDS = 0.5  # before a task of a lost node is begun again, so that the cluster knows that it is lost
-_CANCEL_SECONDS = 10.0  # that cancelled tasks have to be gone
-_PROBE_SECONDS = 120.0  # that a node has to start a process and to look at the dataset
+_TOLD_SECONDS = 0.2  # between reports of the progress
+_MOST_DEATHS = 2  # of processes with the same task, whose items are then to blame
+_MOST_LOSSES = 10  # of nodes with the same task
+_PAUSE_SECONDS = 0.5  # before the task of a lost node is restarted, so that the cluster notices the loss
+_CANCEL_SECONDS = 10.0  # for cancelled tasks to end
+_PROBE_SECONDS = 120.0  # for a node to start a process and to open the dataset
 
 
 # -- in the processes of the cluster -----------------------------------------------------------------------------
 
 _kept: tuple[str, Worker] | None = None
-"""The worker of the job that this process works for, and the job's key."""
+"""The worker of this process's current job, and the job's key."""
 
 
 def _done(key: str, job: bytes, task: bytes) -> bytes:
-    """Do a task in a process of Ray; return its outcome, or the error that it ended with, pickled."""
+    """Do a task in a process of Ray; return its outcome or its error, pickled."""
     global _kept  # noqa: PLW0603 - a process of Ray does one task at a time
     if _kept is None or _kept[0] != key:
         _kept = None
         try:
-            _kept = key, Worker(pickle.loads(job), lambda _: None)  # noqa: S301 - of the driver
-        except Exception as error:  # noqa: BLE001 - raised there
+            _kept = key, Worker(pickle.loads(job), lambda _: None)  # noqa: S301 - from the driver
+        except Exception as error:  # noqa: BLE001 - unpickling runs users' code; raised in the driver
             return pickled_error(error)
     return answer(_kept[1], task)
 
 
 def _seen(places: Sequence[bytes]) -> list[str | None]:
-    """Say for each pickled place why it cannot be opened in this process; None if it can."""
+    """Return for each pickled place the reason why it cannot be opened in this process; None if it can."""
     found: list[str | None] = []
     for place in places:
         try:
-            pickle.loads(place)  # noqa: S301 - of the driver
-        except Exception as error:  # noqa: BLE001 - told there
+            pickle.loads(place)  # noqa: S301 - from the driver
+        except Exception as error:  # noqa: BLE001 - any reason is reported in the driver
             found.append(f"{type(error).__name__}: {error}")
         else:
             found.append(None)
@@ -94,9 +94,9 @@ def ray_module() -> Any:
 
 
 def connect() -> Any:
-    """Return the package ``ray``, connected to a cluster: the one in use, that of RAY_ADDRESS, one of this machine.
+    """Return the package ``ray``, connected to a cluster: the current one, that of RAY_ADDRESS, or one on this machine.
 
-    Where there is none, Ray is started here, without a dashboard and without reports of usage.
+    If none exists, Ray is started here, without a dashboard and without usage reports.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def connect() -> Any:
 
 
 def cluster(job: Job, count: int) -> Executor:
-    """Return an executor on the Ray cluster that is in use, or that is found or started.
+    """Return an executor on a Ray cluster, which is found or started.
 
     Raises
     ------
@@ -132,16 +132,16 @@ def cluster(job: Job, count: int) -> Executor:
         If input or output lie on a disk that some node of the cluster does not have.
     """
     ray_module()
-    data = pickled_job(job, secrets=False)  # Ray's object store is no place for them
+    data = pickled_job(job, secrets=False)  # secrets must not be in Ray's object store
     ray = connect()
     _check_shared(ray, job)
     return OnCluster(ray, data, count)
 
 
 def _check_shared(ray: Any, job: Job) -> None:
-    """Ask a process on each node whether it can open what lies on a disk.
+    """Ask a process on each node whether it can open storage on disks.
 
-    Nodes that join later are not asked; a target that is opened there looks for itself.
+    Nodes that join later are not asked; a target that is opened there checks itself.
     """
     places: list[tuple[type[TransformError], str, bytes]] = []
     if job.target is not None and _is_on_disk(job.target.storage):
@@ -168,12 +168,12 @@ def _is_on_disk(storage: Storage) -> bool:
 
 
 def asked_nodes(ray: Any, places: Sequence[bytes]) -> dict[str, list[str | None]]:
-    """Return why pickled places cannot be opened, for each node that does work, but for this one.
+    """Return, for each other node that does work, why it cannot open pickled places.
 
     Parameters
     ----------
     places
-        Targets, tables and others that open a storage when they are unpickled.
+        Objects that open a storage when they are unpickled: targets, tables and others.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def asked_nodes(ray: Any, places: Sequence[bytes]) -> dict[str, list[str | None]
     """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    is_client = ray.util.client.ray.is_connected()  # this process is no part of the cluster then
+    is_client = ray.util.client.ray.is_connected()  # this process is then outside of the cluster
     here = None if is_client else ray.get_runtime_context().get_node_id()
     look = ray.remote(num_cpus=0, max_retries=1)(_seen)
     asked = {}
@@ -205,7 +205,7 @@ def asked_nodes(ray: Any, places: Sequence[bytes]) -> dict[str, list[str | None]
 
 
 def _not_importable(error: BaseException) -> BaseException:
-    """Return what to raise for an error of a task of Ray: `_done` itself raises none."""
+    """Return the error to raise for an error of a task of Ray: `_done` itself raises none."""
     text = str(error)
     if "ModuleNotFoundError" not in text and "ImportError" not in text:
         return error
@@ -217,7 +217,7 @@ def _not_importable(error: BaseException) -> BaseException:
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """A task that Ray was given."""
+    """A task in Ray."""
 
     task: Task
     data: bytes
@@ -228,7 +228,7 @@ class _Running:
 
 
 class OnCluster(Executor):
-    """Does tasks as tasks of Ray, a few at a time; they wait there until a node is free."""
+    """An executor that runs a few tasks at a time as tasks of Ray, which wait there until a node is free."""
 
     def __init__(self, ray: Any, job: bytes, count: int) -> None:
         self.workers = count
@@ -236,21 +236,17 @@ class OnCluster(Executor):
         self._key = uuid.uuid4().hex
         self._job = ray.put(job)
         self._do = ray.remote(max_retries=0)(_done)
-        self._running: list[_Running] = []  # of all calls of `run`: one may be begun while another waits
+        self._running: list[_Running] = []  # of all calls of `run`: one may start while another waits
 
     def run(self, tasks: Iterator[Task], told: Told | None = None) -> Iterator[Outcome]:
         running: deque[_Running] = deque()
-        is_more = True
         while True:
             self._collect(running)
-            while is_more and len(_open(running)) < self.workers:
-                if len(running) >= 4 * self.workers + 4:
-                    break  # the first of them takes long: the others wait for it
+            while len(_open(running)) < self.workers and len(running) < self.most:
                 task = next(tasks, None)
                 if task is None:
-                    is_more = False
                     break
-                # As bytes: arrays that Ray unpickles itself cannot be written to, and functions may do that.
+                # As bytes: arrays that Ray unpickles itself are read-only, and functions may write to them.
                 data: bytes = cloudpickle.dumps(task, protocol=5)
                 entry = _Running(task, data, self._begun(data))
                 running.append(entry)
@@ -270,7 +266,7 @@ class OnCluster(Executor):
         return self._do.remote(self._key, self._job, data)
 
     def _collect(self, running: Iterable[_Running]) -> None:
-        """Take the outcomes of tasks that ended; begin those again that were lost."""
+        """Take the outcomes of tasks that ended; restart those that were lost."""
         waiting = _open(running)
         if not waiting:
             return
@@ -281,10 +277,10 @@ class OnCluster(Executor):
                 entry.outcome = self._outcome(entry)
 
     def _outcome(self, entry: _Running) -> Outcome | None:
-        """Return what became of a task that ended; None if it was begun again."""
+        """Return the outcome of a task that ended; None if it was restarted."""
         errors = self._ray.exceptions
         try:
-            found = pickle.loads(self._ray.get(entry.answer))  # noqa: S301 - of a process of this cluster
+            found = pickle.loads(self._ray.get(entry.answer))  # noqa: S301 - from a process of this cluster
         except (errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
             entry.deaths += 1
             if entry.deaths >= _MOST_DEATHS:
@@ -310,7 +306,7 @@ class OnCluster(Executor):
     def close(self) -> None:
         open_yet = _open(self._running)
         self._running.clear()
-        with contextlib.suppress(self._ray.exceptions.RayError):  # of a cluster that is gone
+        with contextlib.suppress(self._ray.exceptions.RayError):  # the cluster may be gone
             for answered in open_yet:
                 self._ray.cancel(answered, force=True)
             if open_yet:

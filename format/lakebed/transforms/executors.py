@@ -1,7 +1,7 @@
-"""Who does the tasks of a transform: this thread, or several; outcomes come in the order of the tasks.
+"""Executors of the tasks of a transform: this thread, or several; outcomes come in the order of the tasks.
 
-An executor draws tasks as it has room for them, a few more than it has workers. Ending its ``with`` block gives up what
-is still being done.
+An executor draws tasks while it has room for them, a few more than it has workers. Leaving its ``with`` block gives up
+unfinished tasks.
 """
 
 from __future__ import annotations
@@ -16,39 +16,44 @@ from typing import Self
 
 from lakebed.transforms.work import Cancelled, Job, Outcome, Task, Worker
 
-# How often the caller is told how far running tasks are, in seconds.
+# Seconds between reports of the progress of running tasks.
 _TOLD_SECONDS = 0.2
 
 Told = Callable[[], object]
 
 
 class Executor(ABC):
-    """Does tasks.
+    """An executor of tasks.
 
     Attributes
     ----------
     workers
-        How many it does at a time.
+        Number of tasks at a time.
     """
 
     workers = 1
 
+    @property
+    def most(self) -> int:
+        """Most tasks that are running, or wait for a slow first one."""
+        return 4 * self.workers + 4
+
     @abstractmethod
     def run(self, tasks: Iterator[Task], told: Told | None = None) -> Iterator[Outcome]:
-        """Yield what became of tasks, in their order.
+        """Yield the outcomes of tasks, in their order.
 
         Parameters
         ----------
         told
-            Called from time to time while nothing is ready.
+            Called regularly while no outcome is ready.
         """
 
     @abstractmethod
     def items_done(self) -> int:
-        """Return how many items of tasks that still run are done."""
+        """Return the number of done items in running tasks."""
 
     def close(self) -> None:  # noqa: B027 - this thread needs none
-        """Give up what is being done, and end all workers."""
+        """Give up running tasks, and end all workers."""
 
     def __enter__(self) -> Self:
         return self
@@ -60,7 +65,7 @@ class Executor(ABC):
 
 
 class Serial(Executor):
-    """Does tasks in the caller's thread."""
+    """An executor in the caller's thread."""
 
     def __init__(self, job: Job) -> None:
         self._task: Task | None = None
@@ -86,11 +91,11 @@ class Serial(Executor):
 
 
 class Runner(ABC):
-    """Does one task at a time, for a thread that waits for it."""
+    """A runner of one task at a time, for a thread that waits for it."""
 
     @abstractmethod
     def do(self, task: Task) -> Outcome:
-        """Return what became of a task.
+        """Return the outcome of a task.
 
         Raises
         ------
@@ -101,18 +106,18 @@ class Runner(ABC):
     @property
     @abstractmethod
     def at(self) -> int:
-        """Number of the item that is being done."""
+        """Number of the current item."""
 
     @abstractmethod
     def cancel(self) -> None:
-        """Let what is being done end soon; no further task is begun."""
+        """Make the current task end soon; no other one is started."""
 
     def close(self) -> None:  # noqa: B027 - a thread is not its own
-        """End what belongs to it."""
+        """Release resources."""
 
 
 class InThread(Runner):
-    """Does tasks in the thread that asks."""
+    """A runner in the calling thread."""
 
     def __init__(self, job: Job) -> None:
         self._worker = Worker(job, self._begin)
@@ -136,7 +141,7 @@ class InThread(Runner):
 
 
 class Pool(Executor):
-    """Does tasks on threads, each with a runner: in the thread itself, in a process, or elsewhere."""
+    """An executor on threads, each with a runner: in the thread itself, in a process, or elsewhere."""
 
     def __init__(self, runners: list[Runner]) -> None:
         self.workers = len(runners)
@@ -150,23 +155,19 @@ class Pool(Executor):
 
     def run(self, tasks: Iterator[Task], told: Told | None = None) -> Iterator[Outcome]:
         running: deque[Future[Outcome]] = deque()
-        is_more = True
         while True:
-            while is_more and sum(not future.done() for future in running) < self.workers + 1:
-                if len(running) >= 4 * self.workers + 4:
-                    break  # the first of them takes long: the others wait for it
+            # One task more than workers, so that no worker is idle.
+            while sum(not future.done() for future in running) <= self.workers and len(running) < self.most:
                 task = next(tasks, None)
                 if task is None:
-                    is_more = False
                     break
                 running.append(self._threads.submit(self._do, task))
             if not running:
                 return
-            if not wait([running[0]], _TOLD_SECONDS).done:
-                if told is not None:
-                    told()
-                continue
-            yield running.popleft().result()
+            if wait([running[0]], _TOLD_SECONDS).done:
+                yield running.popleft().result()
+            elif told is not None:
+                told()
 
     def _do(self, task: Task) -> Outcome:
         if self._is_closed:

@@ -1,4 +1,4 @@
-"""What users call: ``compute``, ``compose``, and ``transform`` for functions that return their rows."""
+"""The functions for users: ``compute``, ``compose``, and ``transform`` for functions that return their rows."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from lakebed.transforms.stages import Stage
 
 Maker = Callable[..., "ComputeFunction"]
 
-# Arguments of 3.x that have no meaning here.
+# Arguments of 3.x without a meaning here.
 _WITHOUT_MEANING = frozenset({"disable_label_sync", "extend_only", "disable_rechunk", "lock", "overwrite"})
 
 
 class Pipeline:
-    """Functions of which each is given the rows of the one before; made by ``compose``."""
+    """Functions that are each given the rows of the previous one; made by ``compose``."""
 
     def __init__(self, functions: Sequence[ComputeFunction]) -> None:
         self.functions = list(functions)
@@ -38,12 +38,12 @@ class Pipeline:
     if not TYPE_CHECKING:  # or every name would pass for one that is there
 
         def __getattr__(self, name: str) -> Any:
-            """Say what to do in place of a name that only 3.x has."""
+            """Explain the replacement of a name that only 3.x has."""
             from lakebed.runtime.absent import explained
 
             if (told := explained(type(self).__name__, name)) is not None:
                 raise AttributeError(told)
-            return object.__getattribute__(self, name)  # raises what it raised before
+            return object.__getattribute__(self, name)  # raises the original error
 
     def _stages(self) -> list[Stage]:
         return [stage for function in self.functions for stage in function._stages()]  # noqa: SLF001
@@ -74,8 +74,8 @@ class Pipeline:
     ) -> TransformReport:
         """Call the functions with every item of an input, and append their rows to a dataset, in the input's order.
 
-        All rows are published at once at the end, or after each ``checkpoint_interval`` items: what fails or is killed
-        before leaves the dataset as it was. With checkpoints, the same call goes on after the last one.
+        All rows are published at once at the end, or after each ``checkpoint_interval`` items: failures before leave
+        the dataset as it was. With checkpoints, the same call continues after the last one.
 
         Parameters
         ----------
@@ -83,42 +83,42 @@ class Pipeline:
             A dataset or a view of one, whose rows the function is given; a list, an array, an Arrow table, a data
             frame; an object with ``len`` and ``[i]``; an iterable.
         ds_out
-            The dataset that the rows go to; None replaces those of ``data_in``.
+            The dataset that receives the rows; None replaces those of ``data_in``.
         num_workers
-            How many work at a time; 0 is this thread alone.
+            Number of workers; 0 works in this thread.
         scheduler
-            ``"threaded"``, ``"processed"`` (a Python of its own for each worker), ``"ray"`` (a cluster), ``"serial"``.
+            ``"threaded"``, ``"processed"`` (a Python process for each worker), ``"ray"`` (a cluster), ``"serial"``.
         progressbar
-            Show how far it is: a bar, or a line a minute where the output is no terminal.
+            Show the progress: a bar, or a line a minute if the output is not a terminal.
         skip_ok
             Rows may leave tensors out, which stay as they are.
         check_lengths
             Refuse an output whose tensors differ in length.
         pad_data_in
-            Of an input whose tensors differ in length, take as many rows as the longest has; what others lack is empty.
+            If tensors of the input differ in length, take as many rows as the longest has; missing samples are empty.
         read_only_ok
-            In place of a dataset that was opened read-only: call the functions, and store nothing.
+            For a read-only dataset as input and output: call the functions, and store nothing.
         cache_size
             Megabytes of values that wait to be encoded, for each worker.
         checkpoint_interval
             Commit after so many items; 0 is once at the end, without a commit.
         ignore_errors
-            Leave items that fail out, and tell which those were.
+            Leave out items that fail, and report them.
         verbose
-            With ``ignore_errors``, print what was left out.
+            With ``ignore_errors``, print the items that were left out.
         resume
-            Go on after the last checkpoint of the same transform. False removes its rows and starts over.
+            Continue after the last checkpoint of the same transform. False removes its rows and starts over.
         kwargs
             ``disable_label_sync``, ``extend_only`` and others of 3.x, without a meaning here.
 
         Returns
         -------
-        What was done: items, rows, what was left out.
+        A report: items, rows, and what was left out.
 
         Raises
         ------
         TransformError
-            If an item fails; with its ``index``, its text as ``item``, and as its cause what the function raised.
+            If an item fails; it has the ``index``, the text as ``item``, and the function's error as its cause.
         InvalidInputDataError, InvalidOutputDatasetError
             If the input has no items, or the output cannot take rows.
         ResumeError
@@ -126,26 +126,13 @@ class Pipeline:
         AllSamplesSkippedError
             If every item failed.
         """
+        arguments = dict(locals())
         _check_known(kwargs)
-        options = Options(
-            num_workers=num_workers,
-            scheduler=scheduler,
-            progressbar=progressbar,
-            skip_ok=skip_ok,
-            check_lengths=check_lengths,
-            pad_data_in=pad_data_in,
-            read_only_ok=read_only_ok,
-            cache_size=cache_size,
-            checkpoint_interval=checkpoint_interval,
-            ignore_errors=ignore_errors,
-            verbose=verbose,
-            resume=resume,
-        )
-        return run(self.name, self._stages(), data_in, ds_out, options)
+        return run(self.name, self._stages(), data_in, ds_out, Options.of(arguments))
 
 
 class ComputeFunction(Pipeline):
-    """A function with all of its arguments but the samples; made by calling what ``compute`` made."""
+    """A function with all of its arguments but the samples; returned by the result of ``compute``."""
 
     def __init__(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str
@@ -177,7 +164,7 @@ def compute(fn: Callable[..., Any] | None = None, name: str | None = None) -> An
     fn
         It adds rows to ``sample_out``: ``sample_out.append({"images": image})``, ``sample_out.images.append(image)``.
     name
-        What it is called in messages and commits; None takes the function's own name.
+        Its name in messages and commits; None takes the function's own name.
 
     Returns
     -------
@@ -209,12 +196,12 @@ def compute(fn: Callable[..., Any] | None = None, name: str | None = None) -> An
 
 
 def compose(functions: Sequence[ComputeFunction]) -> Pipeline:
-    """Chain transforms: each is called with the rows of the one before, ``row.images.numpy()``.
+    """Chain transforms: each is called with the rows of the previous one, ``row.images.numpy()``.
 
     Parameters
     ----------
     functions
-        Calls of functions that ``compute`` made: ``[load(), resize(size=224)]``.
+        Calls of functions that were decorated with ``compute``: ``[load(), resize(size=224)]``.
 
     Returns
     -------
@@ -223,7 +210,7 @@ def compose(functions: Sequence[ComputeFunction]) -> Pipeline:
     Raises
     ------
     HubComposeEmptyListError
-        If there are none.
+        If the list is empty.
     HubComposeIncompatibleFunction
         If one is something else.
     """
@@ -280,26 +267,25 @@ def transform(
     args, kwargs
         Further arguments of the function.
     name
-        What it is called in messages and commits; None takes the function's own name.
+        Its name in messages and commits; None takes the function's own name.
     progressbar, skip_ok, check_lengths, cache_size, checkpoint_interval, ignore_errors, verbose, resume
         As for :meth:`Pipeline.eval`.
     before_publish
-        Called with what is done so far before each checkpoint and before the end; what it changes in the dataset is
+        Called with the report so far before each checkpoint and before the end; its changes to the dataset are
         published together with the rows.
     copy
         Copy values that the function may change after it has returned or yielded them.
     rows_apart
-        With ``ignore_errors``, leave out a row that cannot be written alone; otherwise all rows of its item are left
-        out with it.
+        With ``ignore_errors``, leave out only the row that cannot be written, not all rows of its item.
 
     Returns
     -------
-    What was done: items, rows, what was left out.
+    A report: items, rows, and what was left out.
 
     Raises
     ------
     TransformError
-        If an item fails, or input and output do not go together.
+        If an item fails, or input and output do not fit together.
 
     Examples
     --------
@@ -313,41 +299,26 @@ def transform(
     >>> ds.x.numpy().ravel().tolist()
     [0, 1, 4, 9]
     """
+    arguments = dict(locals())
     called = _name(fn, name)
     style = "return" if batch_size is None else "batch"
     stage = Stage(fn, called, tuple(args), dict(kwargs or {}), style, copy)  # type: ignore[arg-type]
-    options = Options(
-        num_workers=num_workers,
-        scheduler=scheduler,
-        progressbar=progressbar,
-        skip_ok=skip_ok,
-        check_lengths=check_lengths,
-        cache_size=cache_size,
-        checkpoint_interval=checkpoint_interval,
-        ignore_errors=ignore_errors,
-        verbose=verbose,
-        resume=resume,
-        batch_size=batch_size,
-        as_dicts=True,
-        before_publish=before_publish,
-        rows_apart=rows_apart,
-    )
-    return run(called, [stage], data_in, ds_out, options)
+    return run(called, [stage], data_in, ds_out, Options.of({**arguments, "as_dicts": True}))
 
 
 def lacking_tensors(
     fn: Callable[..., Any], data: Any, known: Container[str], batch_size: int | None
 ) -> dict[str, dict[str, Any]]:
-    """Return the tensors that the rows of a function have and a dataset lacks, as its first item, or batch, shows.
+    """Return tensors that a dataset lacks for the rows of a function, found from its first item or batch.
 
-    {name: settings}: of bools the dtype, which 3.x makes numbers of, and of labels of the dataset their classes.
+    {name: settings}: for bools the dtype, which 3.x stores as numbers, and for labels of the dataset their classes.
 
     Parameters
     ----------
     fn, data, batch_size
         As of :func:`transform`.
     known
-        Names of the tensors that there are.
+        Names of existing tensors.
     """
     source = source_of(data, pad=False, as_dicts=True)
     if batch_size is None:

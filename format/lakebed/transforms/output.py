@@ -1,4 +1,4 @@
-"""What a function adds its rows to (``sample_out``), and what the next function of a pipeline is given of it."""
+"""The rows that functions make (``sample_out``), and the rows that the next function of a pipeline receives."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from lakebed.codecs.sample import Sample
 from lakebed.errors import InvalidTransformDataset, SampleAppendingError, TensorDoesNotExistError
 from lakebed.verbs.one import Key, OneValue, of_row
 
-# Values of these types cannot be changed by the function afterwards.
+# Values of these types are immutable.
 _CONSTANT = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
-# Samples of a tensor that one call may keep back, and about what a small one takes.
+# Most samples of a tensor that one call may hold.
 _MOST = 65_536
-_SMALL = 64
 
 _NOT_SUPPORTED = (
     "`skip_ok` is not supported for `ds.append` in transforms. "
@@ -26,13 +25,13 @@ _NOT_SUPPORTED = (
 )
 
 
-# What values hold besides what is counted of them.
+# Overhead of a value in memory.
 _OBJECT = 64
 _SMALL_ONES = frozenset({int, float, bool, type(None), list, dict, tuple})
 
 
 def held_bytes(value: Any) -> int:
-    """Return about how many bytes a value takes."""
+    """Return the approximate bytes of a value."""
     kind = type(value)
     if kind is np.ndarray:
         return int(value.nbytes) + _OBJECT
@@ -47,18 +46,18 @@ def held_bytes(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What a function returns or yields in place of a row that it leaves out, where errors are ignored.
+    """A row that a function leaves out, if errors are ignored; returned or yielded in its place.
 
     Parameters
     ----------
     where
-        Which row that would have been, for people: a file, a line.
+        Location of the row, for messages: a file, a line.
     reason
-        Why it is no row.
+        Why it is left out.
     rows
-        How many rows it stands for; 0: a part of one.
+        Number of rows it stands for; 0 is a part of one.
     is_change
-        Nothing is left out: it tells what changed in a row, which is counted.
+        Not left out, but changed: how, is in `reason`, and counted.
     """
 
     where: str
@@ -68,14 +67,14 @@ class Skipped:
 
 
 class RowsOfItems(dict[str, Any]):
-    """Columns of a batch, {tensor: values}, of which each row was made of one item.
+    """Columns of a batch, {tensor: values}, in which each row was made from one item.
 
     Parameters
     ----------
     which
-        By row the number of its item in the batch.
+        Number of each row's item in the batch.
     batch
-        The items, whose texts messages tell.
+        The items, for messages.
     """
 
     def __init__(self, columns: Mapping[str, Any], which: Sequence[int], batch: Sequence[Any]) -> None:
@@ -84,22 +83,22 @@ class RowsOfItems(dict[str, Any]):
 
 
 class SampleOut:
-    """Rows that one call of a function makes.
+    """Rows made by one call of a function.
 
     Parameters
     ----------
     tensors
         Names that rows may have; None takes all.
     overflow
-        Takes {tensor: values} of what was added so far, whenever it is larger than ``limit`` bytes; the tensors need
-        not have equally many yet.
+        Receives {tensor: values} of the rows so far, whenever they exceed ``limit`` bytes; tensors may have different
+        numbers yet.
     copy
         Whether values are copied, since the function may change them afterwards.
 
     Attributes
     ----------
     overflowed
-        How many samples of each tensor were handed over before the last :meth:`take`.
+        Samples of each tensor that were delivered before the last :meth:`take`.
 
     Examples
     --------
@@ -141,7 +140,7 @@ class SampleOut:
         self._sent: dict[str, int] = {}  # samples that overflowed, by tensor
         self.overflowed: dict[str, int] = {}
 
-    # -- what functions call -----------------------------------------------------------------------------------
+    # -- for functions -----------------------------------------------------------------------------------------
 
     def append(self, sample: Mapping[str, Any], skip_ok: bool = False, append_empty: bool = False) -> None:
         """Add one row: {tensor: value}, or a row of a dataset.
@@ -201,7 +200,6 @@ class SampleOut:
             before = len(column)
             column.extend(self._owned(value) for value in values)
             most = max(most, len(column) - before)
-            self._nbytes += most * _SMALL
         if append_empty:
             for name in self._others(samples):
                 self._column(name).extend([None] * most)
@@ -223,7 +221,7 @@ class SampleOut:
 
     @property
     def tensors(self) -> list[str]:
-        """Names of the tensors that rows may have; where any may, of those that have some."""
+        """Names of the tensors that rows may have; if any may, of those that have some."""
         if isinstance(self._tensors, Iterable):
             return list(self._tensors)
         return [name for name in self._columns if self._count(name)]
@@ -234,10 +232,10 @@ class SampleOut:
     def __bool__(self) -> bool:
         return True
 
-    # -- what calls the function -------------------------------------------------------------------------------
+    # -- for the caller of the function ------------------------------------------------------------------------
 
     def take(self) -> dict[str, list[Any]]:
-        """Return {tensor: values} of what was added, and begin anew.
+        """Return {tensor: values} of the added rows, and begin anew.
 
         Raises
         ------
@@ -262,11 +260,11 @@ class SampleOut:
         return found
 
     def forget(self) -> None:
-        """Drop what was added, as after an error."""
+        """Drop the added rows, as after an error."""
         self._columns, self._nbytes, self._sent = {}, 0, {}
 
     def _send(self) -> None:
-        """Hand over what was added so far."""
+        """Deliver the rows so far."""
         if self._overflow is None:
             return
         found = {name: values for name, values in self._columns.items() if values}
@@ -281,10 +279,7 @@ class SampleOut:
 
     def _owned(self, value: Any) -> Any:
         found = _own(value) if self._copy else value
-        if isinstance(found, np.ndarray):
-            self._nbytes += found.nbytes
-        else:
-            self._nbytes += _SMALL + (found.held_bytes if isinstance(found, Sample) else 0)
+        self._nbytes += held_bytes(found)
         return found
 
     def _column(self, name: str) -> list[Any]:
@@ -301,7 +296,7 @@ class SampleOut:
 
 
 class TensorOut:
-    """One tensor, or one group, of the rows that a call makes."""
+    """One tensor, or one group, of the rows of a call."""
 
     __slots__ = ("_name", "_out")
 
@@ -358,7 +353,7 @@ class TensorOut:
 
 
 class RowIn:
-    """One row that a function of a pipeline made, as the next one is given it: ``row.images.numpy()``.
+    """One row that a function of a pipeline made, for the next function: ``row.images.numpy()``.
 
     Examples
     --------
@@ -416,7 +411,7 @@ class ValueIn(OneValue):
     def __init__(self, value: Any, words: list[str] | None = None) -> None:
         self.value = value
         self.words = words
-        self.moment: Any = None  # the date or time that a number means
+        self.moment: Any = None  # the date or time that a number stands for
 
     def _value(self) -> Any:
         value = self.value if self.moment is None else self.moment
@@ -429,10 +424,10 @@ class ValueIn(OneValue):
 
     @property
     def stored(self) -> Any:
-        """The value as it is stored, dates and times as such; None where it is missing."""
+        """The value as stored, dates and times as such; None if it is missing."""
         if np.ma.is_masked(self.value) or self.moment is None:
             return None if np.ma.is_masked(self.value) else self.value
-        # Nanoseconds, which pandas has, are handed on as NumPy has them; of zones NumPy knows nothing.
+        # Nanoseconds of pandas are passed as NumPy's; NumPy has no time zones.
         is_local = getattr(self.moment, "tzinfo", None) is None
         return getattr(self.moment, "asm8", self.moment) if is_local else self.moment
 
@@ -476,7 +471,7 @@ class ValueIn(OneValue):
 
 
 def _own(value: Any) -> Any:
-    """Return a value that the function cannot change any more: it is encoded later, together with others."""
+    """Return a value that the function cannot change any more, because it is encoded later."""
     kind = type(value)
     if kind in _CONSTANT:
         return value

@@ -1,10 +1,9 @@
-"""Worker processes of a transform: each a Python of its own, which speaks over its standard streams.
+"""Worker processes of a transform: separate Python processes that communicate over their standard streams.
 
-A worker is started as a program, not forked from this process and not by importing its main module again: it works from
-notebooks, from a REPL and from scripts without a guard, and inherits no lock that another thread holds. Functions go
-there by cloudpickle, those of the main program by value. A message is its length and a pickle; requests are tasks,
-answers outcomes. The number of the item that is being done stands in a file that both have mapped, so that an item that
-kills its worker is known.
+A worker is started as a program; it is not forked and does not import the main module again. So it works from
+notebooks, from a REPL and from scripts without a guard, and inherits no locked lock. Functions are sent by cloudpickle,
+those of the main program by value. A message is its length and a pickle; requests are tasks, answers outcomes. The
+number of the current item is kept in a file that both processes map, so that an item that kills its worker is known.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from lakebed.transforms.work import Cancelled, Failure, Job, Outcome, Task, Work
 
 _LENGTH = struct.Struct("<Q")
 _ITEM = struct.Struct("<q")
-_LAST_SECONDS = 5.0  # that an ended process has to be gone
+_LAST_SECONDS = 5.0  # wait for an ended process to be gone
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; from lakebed.transforms.processes import serve; serve({file!r})"
@@ -64,11 +63,11 @@ def _receive(stream: IO[bytes]) -> bytes | None:
 
 
 def serve(file: str) -> None:
-    """Do tasks until the driver closes its end; the driver is gone then, or gives up."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides what an interrupt ends
+    """Do tasks until the driver closes its end, because it died or gives up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles interrupts
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
-    # What functions print goes where errors go, and they read nothing.
+    # Functions print to standard error, and have no standard input.
     os.dup2(2, 1)
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -81,8 +80,8 @@ def serve(file: str) -> None:
         data = inbox.get()
         if worker is None:
             try:
-                job: Job = pickle.loads(data)  # noqa: S301 - of the process that started this one
-            except Exception as error:  # noqa: BLE001 - raised there
+                job: Job = pickle.loads(data)  # noqa: S301 - from the process that started this one
+            except Exception as error:  # noqa: BLE001 - unpickling runs users' code; raised in the driver
                 _send(answers, pickled_error(error))
                 continue
             worker = Worker(job, lambda index: _ITEM.pack_into(item, 0, index))
@@ -92,10 +91,10 @@ def serve(file: str) -> None:
 
 
 def answer(worker: Worker, data: bytes) -> bytes:
-    """Do a pickled task; return what became of it, or the error that was raised, pickled."""
+    """Do a pickled task; return its outcome, or the raised error, pickled."""
     try:
-        found = worker.do(pickle.loads(data))  # noqa: S301 - of the driver
-    except Exception as error:  # noqa: BLE001 - raised there
+        found = worker.do(pickle.loads(data))  # noqa: S301 - from the driver
+    except Exception as error:  # noqa: BLE001 - raised in the driver
         return pickled_error(error)
     found.task = Task(found.task.start, found.task.stop)
     if found.failure is not None:
@@ -107,7 +106,7 @@ def answer(worker: Worker, data: bytes) -> bytes:
 
 
 def pickled_error(error: Exception) -> bytes:
-    """Return an error as bytes; one that cannot be pickled becomes one that tells it."""
+    """Return an error as bytes; one that cannot be pickled becomes one with its text."""
     error.add_note(_trace(error))
     data: bytes = cloudpickle.dumps(_sendable(Failure(0, None, error)).error, protocol=5)
     return data
@@ -116,7 +115,7 @@ def pickled_error(error: Exception) -> bytes:
 def _read_all(requests: IO[bytes], inbox: queue.SimpleQueue[bytes]) -> None:
     while (data := _receive(requests)) is not None:
         inbox.put(data)
-    os._exit(0)  # whatever is being done: nobody waits for it
+    os._exit(0)  # nobody waits for the current task any more
 
 
 def _trace(error: BaseException) -> str:
@@ -125,7 +124,7 @@ def _trace(error: BaseException) -> str:
 
 def _sendable(failure: Failure) -> Failure:
     error = failure.error
-    with contextlib.suppress(Exception):  # errors of others, which may fail in any way when they come back
+    with contextlib.suppress(Exception):  # classes of users may fail in any way when they are unpickled
         if isinstance(pickle.loads(cloudpickle.dumps(error)), BaseException):  # noqa: S301
             return failure
     told = RuntimeError(f"{type(error).__name__}: {error}")
@@ -159,7 +158,7 @@ class _Process:
         return int(_ITEM.unpack_from(self._item)[0])
 
     def ask(self, task: Task) -> Outcome:
-        """Return what became of a task.
+        """Return the outcome of a task.
 
         Raises
         ------
@@ -188,7 +187,7 @@ class _Process:
             raise self._died() from error
         if answer is None:
             raise self._died()
-        return pickle.loads(answer)  # noqa: S301 - of a process that this one started
+        return pickle.loads(answer)  # noqa: S301 - from a process that this one started
 
     def _died(self) -> WorkerDied:
         try:
@@ -223,7 +222,7 @@ class _Process:
 
 
 class InProcess(Runner):
-    """Does tasks in a process of its own, started for the first; one that ends is replaced once."""
+    """A runner in a worker process, started on first use and replaced once if it dies."""
 
     def __init__(self, source: Source, job: bytes) -> None:
         self._source = source
@@ -306,7 +305,7 @@ def pickled_job(job: Job, *, secrets: bool = True) -> bytes:
     Parameters
     ----------
     secrets
-        Whether those of credentials go along: to a process of one's own, over a pipe.
+        Whether credentials are sent along: to a process of this user, over a pipe.
 
     Raises
     ------

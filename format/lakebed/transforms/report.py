@@ -1,4 +1,4 @@
-"""What a transform did: how many rows, and which items it left out."""
+"""The report of a transform: its rows, and the items that it left out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import IO, NamedTuple
 
-from lakebed.transforms.work import Failure, LeftOut
+from lakebed.transforms.output import Skipped
+from lakebed.transforms.work import Failure
 
-# Items that are told in full; all of them are in the file.
+# Items in the report; the file has all of them.
 SHOWN_FAILURES = 1000
 
 _PRINTED = 10
@@ -18,7 +19,7 @@ _PRINTED = 10
 
 @dataclass(frozen=True, slots=True)
 class SkippedItem:
-    """An input sample or rows of one that were left out: number, text (None of rows of datasets), cause, how many."""
+    """An input sample or rows of one that were left out: number, text (None for rows of datasets), cause, count."""
 
     index: int
     item: str | None
@@ -27,7 +28,7 @@ class SkippedItem:
 
 
 class Note(NamedTuple):
-    """What was told of rows that were added: how often, and of which row first."""
+    """A notice about added rows: how often it applied, and to which row first."""
 
     rows: int
     first: str
@@ -35,33 +36,33 @@ class Note(NamedTuple):
 
 @dataclass(slots=True)
 class TransformReport:
-    """What a transform did.
+    """The result of a transform.
 
     Attributes
     ----------
     name
         Name of the function.
     items
-        Input samples that it was given, those of an earlier run that it went on from not counted.
+        Input samples that it was given, without those of an earlier run that it continued.
     rows
         Rows that were added.
     resumed_at
-        Input samples that an earlier run had done.
+        Input samples that an earlier run had processed.
     skipped
-        How many input samples were left out.
+        Number of input samples that were left out.
     skipped_rows
-        How many rows were left out of those of input samples that are not.
+        Number of rows that were left out of other input samples.
     errors
         The first 1,000 of both.
     notes
-        What was told of rows that were added: reason -> how often, and of which row first.
+        Notices about added rows: reason -> how often, and which row first.
     file
         JSON lines of all of them, in the folder for temporary files, if they are more than the 10 that are printed;
         else None.
     no_file
-        Why there is no such file although it was needed.
+        Reason why this file is missing although it was needed.
     seconds
-        Time that it took.
+        Duration.
     """
 
     name: str
@@ -99,14 +100,14 @@ class TransformReport:
 
 
 class SkippedLog:
-    """Keeps what was left out, in a report and in a file."""
+    """Log of items and rows that were left out, in a report and in a file."""
 
     def __init__(self, report: TransformReport) -> None:
         self._report = report
         self._file: IO[str] | None = None
 
     def add(self, failures: list[Failure]) -> None:
-        """Note items that were left out."""
+        """Record items that were left out."""
         for failure in failures:
             self._report.skipped += 1
             self._add(
@@ -115,15 +116,15 @@ class SkippedLog:
         if failures and self._file is not None:
             self._file.flush()
 
-    def add_rows(self, rows: list[LeftOut]) -> None:
-        """Note rows that were left out."""
-        for row in rows:
+    def add_rows(self, rows: list[tuple[int, Skipped]]) -> None:
+        """Record rows that were left out."""
+        for index, row in rows:
             if row.is_change:
                 count, first = self._report.notes.get(row.reason, (0, row.where))
                 self._report.notes[row.reason] = Note(count + 1, first)
                 continue
             self._report.skipped_rows += row.rows
-            self._add(SkippedItem(row.index, row.where, row.reason, row.rows))
+            self._add(SkippedItem(index, row.where, row.reason, row.rows))
         if rows and self._file is not None:
             self._file.flush()
 
@@ -143,7 +144,7 @@ class SkippedLog:
             self._file.write(json.dumps(told) + "\n")
 
     def _open(self) -> None:
-        """Begin the file; containers may have no folder for it, which is no reason to end what they do."""
+        """Create the file; a container may have no folder for it, which must not fail the transform."""
         prefix = f"lakebed-{self._report.name[:40].replace(' ', '-')}-"
         try:
             number, path = tempfile.mkstemp(prefix=prefix, suffix=".jsonl")
@@ -153,6 +154,6 @@ class SkippedLog:
         self._file, self._report.file = os.fdopen(number, "w", encoding="utf-8"), path
 
     def close(self) -> None:
-        """End the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()

@@ -1,9 +1,9 @@
-"""What tells one transform from another, and the note by which an interrupted one goes on.
+"""The identity of a transform, and the note with which an interrupted one continues.
 
-How far a transform is stands in the version tree: the checkpoint below the head says how many items are done. The note
-beside the dataset says which transform that was: digests of function, arguments and input, and the first checkpoint of
-the run. It is written after that one, and removed after the last publish; a note whose checkpoints are not right below
-the head is of the past.
+The version tree records the progress of a transform: the checkpoint below the head says how many items are done. The
+note beside the dataset identifies the transform: digests of function, arguments and input, and the first checkpoint of
+the run. It is written after that checkpoint, and removed after the last publish; a note whose checkpoints are not right
+below the head is obsolete.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakebed.session.session import Session
 from lakebed.storage.base import Storage
 from lakebed.transforms.stages import Stage
 
-# Items of an input whose digests are kept: by them the rest of an input is known again.
+# Items of an input whose digests are kept, to recognise the rest of an input.
 _SAMPLES = 64
 _DIGESTED = 100_000  # items, evenly spread, that the digest of an input covers
 _DIGESTED_BYTES = 1 << 20  # of one array
@@ -31,7 +31,7 @@ _DIGESTED_BYTES = 1 << 20  # of one array
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which transform it is.
+    """The identity of a transform.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Plan:
     samples: Mapping[int, str]
 
     def is_rest_of(self, other: Plan, done: int) -> bool:
-        """Whether the input is what another one had left after its first items."""
+        """Whether the input is the rest of another one after its first items."""
         if other.length is None or self.length != other.length - done:
             return False
         mine = {index + done: digest for index, digest in self.samples.items()}
@@ -71,19 +71,19 @@ class Note:
     last: str | None = None
 
     def to_bytes(self) -> bytes:
-        """Return it as JSON."""
+        """Return the note as JSON."""
         found = asdict(self.plan)
         found["samples"] = {str(index): digest for index, digest in self.plan.samples.items()}
         return json.dumps({"first": self.first, "last": self.last, **found}, indent=1).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Note:
-        """Parse it.
+        """Parse a note.
 
         Raises
         ------
         FormatError
-            If it is no note.
+            If the data is damaged.
         """
         found = json_style.load_object(data, "the note of a transform")
         try:
@@ -120,7 +120,7 @@ def remove_note(storage: Storage, branch: str) -> None:
 
 
 def items_done(session: Session, note: Note) -> int | None:
-    """Return how many items the checkpoint below the head says are done; None if the note is of the past."""
+    """Return the number of done items in the checkpoint below the head; None if the note is obsolete."""
     tree, done = session.tree, None
     for id_ in list(tree.ancestors(session.snapshot.version_id))[1:]:
         node = tree.commits[id_]
@@ -139,7 +139,7 @@ def items_done(session: Session, note: Note) -> int | None:
 
 
 def plan_of(name: str, stages: Sequence[Stage], data: Any, length: int | None) -> Plan:
-    """Return what tells a transform from another."""
+    """Return the identity of a transform."""
     function = _Digest()
     for stage in stages:
         function.code(stage.function)
@@ -163,28 +163,20 @@ def _of_input(data: Any, length: int | None) -> tuple[str, dict[int, str]]:
     else:
         rows = data
         found.value([type(data).__name__, length])
-    if not _is_at_hand(data) and table is None:
+    is_cheap = isinstance(data, list | tuple | range | np.ndarray)  # others may do work for each item
+    if not is_cheap and table is None:
         return found.text, {}
     count = len(rows)
     for index in range(0, count, max(1, count // _DIGESTED)):
-        found.value(_item(rows, index))
+        found.value(rows[index])
     step = max(1, count // _SAMPLES)
-    # From the end, so that what is left of an input has samples at the same places.
+    # Counted from the end, so that the rest of an input has samples at the same places.
     chosen = sorted({count - 1 - at for at in range(0, count, step)})
-    return found.text, {index: _Digest.of(_item(rows, index)) for index in chosen}
-
-
-def _is_at_hand(data: Any) -> bool:
-    """Whether an item costs nothing to look at."""
-    return isinstance(data, list | tuple | range | np.ndarray)
-
-
-def _item(rows: Any, index: int) -> Any:
-    return rows[index]
+    return found.text, {index: _Digest.of(rows[index]) for index in chosen}
 
 
 class _Digest:
-    """A digest of values that is the same in every process."""
+    """A digest of values that is equal in every process."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -200,7 +192,7 @@ class _Digest:
         return self._hash.hexdigest()
 
     def value(self, value: Any) -> None:
-        """Take in a value; of objects of unknown types no more than the type."""
+        """Add a value; for objects of unknown types only the type."""
         if isinstance(value, np.ndarray):
             self._add(f"a{value.dtype}{value.shape}")
             if value.dtype != object:
@@ -225,7 +217,7 @@ class _Digest:
             self._add(f"o{type(value).__module__}.{type(value).__qualname__}")
 
     def code(self, function: Any) -> None:
-        """Take in what a function does: not where it stands."""
+        """Add the code of a function, without its position."""
         code = getattr(function, "__code__", None)
         self._add(f"f{getattr(function, '__qualname__', type(function).__qualname__)}")
         if isinstance(code, CodeType):

@@ -1,4 +1,7 @@
-"""One transform from its beginning, or where an earlier run stopped, to its end.
+"""One transform, from its beginning or from the last checkpoint of an earlier run to its end.
+
+Pieces of the input go to workers, whose parts come back in order. The parts of a checkpoint, or all parts, are adopted
+in one change and published at once; until then the dataset stays as it was at the last checkpoint.
 
 Pieces of the input go to workers, whose parts come back in order. The parts of a checkpoint, or of all, are adopted in
 one change and published at once; whatever happens before, the dataset stays as it was at the last checkpoint.
@@ -12,9 +15,9 @@ import threading
 import traceback
 import warnings
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from time import perf_counter
 from types import FrameType
@@ -33,22 +36,22 @@ from lakebed.runtime.progress import Advance, rows_bar
 from lakebed.session.branches import commit, is_changed
 from lakebed.session.parts import Part, PartTarget, adopt, replace_by, writing_parts
 from lakebed.session.session import Session
-from lakebed.session.table import Table
+from lakebed.session.table import HasTable, Table
 from lakebed.transforms.executors import Executor, Serial, threads
 from lakebed.transforms.report import SkippedLog, TransformReport
 from lakebed.transforms.resume import Note, Plan, items_done, plan_of, read_note, remove_note, write_note
-from lakebed.transforms.source import DatasetLike, Source, source_of
+from lakebed.transforms.source import Source, source_of
 from lakebed.transforms.stages import Stage
 from lakebed.transforms.work import Failure, Job, Outcome, Task
 
 SCHEDULERS = ("threaded", "serial", "processed", "ray")
 
-# A task is to take about so long: long enough to fill chunks, short enough to end all workers at about the same time.
+# Desired duration of a task: long enough to fill chunks, short enough to end all workers at about the same time.
 _TASK_SECONDS = 2.0
-# The last ones are smaller, but not so small that what a part takes at its end is much of what its items take.
+# The last tasks are smaller, but the end of a part must not take much of the time of its items.
 _LEAST_SECONDS = 0.25
 _ENDINGS = 5
-# After so many tasks, tensors without a dtype are left to each part.
+# Tasks after which tensors without a dtype are left to each part.
 _SETTLING_TASKS = 3
 
 
@@ -74,12 +77,12 @@ class Options:
     rows_apart: bool = False
 
     def check(self) -> None:
-        """Refuse what contradicts itself.
+        """Refuse invalid arguments.
 
         Raises
         ------
         UnsupportedSchedulerError
-            If there is no such scheduler.
+            If the scheduler is unknown.
         ValueError
             If a number is out of range.
         """
@@ -92,6 +95,12 @@ class Options:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must not be negative")
         if self.batch_size is not None and self.batch_size < 1:
             raise ValueError(f"batch_size is {self.batch_size}; it must be at least 1")
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Options:
+        """Return the options among the arguments of a function."""
+        names = {one.name for one in fields(cls)}
+        return cls(**{name: value for name, value in arguments.items() if name in names})
 
 
 def run(
@@ -107,7 +116,7 @@ def run(
     Raises
     ------
     TransformError
-        If an item failed, or input and output do not go together.
+        If an item failed, or input and output do not fit together.
     """
     options.check()
     started = perf_counter()
@@ -117,7 +126,7 @@ def run(
             "checkpoint_interval > 0 and ds_out is None. Cannot checkpoint during inplace transform."
         )
     target = data if in_place else output
-    if not isinstance(target, DatasetLike):
+    if not isinstance(target, HasTable):
         raise InvalidOutputDatasetError(
             f"the output of a transform is a dataset, not {type(target).__name__}; pass ds_out="
         )
@@ -128,7 +137,8 @@ def run(
     kept = SkippedLog(report)
     try:
         with _stoppable():
-            _Run(name, tuple(stages), data, source, table, options, kept, report, in_place=in_place).run()
+            run = _Run(name, tuple(stages), data, source, table, options, kept, report, in_place)
+            run.run()
     finally:
         kept.close()
         report.seconds = perf_counter() - started
@@ -156,11 +166,8 @@ def _check_output(table: Table, *, in_place: bool, options: Options) -> None:
             else "the output of a transform is a whole dataset, not a view of one"
         )
         raise InvalidOutputDatasetError(what)
-    if (
-        session.storage.url.startswith("mem://")
-        and options.num_workers
-        and options.scheduler in SCHEDULERS[2:]
-    ):
+    is_elsewhere = options.num_workers and options.scheduler in SCHEDULERS[2:]
+    if is_elsewhere and session.storage.url.startswith("mem://"):
         raise InvalidOutputDatasetError(
             "Transforms with ds_out having base storage as MemoryProvider are only supported in threaded and serial "
             f"mode. Current mode is {options.scheduler}."
@@ -173,86 +180,77 @@ def _check_output(table: Table, *, in_place: bool, options: Options) -> None:
         )
 
 
+@dataclass(slots=True)
 class _Run:
     """One run of a transform."""
 
-    def __init__(
-        self,
-        name: str,
-        stages: tuple[Stage, ...],
-        data: Any,
-        source: Source,
-        table: Table,
-        options: Options,
-        kept: SkippedLog,
-        report: TransformReport,
-        *,
-        in_place: bool,
-    ) -> None:
-        self._name = name
-        self._stages = stages
-        self._data = data
-        self._source = source
-        self._table = table
-        self._session: Session = table.session
-        self._options = options
-        self._kept = kept
-        self._report = report
-        self._in_place = in_place
-        self._one_each = in_place
-        self._settled: Part | None = None
-        self._seconds_per_item = 0.0
-        self._ending = 0.0  # seconds that the end of a part takes
-        self._checkpoint: int | None = None  # items that the last one holds
+    name: str
+    stages: tuple[Stage, ...]
+    data: Any
+    source: Source
+    table: Table
+    options: Options
+    kept: SkippedLog
+    report: TransformReport
+    in_place: bool
+    one_each: bool = field(init=False)
+    session: Session = field(init=False)
+    settled: Part | None = None
+    seconds_per_item: float = 0.0
+    ending: float = 0.0  # seconds that the end of a part takes
+    checkpoint: int | None = None  # items in the last checkpoint
+
+    def __post_init__(self) -> None:
+        self.one_each, self.session = self.in_place, self.table.session
 
     def run(self) -> None:
-        if self._session.read_only:
+        if self.session.read_only:
             self._compute(None)
             return
-        with writing_parts(self._table) as target:
+        with writing_parts(self.table) as target:
             self._compute(target)
 
     def _compute(self, target: PartTarget | None) -> None:
         start, note = 0, None
-        if self._options.checkpoint_interval:
+        if self.options.checkpoint_interval:
             start, note = self._begun()
-        options = self._options
+        options = self.options
         job = Job(
             target,
-            self._source,
-            self._stages,
-            tuple(self._table.names),
+            self.source,
+            self.stages,
+            tuple(self.table.names),
             options.skip_ok or not options.check_lengths,
             options.ignore_errors,
             int(options.cache_size * 1_000_000),
             options.batch_size,
             options.rows_apart,
-            in_place=self._in_place,
+            in_place=self.in_place,
         )
         with (
             rows_bar(
-                f"Evaluating {self._name}", self._source.length, done=start, shown=options.progressbar
+                f"Evaluating {self.name}", self.source.length, done=start, shown=options.progressbar
             ) as bar,
             _executor(job, options) as executor,
         ):
             try:
                 self._adopt_all(executor, start, target, bar)
-                # What was adopted last must be there before the note goes, and is dropped if it cannot be published.
+                # Before the note is removed; rows that cannot be published are dropped.
                 self._publish_last(note)
             except BaseException:
-                self._session.drop_unpublished()
-                if self._checkpoint is not None:
+                self.session.drop_unpublished()
+                if self.checkpoint is not None:
                     print("Transform failed. Resetting back to last committed checkpoint.")
                 raise
         if note is not None:
-            remove_note(self._session.storage, self._session.branch)
+            remove_note(self.session.storage, self.session.branch)
 
-    # -- pieces of the input -----------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------------------
 
     def _tasks(self, start: int, workers: int, target: PartTarget | None) -> Iterator[Task]:
-        """Yield tasks that together are all items, as long as there are any."""
-        ends, interval = self._source.ends(), self._options.checkpoint_interval
-        length, most, batch = self._source.length, self._source.most(), self._options.batch_size or 1
+        """Yield the tasks of all items."""
+        ends, interval = self.source.ends(), self.options.checkpoint_interval
+        length, most, batch = self.source.length, self.source.most(), self.options.batch_size or 1
         at, number = start, 0
         while length is None or at < length:
             count = self._piece(
@@ -266,44 +264,44 @@ class _Run:
                 stop = min(stop, (at // interval + 1) * interval)
             if length is not None:
                 stop = min(stop, length)
-            payload = self._source.payload(at, stop)
+            payload = self.source.payload(at, stop)
             if length is None:
                 if not len(payload):
                     return
                 stop = at + len(payload)
-            yield Task(at, stop, payload, self._settled)
+            yield Task(at, stop, payload, self.settled)
             at, number = stop, number + 1
 
     def _piece(self, at: int, workers: int, settling: int) -> int:
-        """Return how many items a task had better have."""
+        """Return the desired number of items of a task."""
         if 0 <= settling < _SETTLING_TASKS:
             return 1
-        length = self._source.length
+        length = self.source.length
         rest = 1 << 40 if length is None else length - at
-        if not self._seconds_per_item:
+        if not self.seconds_per_item:
             return max(1, min(16, -(-rest // (2 * workers))))
-        shortest = max(_LEAST_SECONDS, _ENDINGS * self._ending)
-        most, least = (int(seconds / self._seconds_per_item) for seconds in (_TASK_SECONDS, shortest))
+        shortest = max(_LEAST_SECONDS, _ENDINGS * self.ending)
+        most, least = (int(seconds / self.seconds_per_item) for seconds in (_TASK_SECONDS, shortest))
         return max(1, min(most, max(least, -(-rest // (2 * workers)))))
 
     def _is_settled(self, target: PartTarget) -> bool:
         return not self._so_far(target).open_tensors
 
     def _so_far(self, target: PartTarget) -> PartTarget:
-        return target if self._settled is None else target.settled(self._settled)
+        return target if self.settled is None else target.settled(self.settled)
 
     def _settle(self, target: PartTarget, part: Part) -> None:
-        """Let later items be encoded by the dtypes of a part, if some of them were open before."""
+        """Encode later items by the dtypes of a part, if some tensors had none before."""
         still_open = self._so_far(target).open_tensors
         if still_open and target.settled(part).open_tensors < still_open:
-            self._settled = part
+            self.settled = part
 
-    # -- their parts -------------------------------------------------------------------------------------------
+    # -- parts -------------------------------------------------------------------------------------------------
 
     def _adopt_all(self, executor: Executor, start: int, target: PartTarget | None, bar: Advance) -> None:
         parts: list[Part] = []
         shown = done = start
-        interval = self._options.checkpoint_interval
+        interval = self.options.checkpoint_interval
 
         def told() -> None:
             nonlocal shown
@@ -318,37 +316,36 @@ class _Run:
             task = outcome.task
             done = task.stop
             told()
-            self._kept.add(outcome.skipped)
-            self._kept.add_rows(outcome.left_out)
-            self._report.items += task.stop - task.start
-            self._report.rows += outcome.rows
-            is_whole = not outcome.skipped and all(one.is_change for one in outcome.left_out)
-            self._one_each &= outcome.one_each and is_whole
-            self._seconds_per_item = max(outcome.seconds / (task.stop - task.start), 1e-7)
-            self._ending = outcome.ending
+            self.kept.add(outcome.skipped)
+            self.kept.add_rows(outcome.left_out)
+            self.report.items += task.stop - task.start
+            self.report.rows += outcome.rows
+            is_whole = not outcome.skipped and all(one.is_change for _, one in outcome.left_out)
+            self.one_each &= outcome.one_each and is_whole
+            self.seconds_per_item = max(outcome.seconds / (task.stop - task.start), 1e-7)
+            self.ending = outcome.ending
             if outcome.part is not None:
                 parts.append(outcome.part)
                 if target is not None:
                     self._settle(target, outcome.part)
-            if interval and done % interval == 0 and done != self._source.length:
+            if interval and done % interval == 0 and done != self.source.length:
                 self._adopt(parts)
                 parts = []
                 self._before_publish()
                 self._commit(done)
-        may_be_none = self._options.skip_ok or self._options.read_only_ok
-        failed = (
-            self._report.errors and self._report.skipped < self._report.items
-        )  # of a batch, all items are one
-        if not self._report.rows and (self._report.skipped_rows or (failed and not may_be_none)):
+        may_be_none = self.options.skip_ok or self.options.read_only_ok
+        # In a batch all items fail together.
+        failed = self.report.errors and self.report.skipped < self.report.items
+        if not self.report.rows and (self.report.skipped_rows or (failed and not may_be_none)):
             raise AllSamplesSkippedError(
-                f"All rows were left out during the transform. The first: {self._report.errors[0].cause}"
+                f"All rows were left out during the transform. The first: {self.report.errors[0].cause}"
             )
-        if not self._report.rows and self._report.items > self._report.skipped and not may_be_none:
+        if not self.report.rows and self.report.items > self.report.skipped and not may_be_none:
             raise TransformError(
                 "Transform failed: no item became a row. If you want to do this, pass skip_ok=True to the eval method."
             ) from TensorMismatchError(
                 "One or more of the outputs generated during transform contain different tensors than the ones present "
-                f"in the target dataset of transform.\n Tensors in target dataset: {list(self._table.names)}\n Tensors "
+                f"in the target dataset of transform.\n Tensors in target dataset: {list(self.table.names)}\n Tensors "
                 "in output sample: []."
             )
         self._adopt(parts)
@@ -356,7 +353,7 @@ class _Run:
     def _outcomes(
         self, executor: Executor, start: int, target: PartTarget | None, told: Callable[[], object]
     ) -> Iterator[Outcome]:
-        """Yield what became of tasks in order; the first ones one at a time, until every tensor has a dtype."""
+        """Yield the outcomes of tasks in order; the first ones one at a time, until every tensor has a dtype."""
         tasks = self._tasks(start, executor.workers, target)
         if target is not None:
             for _ in range(_SETTLING_TASKS):
@@ -364,8 +361,8 @@ class _Run:
                     break
                 yield from executor.run(islice(tasks, 1), told)
         for outcome in executor.run(tasks, told):
-            if outcome.part is not None and outcome.task.settled is not self._settled:
-                yield from executor.run(iter([replace(outcome.task, settled=self._settled)]), told)
+            if outcome.part is not None and outcome.task.settled is not self.settled:
+                yield from executor.run(iter([replace(outcome.task, settled=self.settled)]), told)
             else:
                 yield outcome
 
@@ -373,40 +370,40 @@ class _Run:
         if not parts:
             return
         try:
-            if self._in_place:
+            if self.in_place:
                 self._check_lengths_in_place(parts)
-                replace_by(self._session, parts, one_each=self._one_each)
+                replace_by(self.session, parts, one_each=self.one_each)
             else:
-                adopt(self._session, parts)
+                adopt(self.session, parts)
         except InvalidOperationError as error:
             raise TransformError(f"Transform failed: {error}") from error
 
     def _check_lengths_in_place(self, parts: Sequence[Part]) -> None:
-        if not self._options.check_lengths:
+        if not self.options.check_lengths:
             return
-        for name, full in self._table.names.items():
+        for name, full in self.table.names.items():
             found = sum(part.length(full) for part in parts)
-            before = self._table.state(name).length
-            if found == 0 and before != self._report.rows and before:
+            before = self.table.state(name).length
+            if found == 0 and before != self.report.rows and before:
                 raise InvalidOutputDatasetError(
-                    f"the transform made {self._report.rows} rows and left tensor {name!r} with its {before}: their "
+                    f"the transform made {self.report.rows} rows and left tensor {name!r} with its {before}: their "
                     "lengths would differ; give it rows too, or pass check_lengths=False"
                 )
 
     def _error(self, failure: Failure) -> TransformError:
         on = "" if failure.item is None else f" on the item: {failure.item}"
         text = f"Transform failed at index {failure.index} of the input data{on}."
-        if self._checkpoint is not None:
+        if self.checkpoint is not None:
             text += (
-                f" Last checkpoint: {self._checkpoint} samples processed. You can slice the input to resume from this "
-                "point, or run the same call again, which goes on there."
+                f" Last checkpoint: {self.checkpoint} samples processed. You can slice the input to resume from this "
+                "point, or run the same call again, which continues there."
             )
         found = TransformError(
             f"{text} See traceback for more details: {_in_one_line(failure.error)}",
             index=failure.index,
             item=failure.item,
-            sample=self._source.sample(failure.index),
-            checkpoint=self._checkpoint,
+            sample=self.source.sample(failure.index),
+            checkpoint=self.checkpoint,
         )
         found.__cause__ = failure.error
         return found
@@ -414,19 +411,19 @@ class _Run:
     # -- checkpoints -------------------------------------------------------------------------------------------
 
     def _commit(self, done: int) -> None:
-        length = self._source.length
+        length = self.source.length
         share = f"{round(100 * done / length, 2)}% progress" if length else f"{done} samples"
-        message = f"Auto-commit during deeplake.compute of {self._name} after {share}"
-        commit(self._session, message, allow_empty=True, processed=done)
-        self._checkpoint = done
+        message = f"Auto-commit during deeplake.compute of {self.name} after {share}"
+        commit(self.session, message, allow_empty=True, processed=done)
+        self.checkpoint = done
 
     def _before_publish(self) -> None:
-        if self._options.before_publish is not None:
-            self._options.before_publish(self._report)
+        if self.options.before_publish is not None:
+            self.options.before_publish(self.report)
 
     def _publish_last(self, note: Note | None) -> None:
-        """Publish the rows after the last checkpoint; the note says first which head will hold them."""
-        session = self._session
+        """Publish the rows after the last checkpoint; before that, write into the note which head will hold them."""
+        session = self.session
         with session.mutex:
             self._before_publish()
             if note is not None and session.has_unpublished:
@@ -435,30 +432,30 @@ class _Run:
             session.flush()
 
     def _begun(self) -> tuple[int, Note]:
-        """Make the first checkpoint, or find where an earlier run of the same transform stopped.
+        """Make the first checkpoint, or find the last one of an earlier run of the same transform.
 
         Returns
         -------
         tuple
-            Items that are done, and the note.
+            Number of items that are done, and the note.
         """
-        session, options = self._session, self._options
+        session, options = self.session, self.options
         storage, branch = session.storage, session.branch
-        plan = plan_of(self._name, self._stages, self._data, self._source.length)
+        plan = plan_of(self.name, self.stages, self.data, self.source.length)
         old = read_note(storage, branch)
         done = None if old is None else items_done(session, old)
         if old is not None and done is not None and old.plan.name == plan.name:
             if options.resume and self._is_same(plan, old.plan, done):
-                if old.last == session.snapshot.version_id and self._source.length is not None:
-                    # All was published, and only the note was not removed any more.
-                    self._report.resumed_at = self._source.length
-                    return self._source.length, old
+                if old.last == session.snapshot.version_id and self.source.length is not None:
+                    # Publishing succeeded; only the note could not be removed.
+                    self.report.resumed_at = self.source.length
+                    return self.source.length, old
                 if is_changed(session, session.snapshot):
                     raise ResumeError(
-                        f"{self._name} stopped after {done} samples, and the dataset was changed since: commit() the "
-                        "changes to begin anew below them, or reset() to drop them and go on"
+                        f"{self.name} stopped after {done} samples, and the dataset was changed since: commit() the "
+                        "changes to begin anew after them, or reset() to drop them and continue"
                     )
-                self._report.resumed_at = self._checkpoint = done
+                self.report.resumed_at = self.checkpoint = done
                 return done, old
             if not options.resume:
                 self._start_over(old)
@@ -470,26 +467,26 @@ class _Run:
     def _is_same(self, plan: Plan, old: Plan, done: int) -> bool:
         if plan.data != old.data or plan.length != old.length:
             if plan.is_rest_of(old, done):
-                return False  # what was left, as a slice: a run of its own
+                return False  # a slice of the remaining items: another run
             raise ResumeError(
-                f"{self._name} stopped after {done} of {old.length} samples of another input ({plan.length} samples "
-                "are given now). Run it with the same input, which goes on there, or with the rest of that input; "
+                f"{self.name} stopped after {done} of {old.length} samples of another input ({plan.length} samples "
+                "are given now). Run it with the same input, which continues there, or with the rest of that input; "
                 "resume=False removes the rows of the unfinished run and starts over"
             )
         if (plan.function, plan.arguments) != (old.function, old.arguments):
             what = "function" if plan.function != old.function else "arguments"
             warnings.warn(
-                f"the {what} of {self._name} changed since it stopped after {done} samples: those rows are of the "
+                f"the {what} of {self.name} changed since it stopped after {done} samples: those rows come from the "
                 "older one. resume=False starts over",
                 stacklevel=6,
             )
         return True
 
     def _start_over(self, note: Note) -> None:
-        """Remove the rows of an unfinished run; they go with the next checkpoint, whose note replaces the old one."""
+        """Remove the rows of an unfinished run; the next checkpoint publishes this, and its note replaces the old."""
         from lakebed.versions.opening import open_version
 
-        session = self._session
+        session = self.session
         before = open_version(session.storage, session.tree, note.first)
         with session.mutex, session.writing() as draft:
             for key, state in session.schema().tensors.items():
@@ -499,7 +496,7 @@ class _Run:
 
 
 def _in_one_line(error: BaseException) -> str:
-    """Return what an error says: its type, the first line of its text, and the line of the function that raised it."""
+    """Return an error in one line: its type, the first line of its text, and the line of the function at fault."""
     text = str(error).strip().partition("\n")[0]
     said = f"{type(error).__name__}: {text}" if text else type(error).__name__
     own = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - as tracebacks write it
@@ -510,7 +507,7 @@ def _in_one_line(error: BaseException) -> str:
 
 
 def _end_near(ends: Sequence[int], at: int, stop: int) -> int:
-    """Return the end of a chunk near one of a piece, so that no chunk is read by two workers where that can be."""
+    """Return the end of a chunk near that of a piece, so that two workers rarely read the same chunk."""
     found = bisect_left(ends, stop)
     below = ends[found - 1] if found else 0
     above = ends[found] if found < len(ends) else stop
@@ -535,7 +532,7 @@ def _executor(job: Job, options: Options) -> Executor:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Let SIGTERM end a transform as Ctrl-C does, where the program has no handler of its own."""
+    """Let SIGTERM end a transform as Ctrl-C does, unless the program handles it itself."""
     if (
         threading.current_thread() is not threading.main_thread()
         or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL

@@ -1,7 +1,7 @@
-"""What a transform reads: the items of an input, cut into pieces that travel to workers.
+"""The input of a transform: its items, cut into pieces that are sent to workers.
 
-Rows of a dataset are read by the workers themselves; of a list or an array each piece takes its items along; an object
-with ``len`` and ``[i]`` goes to each worker once, which asks it; what can only be iterated over is drawn from here.
+Workers read rows of a dataset themselves; a piece of a list or an array carries its items; an object with ``len`` and
+``[i]`` is sent to each worker once, which asks it; other iterables are drawn from here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import islice
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -17,19 +17,12 @@ from lakebed.errors import InvalidInputDataError
 from lakebed.session.columns import Batches
 from lakebed.session.handle import Handle
 from lakebed.session.row_values import moments_of, words_of
-from lakebed.session.table import Table
+from lakebed.session.table import HasTable, Table
 from lakebed.storage.base import Storage
 from lakebed.transforms.output import ValueIn
 
-# A piece's items in bytes, where they are known: what travels at once.
+# Limit of the bytes of a piece's items, if they are known.
 PIECE_BYTES = 64_000_000
-
-
-@runtime_checkable
-class DatasetLike(Protocol):
-    """The facade of a dataset, as the room above has it."""
-
-    def _table(self, tensors: Sequence[str] | None = None) -> Table: ...
 
 
 class Source(ABC):
@@ -38,7 +31,7 @@ class Source(ABC):
     Attributes
     ----------
     length
-        How many; None if that shows at the end only.
+        Number of items; None if it is known only at the end.
     is_dataset
         Whether the items are rows of a dataset, which messages do not print.
     """
@@ -47,7 +40,7 @@ class Source(ABC):
     is_dataset = False
 
     def payload(self, start: int, stop: int) -> Any:  # noqa: ARG002
-        """Return what a worker needs to know the items, besides this; None is nothing. Called in order."""
+        """Return the data that a worker needs for items, besides the source; None for nothing. Called in order."""
         return None
 
     @abstractmethod
@@ -55,26 +48,26 @@ class Source(ABC):
         """Iterate over items in a worker."""
 
     def sample(self, index: int) -> Any:  # noqa: ARG002
-        """Return an item for the error about it; None where that would do work, or draw items."""
+        """Return an item for an error message; None if that would do work, or draw items."""
         return None
 
     def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:
-        """Iterate over batches of items in a worker: lists, or what the input has for many items."""
+        """Iterate over batches of items in a worker: lists, or the input's own kind of slice."""
         items = self.items(payload, start, stop)
         while batch := list(islice(items, size)):
             yield batch
 
     def ends(self) -> Sequence[int]:
-        """Return where pieces had better end: there neighbours in storage end."""
+        """Return preferred ends of pieces: ends of stored chunks."""
         return ()
 
     def most(self) -> int | None:
-        """Return how many items a piece may have at most; None is no bound."""
+        """Return the most items of a piece; None for no limit."""
         return None
 
     @property
     def storage(self) -> Storage | None:
-        """Where workers read the items from; None if those come along, or the source itself knows."""
+        """The storage from which workers read items; None if pieces carry them, or the source itself reads."""
         return None
 
 
@@ -84,7 +77,7 @@ class _DatasetRows(Source):
     Parameters
     ----------
     facade
-        The dataset, as functions are given a row of it.
+        The dataset, whose rows functions are given.
     as_dicts
         Items are {tensor: value} instead of rows of the facade.
     """
@@ -98,7 +91,7 @@ class _DatasetRows(Source):
         self._table: Table = facade._table()  # noqa: SLF001
         self._as_dicts = as_dicts
         if not pad:
-            self._table.shared_rows()  # which says what tensor is empty, where others are not
+            self._table.shared_rows()  # its error names the tensor that is empty beside others
         self.length = int(facade.max_len if pad else facade.min_len)
 
     def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002
@@ -142,14 +135,8 @@ class _DatasetRows(Source):
     def __reduce__(self) -> tuple[Any, ...]:
         facade = self._facade
         parts = facade._group, facade._index, facade._columns, facade._pad  # noqa: SLF001
-        return _opened_rows, (
-            type(facade),
-            self._table.whole,
-            facade.path,
-            parts,
-            self.length,
-            self._as_dicts,
-        )
+        given = type(facade), self._table.whole, facade.path, parts, self.length, self._as_dicts
+        return _opened_rows, given
 
 
 def _opened_rows(
@@ -164,14 +151,18 @@ def _opened_rows(
 
 
 class _Pieces(Source):
-    """A sequence of which a slice holds the items, each at hand: a list, a range, an array."""
+    """A sequence whose slices hold the items themselves: a list, a range, an array."""
 
     def __init__(self, items: Any) -> None:
         self._items = items
         self.length = len(items)
 
+    @staticmethod
+    def _slice(items: Any, start: int, stop: int) -> Any:
+        return items[start:stop]
+
     def payload(self, start: int, stop: int) -> Any:
-        return self._items[start:stop]
+        return self._slice(self._items, start, stop)
 
     def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002
         return iter(payload)
@@ -181,78 +172,49 @@ class _Pieces(Source):
 
     def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:
         for at in range(0, stop - start, size):
-            yield payload[at : at + size]
+            yield self._slice(payload, at, at + size)
 
     def most(self) -> int | None:
-        if isinstance(self._items, np.ndarray) and len(self._items):
-            return max(1, PIECE_BYTES // max(1, self._items.nbytes // len(self._items)))
-        return None
+        nbytes = getattr(self._items, "nbytes", None)
+        if not isinstance(nbytes, int) or not len(self._items):
+            return None
+        return max(1, PIECE_BYTES // max(1, nbytes // len(self._items)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Carried, (self.length,)
+        return _carried, (type(self), self.length)
+
+
+def _carried(cls: Any, length: int | None) -> Source:
+    """Return the workers' side of a source whose items are sent with each piece."""
+    found: Source = cls(())
+    found.length = length
+    return found
 
 
 class _Arrow(_Pieces):
     """An Arrow table or array: items are dictionaries, or values."""
 
-    def payload(self, start: int, stop: int) -> Any:
-        return self._items.slice(start, stop - start)
+    @staticmethod
+    def _slice(items: Any, start: int, stop: int) -> Any:
+        return items.slice(start, stop - start)
 
     def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002
         for at in range(0, len(payload), 1024):
             yield from payload.slice(at, 1024).to_pylist()
 
-    def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:
-        for at in range(0, stop - start, size):
-            yield payload.slice(at, size)
-
-    def most(self) -> int | None:
-        return (
-            max(1, PIECE_BYTES // max(1, self._items.nbytes // len(self._items)))
-            if len(self._items)
-            else None
-        )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _CarriedArrow, (self.length,)
-
 
 class _Frame(_Pieces):
     """A data frame: items are {column: value}, batches are frames."""
 
-    def payload(self, start: int, stop: int) -> Any:
-        rows = slice(start, stop)
-        return self._items.iloc[rows] if hasattr(self._items, "iloc") else self._items[rows]
+    @staticmethod
+    def _slice(items: Any, start: int, stop: int) -> Any:
+        return items.iloc[start:stop] if hasattr(items, "iloc") else items[start:stop]
 
     def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002
         if hasattr(payload, "iter_rows"):
             return iter(payload.iter_rows(named=True))
         names = list(payload.columns)
         return (dict(zip(names, row, strict=True)) for row in payload.itertuples(index=False, name=None))
-
-    def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:
-        for at in range(0, stop - start, size):
-            rows = slice(at, at + size)
-            yield payload.iloc[rows] if hasattr(payload, "iloc") else payload[rows]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _CarriedFrame, (self.length,)
-
-
-class _Carried(_Pieces):
-    """The workers' side: items come with each piece."""
-
-    def __init__(self, length: int | None) -> None:
-        self._items = ()
-        self.length = length
-
-
-class _CarriedArrow(_Carried, _Arrow):
-    pass
-
-
-class _CarriedFrame(_Carried, _Frame):
-    pass
 
 
 class _Indexed(Source):
@@ -268,19 +230,15 @@ class _Indexed(Source):
 
 
 class _Drawn(Source):
-    """What can only be iterated over; ``length`` is known of a sized iterable."""
+    """An iterable; ``length`` is known if it is sized."""
 
-    def __init__(self, items: Iterable[Any], skip: int = 0) -> None:
+    def __init__(self, items: Iterable[Any]) -> None:
         self.length = len(items) if isinstance(items, Sized) else None
         self._iterator: Iterator[Any] = iter(items)
         self._at = 0
-        self._draw_to(skip)
-
-    def _draw_to(self, start: int) -> None:
-        self._at += sum(1 for _ in islice(self._iterator, max(0, start - self._at)))
 
     def payload(self, start: int, stop: int) -> Any:
-        self._draw_to(start)
+        self._at += sum(1 for _ in islice(self._iterator, max(0, start - self._at)))
         found = list(islice(self._iterator, stop - start))
         self._at += len(found)
         return found
@@ -288,12 +246,8 @@ class _Drawn(Source):
     def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002
         return iter(payload)
 
-    def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:
-        for at in range(0, stop - start, size):
-            yield payload[at : at + size]
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Carried, (self.length,)
+        return _carried, (_Pieces, self.length)
 
 
 def source_of(data: Any, *, pad: bool = False, as_dicts: bool = False) -> Source:
@@ -302,16 +256,16 @@ def source_of(data: Any, *, pad: bool = False, as_dicts: bool = False) -> Source
     Parameters
     ----------
     pad
-        Of a dataset whose tensors differ in length: as many rows as the longest has, those that others lack are empty.
+        If the tensors of a dataset differ in length, take as many rows as the longest has; missing samples are empty.
     as_dicts
         Rows of a dataset are dictionaries of values.
 
     Raises
     ------
     InvalidInputDataError
-        If it has no items, or is a single one.
+        If the input has no items, or is a single one.
     """
-    if isinstance(data, DatasetLike):
+    if isinstance(data, HasTable):
         return _DatasetRows(data, pad=pad, as_dicts=as_dicts)
     if isinstance(data, Mapping | str | bytes):
         raise InvalidInputDataError(
@@ -341,14 +295,14 @@ def source_of(data: Any, *, pad: bool = False, as_dicts: bool = False) -> Source
 
 
 def _filled(facade: Any) -> Any:
-    """Return a dataset without its tensors that hold nothing, as those that a function is to fill: it has rows then."""
+    """Return a dataset without its empty tensors, which a function may be going to fill: it then has rows."""
     states = facade._table().states()  # noqa: SLF001
     filled = [name for name, state in states.items() if state.length]
     return facade[filled] if 0 < len(filled) < len(states) else facade
 
 
 def _plain(value: Any, words: list[str] | None, is_number: bool) -> Any:
-    """Return a value of a row: an array, a text, ...; of numbers and labels what computes like one, and may be null."""
+    """Return a value of a row; numbers and labels as objects that compute like numbers, and may be null."""
     if value is None or value is np.ma.masked:
         return None
     return ValueIn(value, words) if is_number or words is not None else value

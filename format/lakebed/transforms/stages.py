@@ -1,4 +1,4 @@
-"""One item through the functions of a pipeline: the rows that it becomes."""
+"""One item and the functions of a pipeline: the rows that they make."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Rows = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class WholeRows:
-    """Rows as a function returned them, {tensor: value}: each of all tensors, and not many for one item.
+    """Rows as a function returned them, {tensor: value}: each of all tensors, and few for one item.
 
     Parameters
     ----------
     nbytes
-        About what they hold.
+        Their approximate size.
     """
 
     rows: list[dict[str, Any]]
     nbytes: int
 
 
-# How a function hands out its rows: it adds them to a second argument, or returns them; of one item, or of a batch.
+# How a function delivers its rows: it adds them to a second argument, or returns them; for one item, or for a batch.
 Style = Literal["out", "return", "batch"]
 
 
@@ -35,7 +35,7 @@ Style = Literal["out", "return", "batch"]
 class Stage:
     """A function with all of its arguments but the first ones.
 
-    ``copy``: values are copied, since the function may change them after it has handed them out.
+    ``copy``: values are copied, since the function may change them after it has delivered them.
     """
 
     function: Callable[..., Any]
@@ -47,7 +47,7 @@ class Stage:
 
 
 class Stages:
-    """Calls functions one after the other.
+    """Caller of functions one after another.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Stages:
     skip_ok
         Rows may leave tensors out.
     overflow
-        Takes columns, {tensor: values}, of an item whose rows are larger than ``limit`` bytes, as they come.
+        Receives columns, {tensor: values}, of an item whose rows exceed ``limit`` bytes, while it makes them.
     """
 
     def __init__(
@@ -76,23 +76,23 @@ class Stages:
         self._out = SampleOut(tensors, overflow, limit, copy=self._last.copy)
         self._overflow = overflow
         self._limit = limit
-        # Rows that nobody changes any more wait as they are.
+        # Rows that nobody changes any more are kept as they are.
         self._whole = (
             frozenset(tensors) if not first and self._last.style == "return" and not self._last.copy else None
         )
-        self._sent: dict[str, int] = {}  # rows of a batch that were handed over before its end, by tensor
+        self._sent: dict[str, int] = {}  # rows of a batch that were delivered before its end, by tensor
         self.is_batched = self._last.style == "batch"
         self.left_out: list[Skipped] = []
 
     def rows(self, item: Any) -> Rows | WholeRows:
-        """Return the rows that an item (or a batch) becomes; no columns if it becomes none.
+        """Return the rows of an item (or a batch); no columns if it has none.
 
         Raises
         ------
         InvalidTransformDataset
             If one tensor got more rows than another.
         TensorMismatchError
-            If the rows name other tensors than there are.
+            If the rows name other tensors than the output has.
         Exception
             Whatever a function raises.
         """
@@ -122,7 +122,7 @@ class Stages:
 
     @property
     def overflowed(self) -> dict[str, int]:
-        """How many samples of the last item were handed over before its end, by tensor."""
+        """Samples of the last item that were delivered before its end, by tensor."""
         return self._sent if self.is_batched else self._out.overflowed
 
     def _call(self, stage: Stage, item: Any) -> Any:
@@ -134,19 +134,16 @@ class Stages:
             if stage.style == "out":
                 stage.function(item, self._out, *stage.args, **stage.kwargs)
             else:
-                self._take_returned(self._call(stage, item))
+                for row in self._returned(self._call(stage, item)):
+                    self._out.append(row)
             return
         stage, inner = self._first[at], self._inner[at]
         stage.function(item, inner, *stage.args, **stage.kwargs)
         for row in _row_by_row(inner.take()):
             self._through(row, at + 1)
 
-    def _take_returned(self, found: Any) -> None:
-        for row in self._returned(found):
-            self._out.append(row)
-
     def _whole_rows(self, found: Any, names: frozenset[str]) -> WholeRows | None:
-        """Return the rows that a function returned if they are whole and few; otherwise hand them over."""
+        """Return the rows of a function if they are whole and few; otherwise add them to the output."""
         rows: list[dict[str, Any]] = []
         nbytes = 0
         returned = self._returned(found)
@@ -168,7 +165,7 @@ class Stages:
         return None
 
     def _returned(self, found: Any) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows that a function returned; note those that it left out."""
+        """Yield the rows that a function returned; collect those that it left out."""
         if found is None:
             return
         if isinstance(found, Mapping):
@@ -188,7 +185,7 @@ class Stages:
                 raise _no_row(self._last, row)
 
     def _batches(self, found: Any) -> Rows:
-        """Hand over all batches of a generator but the last, which is returned."""
+        """Deliver all batches of a generator but the last, which is returned."""
         if not isinstance(found, Iterator):
             return self._batch(found)
         last: Rows = {}
@@ -227,7 +224,7 @@ class Stages:
 
 
 def _unwrapped(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row with the values of the row that it was made of as they are stored."""
+    """Return a row in which values of the input row are replaced by their stored form."""
     if not any(type(value) is ValueIn for value in row.values()):
         return row
     return {name: value.stored if type(value) is ValueIn else value for name, value in row.items()}
@@ -240,9 +237,6 @@ def _row_by_row(columns: Rows) -> Iterator[RowIn]:
 
 
 def _no_row(stage: Stage, found: Any) -> TypeError:
-    what = (
-        "columns, {tensor: values}"
-        if stage.style == "batch"
-        else "a row, {tensor: value}, several rows, or None"
-    )
+    is_batch = stage.style == "batch"
+    what = "columns, {tensor: values}" if is_batch else "a row, {tensor: value}, several rows, or None"
     return TypeError(f"{stage.name} returned {type(found).__name__}; a function returns {what}")

@@ -1,4 +1,4 @@
-"""What a worker does, in whatever thread, process or machine: items -> rows -> chunks of a part."""
+"""A worker, in any thread, process or machine: items -> rows -> chunks of a part."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lakebed.transforms.source import Source
 from lakebed.transforms.stages import Rows, Stage, Stages, WholeRows
 from lakebed.writing.encode.files import RECAST
 
-# Rows that wait to be encoded together, however small.
+# Most rows that wait to be encoded together, however small.
 _MOST_ROWS = 32_768
-# Memory for files that are read, which tasks use one after the other.
+# Memory for reading files, which tasks reuse.
 _BUFFERS = 4
 _BUFFER_BYTES = 1 << 26
 _SHOWN = 1000  # characters of an item in a message
@@ -26,20 +26,20 @@ _SHOWN = 1000  # characters of an item in a message
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all workers of a transform are given.
+    """The input of all workers of a transform.
 
     Parameters
     ----------
     target
-        Where rows go; None: the functions are called, and their rows dropped.
+        The destination of rows; None calls the functions and drops their rows.
     cache_bytes
-        Values that wait to be encoded, of each worker.
+        Limit of values that wait to be encoded, for each worker.
     batch_size
         Items per call; None calls with each.
     rows_apart
-        Where errors are ignored, a row that cannot be written is left out alone, and not with all of its item.
+        If errors are ignored, leave out only the row that cannot be written, not all rows of its item.
     in_place
-        Rows take the place of the items, so that it is of use to know whether each item became one.
+        Rows replace the items, so outcomes have to tell whether each item became one.
     """
 
     target: PartTarget | None
@@ -56,14 +56,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Items that one worker takes in one go.
+    """Items that a worker processes together.
 
     Parameters
     ----------
     payload
-        What the source says of them.
+        The source's data for them.
     settled
-        A part of earlier items, by which tensors without a dtype are settled.
+        A part of earlier items, which determines the dtypes of tensors without one.
     """
 
     start: int
@@ -81,47 +81,36 @@ class Failure:
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """Rows that were left out of those of an item: its number, which rows, why, how many; or what changed in one."""
-
-    index: int
-    where: str
-    reason: str
-    rows: int = 1
-    is_change: bool = False
-
-
 @dataclass(slots=True)
 class Outcome:
-    """What became of a task.
+    """The outcome of a task.
 
     Parameters
     ----------
     part
         The rows; None if there are none.
     rows
-        How many.
+        Number of rows.
     skipped
         Items that failed and were left out.
     left_out
-        Rows that were left out of items which did not fail.
+        Rows that were left out of items which did not fail, and changes in rows: number of the item, and which.
     one_each
-        Every item became one row of each tensor that it gave rows to, and a batch as many as it had items; not looked
-        at of transforms that are not in place.
+        Whether every item became one row of each tensor that it gave rows to, and a batch as many as it had items;
+        computed for transforms in place only.
     failure
-        Why it ended early; its part is None then.
+        Reason of an early end; its part is None then.
     seconds
-        Time that the items took, without what a part takes however many they are: waiting for the disk at its end.
+        Duration of the items, without the end of a part, which waits for the disk.
     ending
-        Time that the end of the part took.
+        Duration of the end of the part.
     """
 
     task: Task
     part: Part | None = None
     rows: int = 0
     skipped: list[Failure] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: list[tuple[int, Skipped]] = field(default_factory=list)
     one_each: bool = True
     failure: Failure | None = None
     seconds: float = 0.0
@@ -129,21 +118,21 @@ class Outcome:
 
 
 class Cancelled(Exception):
-    """The transform was given up while this worker was at work."""
+    """The transform was given up while this worker was busy."""
 
 
+@dataclass(slots=True)
 class _Waiting:
-    """Rows of items that wait to be encoded together, and which rows are whose: as columns, or as they came."""
+    """Rows of items that wait to be encoded together, and their items: as columns, or as they came."""
 
-    def __init__(self) -> None:
-        self._columns: dict[str, list[Any]] = {}
-        self._whole: list[dict[str, Any]] = []
-        self.items: list[tuple[int, Any]] = []
-        self.ends: list[int] = []
-        self.nbytes = 0
+    _columns: dict[str, list[Any]] = field(default_factory=dict)
+    _whole: list[dict[str, Any]] = field(default_factory=list)
+    items: list[tuple[int, Any]] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    nbytes: int = 0
 
     def takes(self, rows: Rows | WholeRows) -> bool:
-        """Whether rows can wait together with these: all as they came, or as columns of the same tensors."""
+        """Whether rows can wait together with these: all as they came, or all as columns of the same tensors."""
         if not self.items:
             return True
         if isinstance(rows, WholeRows):
@@ -181,20 +170,20 @@ class _Waiting:
             start = end
 
 
+@dataclass(slots=True)
 class _LargeItem:
     """An item whose rows are written while it makes them: all of them stay, or none.
 
-    Of batches, and where rows stand by themselves, those that cannot be written are left out if errors are ignored:
-    ``lost`` counts them, of the ``rows`` that there were.
+    If errors are ignored, single rows of a batch, and rows that stand alone, can be left out: ``lost`` counts them, of
+    all ``rows``.
     """
 
-    def __init__(self) -> None:
-        self.is_begun = False
-        self.rows = 0
-        self.lost = 0
-        self._writer: PartWriter | None = None
-        self._point: Savepoint | None = None
-        self._error: SampleAppendError | None = None
+    is_begun: bool = False
+    rows: int = 0
+    lost: int = 0
+    _writer: PartWriter | None = None
+    _point: Savepoint | None = None
+    _error: SampleAppendError | None = None
 
     def begin(self, writer: PartWriter | None) -> None:
         self.is_begun, self._writer = True, writer
@@ -203,7 +192,7 @@ class _LargeItem:
 
     def add(self, rows: Rows) -> None:
         if self._error is not None:
-            raise self._error  # the function has caught it, and went on
+            raise self._error  # again: the function has caught it and continued
         if self._writer is None:
             return
         try:
@@ -219,16 +208,16 @@ class _LargeItem:
 
 
 class _Ended(BaseException):
-    """An earlier item has ended the task; functions do not catch this."""
+    """The end of a task because of an earlier item; a BaseException, so that functions do not catch it."""
 
 
 class Worker:
-    """Does tasks, one at a time.
+    """A worker that does one task at a time.
 
     Parameters
     ----------
     begin
-        Called with the number of each item before it is begun; may raise :class:`Cancelled`.
+        Called with the number of each item before it is started; may raise :class:`Cancelled`.
     """
 
     def __init__(self, job: Job, begin: Callable[[int], None]) -> None:
@@ -245,7 +234,7 @@ class Worker:
         self._writer: PartWriter | None = None
 
     def do(self, task: Task) -> Outcome:
-        """Return what became of a task; errors of functions and of samples are told, others raised."""
+        """Return the outcome of a task; it holds errors of functions and of samples, others are raised."""
         outcome = Outcome(task)
         target = self._job.target
         if target is None:
@@ -275,12 +264,14 @@ class Worker:
             return
         finally:
             RECAST.reset(before)
-            outcome.left_out += [LeftOut(task.start, path, what, 0, is_change=True) for path, what in recast]
+            outcome.left_out += [
+                (task.start, Skipped(path, what, 0, is_change=True)) for path, what in recast
+            ]
             outcome.seconds = perf_counter() - started
             self._waiting, self._outcome, self._writer = _Waiting(), None, None
 
     def _take(self, index: int, item: Any, outcome: Outcome) -> None:
-        """Let an item become rows, which are encoded now or together with those of others."""
+        """Turn an item into rows, and encode them now or together with those of others."""
         large = self._large = _LargeItem()
         self._index, self._item, before = index, item, len(outcome.left_out)
         try:
@@ -288,15 +279,14 @@ class Worker:
             if large.is_begun and rows and not isinstance(rows, WholeRows):
                 self._add(rows)
             self._leave_out(index, self._stages.left_out)
-        except Exception as error:  # noqa: BLE001 - told, with the item
+        except Exception as error:  # noqa: BLE001 - any error of a user's function is reported with the item
             large.give_up()
             del outcome.left_out[before:]
             self._failed(index, item, error)
             return
         if self._job.in_place and outcome.one_each:
-            items = (
-                1 if self._job.batch_size is None else min(self._job.batch_size, outcome.task.stop - index)
-            )
+            size = self._job.batch_size
+            items = 1 if size is None else min(size, outcome.task.stop - index)
             outcome.one_each = _made_of(rows, self._stages.overflowed) == {items}
         if isinstance(rows, WholeRows):
             self._wait(index, item, rows)
@@ -313,7 +303,7 @@ class Worker:
         self._wait(index, item, rows)
 
     def _wait(self, index: int, item: Any, rows: Rows | WholeRows) -> None:
-        """Let rows wait to be encoded together with those of others."""
+        """Queue rows to be encoded together with those of others."""
         if not self._waiting.takes(rows):
             self._encode()  # rows of the same tensors only are encoded together
         waiting = self._waiting
@@ -322,14 +312,14 @@ class Worker:
             self._encode()
 
     def _overflow(self, rows: Rows) -> None:
-        """Take rows of an item that goes on making them."""
+        """Receive rows of an unfinished item."""
         if not self._large.is_begun:
             self._encode()
             self._large.begin(self._writer)
         self._add(rows)
 
     def _add(self, rows: Rows) -> None:
-        """Write rows of an item that goes on making them, or made the last of many."""
+        """Write rows of an unfinished item, or the last ones of a large item."""
         if self._writer is None or not self._is_apart(rows):
             self._large.add(rows)
             return
@@ -342,7 +332,7 @@ class Worker:
             self._large.lost += count - good
 
     def _is_apart(self, rows: Rows) -> bool:
-        """Whether a row that cannot be written is left out alone, and not with all rows of its item."""
+        """Whether only the row that cannot be written is left out, not all rows of its item."""
         if self._stages.is_batched and isinstance(rows, RowsOfItems):
             return True
         return self._job.ignore_errors and (self._stages.is_batched or self._job.rows_apart)
@@ -358,7 +348,7 @@ class Worker:
                 at += size
 
     def _encode(self) -> None:
-        """Encode what waits."""
+        """Encode the waiting rows."""
         waiting, self._waiting = self._waiting, _Waiting()
         if not waiting.items:
             return
@@ -366,7 +356,7 @@ class Worker:
             try:
                 _extend(self._writer, waiting.columns())
             except SampleAppendError:
-                # Which item it is shows one by one.
+                # One by one, to find the bad item.
                 for index, item, rows in waiting.one_by_one():
                     self._write(rows, index, item)
                 return
@@ -392,12 +382,12 @@ class Worker:
         self._told().rows += count
 
     def _one_by_one(self, writer: PartWriter, rows: Rows, index: int, item: Any, before: int = 0) -> int:
-        """Encode rows that have bad ones among them; return how many were good.
+        """Encode rows with bad ones among them; return the number of good ones.
 
         Parameters
         ----------
         before
-            Rows of the item that were written already.
+            Number of rows of the item that were written already.
         """
         count, good = len(next(iter(rows.values()))), 0
         for row in range(count):
@@ -407,19 +397,19 @@ class Worker:
                 at, told = _item_of(rows, row, index, self._place(item, before + row, count))
                 if not self._job.ignore_errors:
                     self._failed(at, told, error)
-                self._told().left_out.append(LeftOut(at, _text(told), _cause(error)))
+                self._told().left_out.append((at, Skipped(_text(told), _cause(error))))
             else:
                 good += 1
         return good
 
     def _place(self, item: Any, row: int, count: int) -> str:
-        """Return which row of an item that is, for people."""
+        """Return the place of a row in its item, for messages."""
         if self._job.rows_apart:
             return f"{_text(item)}, row {row:,} of it"
         return f"row {row} of {count}"
 
     def _leave_out(self, index: int, rows: list[Skipped]) -> None:
-        """Note rows that a function left out.
+        """Record rows that a function left out.
 
         Raises
         ------
@@ -428,16 +418,15 @@ class Worker:
         """
         if rows and not self._job.ignore_errors:
             raise SkippedRowError(f"{rows[0].where}: {rows[0].reason}")
-        self._told().left_out.extend(
-            LeftOut(index, row.where, row.reason, row.rows, row.is_change) for row in rows
-        )
+        self._told().left_out.extend((index, row) for row in rows)
 
     def _forget_changes(self, outcome: Outcome) -> None:
-        """Leave out what changed in rows that could not be written after all."""
+        """Remove changes of rows that could not be written after all."""
         gone = {failure.item for failure in outcome.skipped}
-        gone |= {one.where for one in outcome.left_out if one.rows}
+        gone |= {one.where for _, one in outcome.left_out if one.rows}
         if gone:
-            outcome.left_out = [one for one in outcome.left_out if not one.is_change or one.where not in gone]
+            kept = [(at, one) for at, one in outcome.left_out if not one.is_change or one.where not in gone]
+            outcome.left_out = kept
 
     def _told(self) -> Outcome:
         if self._outcome is None:
@@ -445,17 +434,17 @@ class Worker:
         return self._outcome
 
     def _failed(self, index: int, item: Any, error: Exception) -> None:
-        """Note an item that failed, which ends the task unless such items are left out."""
+        """Record an item that failed, which ends the task unless such items are left out."""
         text = None if self._job.source.is_dataset else _text(item)
         if not self._job.ignore_errors:
             self._told().failure = Failure(index, text, error)
             raise _Ended
-        # Without frames, which would keep the arrays of the item.
+        # Frames would keep the arrays of the item alive.
         self._told().skipped.append(Failure(index, text, error.with_traceback(None)))
 
 
 def _extend(writer: PartWriter, rows: Rows) -> None:
-    """Write rows; of those that are given up, nothing is told."""
+    """Write rows; remove the recorded changes of rows that are given up."""
     recast = RECAST.get()
     before = len(recast or ())
     try:
@@ -467,14 +456,14 @@ def _extend(writer: PartWriter, rows: Rows) -> None:
 
 
 def _made_of(rows: Rows | WholeRows, overflowed: Mapping[str, int]) -> set[int]:
-    """Return how many samples tensors got of an item, those that were handed over before its end among them."""
+    """Return the numbers of samples that tensors got from an item, including those delivered before its end."""
     if isinstance(rows, WholeRows):
         return {len(rows.rows)}
     return {overflowed.get(name, 0) + len(rows.get(name, ())) for name in {**rows, **overflowed}}
 
 
 def _item_of(rows: Rows, row: int, index: int, item: Any) -> tuple[int, Any]:
-    """Return the number of the item that a row was made of, and the item; of rows of no items what is given."""
+    """Return the number and the text of the item that a row was made from; the given ones for other rows."""
     if not isinstance(rows, RowsOfItems):
         return index, item
     at = rows.which[row]
@@ -482,14 +471,14 @@ def _item_of(rows: Rows, row: int, index: int, item: Any) -> tuple[int, Any]:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the text of what was at the bottom of an error."""
+    """Return the text of the original cause of an error."""
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error)
 
 
 def item_text(source: Source, task: Task, index: int) -> str | None:
-    """Return the text of an item whose worker is gone; None if only a worker knows it."""
+    """Return the text of an item whose worker died; None if only a worker knows it."""
     if task.payload is None:
         return None
     found = next(islice(source.items(task.payload, task.start, task.stop), index - task.start, None), None)
@@ -497,5 +486,5 @@ def item_text(source: Source, task: Task, index: int) -> str | None:
 
 
 def _text(item: Any) -> str:
-    found = str(item[0] if type(item) is list and len(item) == 1 else item)  # of a batch of one, that
+    found = str(item[0] if type(item) is list and len(item) == 1 else item)  # for a batch of one, its item
     return found if len(found) <= _SHOWN else found[:_SHOWN] + "..."

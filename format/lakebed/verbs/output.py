@@ -158,7 +158,7 @@ class OutputVerbs(Owner):
         if type in (None, "numpy"):
             return self
         if type == "torch" and _is_dataset(self):
-            row = import_module("lakebed.loaders.adapters").adapter("torch_tensors").row_of_tensors
+            row = import_module("lakebed.loaders.frameworks.adapters").adapter("torch").row_of_tensors
             return self.torch_dataset(transform=row, map_style=True)
         raise InvalidInputError(
             f"there are no rows of the format {type!r} here: it is 'torch' (of a result: of "

@@ -20,7 +20,7 @@ def merge_message(target: str, branch: str) -> str:
 
 
 class Ancestry:
-    """Who descends from whom.
+    """Descent of versions, merges included.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What changed along lines of history: what versions recorded, compared and joined (FORMAT.md 10). Pure."""
+"""Changes along lines of history: records of versions, compared and joined (FORMAT.md 10). Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """What one version changed; ``tensors`` has every visible tensor of it by name."""
+    """Changes of one version; ``tensors`` has all its visible tensors by name."""
 
     node: CommitNode
     schema: DatasetDiff
@@ -26,7 +26,7 @@ class VersionChange:
 
     @classmethod
     def of(cls, node: CommitNode, snapshot: Snapshot) -> VersionChange:
-        """Gather what a version recorded; what it did not touch is there with an empty difference."""
+        """Gather the records of a version; tensors without changes have an empty one."""
         tensors = {name: snapshot.tensor(name).diff or CommitDiff() for name in snapshot.names()}
         return cls(node, snapshot.diff or DatasetDiff(), tensors)
 
@@ -93,12 +93,12 @@ class Step:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether no row was there before: the tensor was created, cleared, or transformed as a whole."""
+        """Return whether no row was there before: the tensor was created, cleared, or transformed as a whole."""
         return self.diff.created or self.diff.cleared or self.diff.data_transformed
 
     @property
     def is_exact(self) -> bool:
-        """Whether the record agrees with the lengths.
+        """Return whether the record agrees with the lengths.
 
         After several removals 3.9.52 forgets some of them, or names rows that the version itself had added.
         """

@@ -1,4 +1,4 @@
-"""Whether Deep Lake 3.9.52, which changes uncommitted heads in place, has been in one since it was published."""
+"""Return whether Deep Lake 3.9.52, which changes uncommitted heads in place, has been in one since it was published."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import FormatError, StorageError
 from lakebed.storage.base import Stat, Storage, traits_of
-from lakebed.versions.digests import digest_time, digests_of
 from lakebed.versions.locks.marker import LOCK_NAME, LockFile, read_lock
+from lakebed.versions.manifests import digest_time, digests_of
 from lakebed.versions.state import TILES, Snapshot, folder_of
 
 # Larger heads are not listed: two pages of most stores.
@@ -25,7 +25,7 @@ _MD5 = "[0-9a-f]{32}"
 
 
 def has_lock_marker(storage: Storage, tree: VersionTree, version_id: str) -> bool:
-    """Whether the lock file of a version tells that: it is a head, on a store without locks of its own."""
+    """Return whether the lock file of a version tells that: it is a head, on a store without locks of its own."""
     return not traits_of(storage).system_locks and _is_open_head(tree, version_id)
 
 
@@ -41,7 +41,7 @@ def is_unmodified(
     lock: LockFile | None = None,
     meta: DatasetMeta | None = None,
 ) -> bool:
-    """Whether 3.9.52 has not written into a version since its digest was made: it is a commit, or bears no trace.
+    """Return whether 3.9.52 left a version as its digest found it: it is a commit, or bears no trace.
 
     On a store without locks of its own, the lock file that comes with each head says so.
 
@@ -66,7 +66,7 @@ def is_unmodified(
 
 
 def would_tell(manifest: Manifest) -> bool:
-    """Whether 3.9.52 cannot have opened a head for writing that has the files of a manifest, and no others.
+    """Return whether 3.9.52 cannot have opened a head for writing that has the files of a manifest, and no others.
 
     It begins with the tile encoders that are missing, of all tensors, whatever it does then. (Tested for append,
     extend, update, pop, clear, info, create, rename, delete, flush and nothing at all, with its lock and without.)
@@ -80,7 +80,7 @@ def would_tell(manifest: Manifest) -> bool:
 
 
 def is_whole_copy(storage: Storage, manifest: Manifest) -> bool:
-    """Whether the list of a head's folder says that it holds what the manifest describes, and nothing else.
+    """Return whether the list of a head's folder says that it holds what the manifest describes, and nothing else.
 
     A head that another program has copied to a store has no lock file that could tell; nor has one that 3.9.52 has
     closed. The list tells them apart: 3.9.52 leaves tile encoders (:func:`would_tell`), other sizes, more chunks. Where
@@ -136,7 +136,7 @@ def _own_chunks(manifest: Manifest) -> Iterator[tuple[str, int]]:
 
 
 def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool:
-    """Whether etags do not contradict what files hold: all that look like an MD5 are one, or none is.
+    """Return whether etags do not contradict what files hold: all that look like an MD5 are one, or none is.
 
     Those of objects in parts do not look like one; of objects that the store encrypts they do, and are none.
     """
@@ -151,7 +151,7 @@ def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool
 
 
 def is_as_read(storage: Storage, tree: VersionTree, head: Snapshot, lock: LockFile) -> bool:
-    """Whether a head still is what was read, or published, earlier: 3.9.52 does not always change the tree with it.
+    """Return whether a head is unchanged since it was read or published; 3.9.52 may change it and not the tree.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def _is_unmodified_folder(
 
 
 def _is_other(data: bytes, expected: bytes) -> bool:
-    """Whether a file differs from what was written in more than one byte."""
+    """Return whether a file differs from what was written in more than one byte."""
     return len(data) != len(expected) or sum(a != b for a, b in zip(data, expected, strict=True)) > 1
 
 

@@ -1,8 +1,16 @@
-"""Manifests in storage: whole ones of small versions, what differs from an older one of large versions."""
+"""Manifests in storage, and their digests: what the version tree names of each, and when that of a head was made.
+
+Manifests of small versions are whole; those of large ones hold what differs from an older one.
+
+Deep Lake 3.9.52 drops keys that it does not know when it rewrites ``version_control_info.json``: at a commit, at a new
+branch, at the first ``ds.append``. So the digest of a committed version says that its manifest is right. An uncommitted
+head it changes in place, and leaves the tree as it is (append, pop, update, info through a tensor): there the files
+must be no younger than the digest, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 from lakebed.documents.commits import Commits
 from lakebed.documents.manifest import Manifest, digest_of
@@ -75,7 +83,7 @@ def write_manifest(
     Returns
     -------
     bytes, Origin
-        What is to be stored; what versions made from this one can take over.
+        The bytes to store, and the origin of versions made from this one.
     """
     base = next((whole for whole in origin.wholes if _is_commit(tree, whole)), None) if origin else None
     size = _size(manifest)
@@ -104,3 +112,47 @@ def _size(manifest: Manifest) -> int:
         words = 0 if layouts is None else len(layouts.words)
         rows += 13 * len(places.sizes) + 8 * len(places.sums) + 4 * words
     return files + rows + _NAME_BYTES * (len(manifest.files) + len(manifest.chunks))
+
+
+# -- digests ----------------------------------------------------------------------------------------------------------
+
+
+class Digests(Mapping[str, str]):
+    """Checksum of the manifest of each version that has one to be trusted, looked up on access."""
+
+    def __init__(self, tree: VersionTree) -> None:
+        self._tree = tree
+
+    def __getitem__(self, version: str) -> str:
+        digest = self._tree.commits[version].digest
+        if digest is None:
+            raise KeyError(version)
+        return digest
+
+    def __iter__(self) -> Iterator[str]:
+        return (version for version, node in self._tree.commits.items() if node.digest is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def digests_of(tree: VersionTree) -> Mapping[str, str]:
+    """Return {version id: checksum of its manifest}; empty when 3.9.52 was the last writer."""
+    return Digests(tree)
+
+
+def digest_time(tree: VersionTree, version: str) -> int:
+    """Return when the digest of a head was made, in nanoseconds since 1970; 0 if that is not known."""
+    times = tree.own("times")
+    found = times.get(version) if isinstance(times, dict) else None
+    return found if isinstance(found, int) else 0
+
+
+def with_digests(tree: VersionTree, digests: Mapping[str, str], now: int) -> VersionTree:
+    """Return the tree with digests made at a time in nanoseconds; those of versions that it lacks are dropped."""
+    times = {
+        head: now if head in digests else digest_time(tree, head)
+        for head in sorted(set(tree.branches.values()))
+        if head in digests or tree.commits[head].digest is not None
+    }
+    return tree.with_digests(digests).with_own("times", times)

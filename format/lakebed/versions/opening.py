@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +20,19 @@ from lakebed.documents.manifest_delta import Read
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, VersionTree
-from lakebed.errors import DatasetCorruptError, FormatError, KeyNotFound, LakebedError, LimitError
+from lakebed.errors import (
+    DatasetCorruptError,
+    FormatError,
+    KeyNotFound,
+    LakebedError,
+    LimitError,
+    VersionReplaced,
+)
 from lakebed.storage.base import Storage, is_cache, traits_of
-from lakebed.versions.digests import digests_of
+from lakebed.storage.reader_locks import Lease, share
 from lakebed.versions.foreign_writes import has_lock_marker, is_unmodified, is_whole_copy, would_tell
 from lakebed.versions.locks.marker import LockFile, read_lock
-from lakebed.versions.manifests import load_manifest, manifest_key, origin_of
+from lakebed.versions.manifests import digests_of, load_manifest, manifest_key, origin_of
 from lakebed.versions.state import (
     CREDS,
     PAD,
@@ -45,12 +52,6 @@ from lakebed.versions.tree_file import (
     read_tree_at,
     remembered,
 )
-
-if TYPE_CHECKING:
-    from lakebed.documents.commit_diff import CommitDiff
-    from lakebed.documents.creds_index import CredsIndex
-    from lakebed.documents.pad_index import PadIndex
-    from lakebed.documents.sequence_index import SequenceIndex
 
 __all__ = [
     "TREE_KEY",
@@ -74,7 +75,7 @@ _SOMETIMES = (
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What was read to open a version: what it holds, and its lock file if that had to be looked at."""
+    """Result of opening a version: its content, and its lock file if that had to be read."""
 
     snapshot: Snapshot
     lock: LockFile | None = None
@@ -266,7 +267,7 @@ def _snapshot(
 
 
 def _tensor(key: str, files: Mapping[str, bytes], places: ChunkPlaces, *, keep: bool = False) -> TensorState:
-    """Read a tensor; ``keep`` the bytes of what does not change, to write them again."""
+    """Read a tensor; ``keep`` the bytes of unchanged documents, to write them again."""
     meta = TensorMeta.from_bytes(files[f"{key}/tensor_meta.json"], keep=keep)
     ids = _chunk_ids(files.get(f"{key}/chunks_index/unsharded"), keep=keep)
     if len(ids) != len(places.sizes):
@@ -277,52 +278,37 @@ def _tensor(key: str, files: Mapping[str, bytes], places: ChunkPlaces, *, keep: 
         meta,
         info_document.from_bytes(info) if info is not None else {},
         ChunkTable(ids, places),
-        _diff(files.get(f"{key}/commit_diff")),
-        TileIndex.from_bytes(files[f"{key}/{TILES}"]) if f"{key}/{TILES}" in files else TileIndex.empty(),
-        _sequence(key, meta, files),
-        _creds(key, meta, files),
-        _pad(files.get(f"{key}/{PAD}")),
+        tiles=TileIndex.from_bytes(files[f"{key}/{TILES}"])
+        if f"{key}/{TILES}" in files
+        else TileIndex.empty(),
+        **_rare(key, meta, files),
     )
 
 
-def _diff(data: bytes | None) -> CommitDiff | None:
-    if data is None:
-        return None
-    from lakebed.documents.commit_diff import CommitDiff
+def _rare(key: str, meta: TensorMeta, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Read the documents that few tensors have; their modules are loaded only then."""
+    found: dict[str, Any] = {}
+    if (diff := files.get(f"{key}/commit_diff")) is not None:
+        from lakebed.documents.commit_diff import CommitDiff
 
-    return CommitDiff.from_bytes(data)
+        found["diff"] = CommitDiff.from_bytes(diff)
+    if (pad := files.get(f"{key}/{PAD}")) is not None:
+        from lakebed.documents.pad_index import PadIndex
 
+        found["pad"] = PadIndex.from_bytes(pad)
+    if meta.is_sequence:
+        from lakebed.documents.sequence_index import SequenceIndex
 
-def _pad(data: bytes | None) -> PadIndex | None:
-    if data is None:
-        return None
-    from lakebed.documents.pad_index import PadIndex
+        data = files.get(f"{key}/{SEQUENCE}")
+        if data is None and meta.length:
+            raise FormatError(f"{key}/{SEQUENCE} is missing")
+        found["sequence"] = SequenceIndex.from_lengths([]) if data is None else SequenceIndex.from_bytes(data)
+    if meta.is_link:
+        from lakebed.documents.creds_index import CredsIndex
 
-    return PadIndex.from_bytes(data)
-
-
-def _sequence(key: str, meta: TensorMeta, files: Mapping[str, bytes]) -> SequenceIndex | None:
-    if not meta.is_sequence:
-        return None
-    from lakebed.documents.sequence_index import SequenceIndex
-
-    data = files.get(f"{key}/{SEQUENCE}")
-    if data is None and meta.length:
-        raise FormatError(f"{key}/{SEQUENCE} is missing")
-    return SequenceIndex.from_lengths([]) if data is None else SequenceIndex.from_bytes(data)
-
-
-def _creds(key: str, meta: TensorMeta, files: Mapping[str, bytes]) -> CredsIndex | None:
-    if not meta.is_link:
-        return None
-    from lakebed.documents.creds_index import CredsIndex
-
-    data = files.get(f"{key}/{CREDS}")
-    return (
-        CredsIndex.from_codes(np.zeros(meta.length, np.uint64))
-        if data is None
-        else CredsIndex.from_bytes(data)
-    )
+        codes, none = files.get(f"{key}/{CREDS}"), np.zeros(meta.length, np.uint64)
+        found["creds"] = CredsIndex.from_codes(none) if codes is None else CredsIndex.from_bytes(codes)
+    return found
 
 
 def _chunk_ids(data: bytes | None, *, keep: bool = False) -> ChunkIds:
@@ -417,3 +403,31 @@ def resolve_chunks(
         folder_rows[rows] = folders.setdefault((FIRST, key), len(folders))
     sizes = np.zeros(len(names), dtype=np.uint64)
     return ChunkPlaces(tuple(folders), folder_rows, sizes, np.empty(0, np.uint64), own)
+
+
+# -- readers ----------------------------------------------------------------------------------------------------------
+
+
+def reader_lease_key(version: str) -> str:
+    """Return the storage key of the file that readers of a version lock, and that is removed first of all."""
+    return f"{folder_of(version)}dataset_meta.json"
+
+
+def lease_version(storage: Storage, version: str) -> Lease | None:
+    """Become a reader of a version, before anything of it is read; None if that is impossible or of no use.
+
+    Raises
+    ------
+    VersionReplaced
+        If it left the tree since that was read, and was collected: read the tree again.
+    """
+    if version == FIRST:
+        return None
+    try:
+        return share(storage, reader_lease_key(version))
+    except KeyNotFound:
+        if version in read_tree(storage).commits:
+            return None  # the file is damage, which opening the version tells better
+        raise VersionReplaced(
+            f"version {version} of {storage.url} was replaced and removed while it was being opened; try again"
+        ) from None

@@ -126,7 +126,7 @@ def publish(
 
 
 class _Files:
-    """What is to be written for some versions, and which of it the storage can copy from older ones."""
+    """Files to write for some versions, and those that the storage can copy from older ones."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -175,7 +175,7 @@ def _write_at_once(
     *,
     leaving: bool,
 ) -> None:
-    """Write everything at the same time; a collector leaves alone what is young, in whatever order it comes.
+    """Write everything at the same time; a collector ignores young files, in whatever order they come.
 
     Files that would have been copied from versions of the same publish are written: they are not there yet.
     """

@@ -89,7 +89,7 @@ class RefsUpdate(ABC):
 
     @abstractmethod
     def holds(self, refs: Refs) -> bool:
-        """Whether the refs are as the change leaves them."""
+        """Return whether the refs are as the change leaves them."""
 
     @abstractmethod
     def __str__(self) -> str: ...
@@ -112,7 +112,7 @@ class RecordMerge(RefsUpdate):
         return replace(refs, merges=merges, recorded=recorded)
 
     def holds(self, refs: Refs) -> bool:
-        """Whether the commit has these parents."""
+        """Return whether the commit has these parents."""
         return refs.merges.get(self.commit) == self.parents
 
     def __str__(self) -> str:
@@ -138,7 +138,7 @@ class SetTag(RefsUpdate):
         return replace(refs, tags={**refs.tags, self.tag.name: self.tag})
 
     def holds(self, refs: Refs) -> bool:
-        """Whether there is exactly this tag."""
+        """Return whether there is exactly this tag."""
         return refs.tags.get(self.tag.name) == self.tag
 
     def __str__(self) -> str:
@@ -156,7 +156,7 @@ class DropTag(RefsUpdate):
         return replace(refs, tags={name: tag for name, tag in refs.tags.items() if name != self.name})
 
     def holds(self, refs: Refs) -> bool:
-        """Whether there is no such tag."""
+        """Return whether there is no such tag."""
         return self.name not in refs.tags
 
     def __str__(self) -> str:
@@ -213,7 +213,7 @@ def drop_tag(storage: Storage, name: str) -> None:
 
 
 def _change(storage: Storage, update: RefsUpdate) -> None:
-    """Replace the file by an updated one, unless what is wanted holds already."""
+    """Replace the file by an updated one unless the update holds already."""
     from lakebed.storage.shared_files import change_file
     from lakebed.versions.updates import reported
 

@@ -1,15 +1,17 @@
-"""What one version holds: tensors with their metadata, chunk index and chunk places. Plain frozen data."""
+"""Content of one version: tensors with their metadata, chunk index and chunk places. Plain frozen data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.documents.chunk_ids import ChunkIds, chunk_name
+from lakebed.documents.chunk_ids import ChunkIds
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.frozen import changed
 from lakebed.documents.layouts import NO_WORDS, Layouts, Words, joined, layouts_of
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 # Encoder files of a tensor beside its chunk index (FORMAT.md 4.3 to 4.6).
 TILES, SEQUENCE, CREDS, PAD = (f"{name}_index/unsharded" for name in ("tiles", "sequence", "creds", "pad"))
 
-# From so many folders on, those that hold nothing any more are forgotten.
+# From this number of folders on, those without chunks are dropped.
 _MANY_FOLDERS = 32
 
 
@@ -67,8 +69,8 @@ class ChunkTable:
 
     def key(self, row: int) -> str:
         """Storage key of the chunk file of a row."""
-        commit, tensor = self.folder(row)
-        return f"{folder_of(commit)}{tensor}/chunks/{chunk_name(int(self.ids.ids[row]))}"
+        commit, tensor = self.places.folders[self.places.folder_of[row]]
+        return f"{folder_of(commit)}{tensor}/chunks/{self.ids.ids[row]:x}"
 
     def first(self, row: int) -> int:
         """Index of the first sample of a row."""
@@ -76,7 +78,8 @@ class ChunkTable:
 
     def samples(self, row: int) -> int:
         """Count the samples in the chunk of a row (0 for a further tile of the same sample)."""
-        return int(self.ids.last[row]) - self.first(row) + 1
+        last = self.ids.last
+        return int(last[row]) - (int(last[row - 1]) if row else -1)
 
     def sums(self, row: int) -> NDArray[np.uint64]:
         """Block checksums of the chunk of a row; empty when they are not known."""
@@ -105,20 +108,17 @@ class ChunkTable:
             return self
         p, n = self.places, len(added)
         folders = p.folders if folder in p.folders else (*p.folders, folder)
-        last, at = [], self.ids.count - 1
-        for chunk in added:
-            at += chunk.count
-            last.append(at)
+        ids, counts, sizes, sums, layouts = zip(*map(_members, added), strict=True)
+        _, *last = accumulate(counts, initial=self.ids.count - 1)
         places = ChunkPlaces(
             folders,
             _grown(p.folder_of, [folders.index(folder)] * n),
-            _grown(p.sizes, [c.size for c in added]),
-            _grown(p.sums, [total for c in added for total in c.sums]),
+            _grown(p.sizes, sizes),
+            _grown(p.sums, list(chain.from_iterable(sums))),
             _grown(p.own, [True] * n),
-            _with_layouts(p, [c.layout for c in added]),
+            _with_layouts(p, layouts),
         )
-        ids = _grown(self.ids.ids, [c.id for c in added])
-        return ChunkTable(ChunkIds(ids, _grown(self.ids.last, last)), places)
+        return ChunkTable(ChunkIds(_grown(self.ids.ids, ids), _grown(self.ids.last, last)), places)
 
     def rebuilt(self, plan: Sequence[tuple[int, int] | NewChunk], folder: tuple[str, str]) -> ChunkTable:
         """Return a table of runs of rows ``(first, stop)`` of this one and of new chunks in one folder, in order."""
@@ -235,10 +235,13 @@ class NewChunk:
     size: int
     sums: list[int]
     layout: Words = field(default_factory=lambda: NO_WORDS)
-    """Where its samples lie (see `lakebed.documents.layouts`); no words where that is not kept."""
+    """Places of its samples (see `lakebed.documents.layouts`); empty if they are not kept."""
 
 
-def _grown(column: NDArray[Any], values: list[int]) -> NDArray[Any]:
+_members = attrgetter("id", "count", "size", "sums", "layout")
+
+
+def _grown(column: NDArray[Any], values: Sequence[int]) -> NDArray[Any]:
     """Return a column with values at its end."""
     before = len(column)
     found = np.empty(before + len(values), column.dtype)
@@ -250,8 +253,8 @@ def _grown(column: NDArray[Any], values: list[int]) -> NDArray[Any]:
     return found
 
 
-def _with_layouts(places: ChunkPlaces, added: list[Words]) -> Layouts | None:
-    """Return the layouts of chunks followed by those of new ones; None where nothing is known of any."""
+def _with_layouts(places: ChunkPlaces, added: Sequence[Words]) -> Layouts | None:
+    """Return the layouts of chunks followed by those of new ones; None if nothing is known of any."""
     known, words = places.known_layouts, sum(map(len, added))
     if words:
         return joined([places.layouts, layouts_of(added)])
@@ -259,7 +262,7 @@ def _with_layouts(places: ChunkPlaces, added: list[Words]) -> Layouts | None:
 
 
 def _joined_layouts(places: ChunkPlaces, added: Layouts) -> Layouts | None:
-    """Return the layouts of chunks followed by others; None where nothing is known of any."""
+    """Return the layouts of chunks followed by others; None if nothing is known of any."""
     if places.known_layouts is None and not len(added.words):
         return None
     return joined([places.layouts, added])
@@ -312,7 +315,7 @@ class TensorState:
     def encoders(self) -> dict[str, bytes]:
         """Return the encoder files beside the chunk index, by key below the tensor's folder."""
         files = {}
-        if len(self.tiles):
+        if len(self.tiles.indices):
             files[TILES] = self.tiles.to_bytes()
         if self.sequence is not None:
             files[SEQUENCE] = self.sequence.to_bytes()
@@ -379,6 +382,13 @@ class Snapshot:
             raise TensorDoesNotExistError.among(name, self.names())
         return self.tensors[key]
 
+    def id_key(self, key: str) -> str | None:
+        """Return the key of the hidden tensor that holds the ids of a tensor's rows."""
+        for hidden, link in self.tensors[key].meta.links.items():
+            if link.get("extend") == "extend_id" and hidden in self.tensors:
+                return hidden
+        return None
+
     def stored_name(self, name: str) -> str:
         """Return the name of the tensor that an import made of a column of this name; the name itself if it made none.
 
@@ -401,7 +411,7 @@ class Snapshot:
 
     @property
     def has_changes(self) -> bool:
-        """Whether this uncommitted version differs from its parent (FORMAT.md 10.1)."""
+        """Return whether this uncommitted version differs from its parent (FORMAT.md 10.1)."""
         return self.diff is not None or any(t.diff is not None for t in self.tensors.values())
 
 

@@ -24,7 +24,7 @@ from lakebed.versions.updates import FenceIs, Updates, apply, changed_branches, 
 __all__ = ["TreeAt", "node_files", "read_tree_at", "swap"]
 
 
-# So many other writers may be faster, one after the other, before this one gives up.
+# Number of lost races in a row after which a writer gives up.
 _ATTEMPTS = 50
 
 # Seconds between attempts to read the tree after a lost answer.
@@ -49,7 +49,7 @@ def swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> T
     CommitFailed
         If another writer changed the branches that the updates change. Nothing of them is visible.
     CommitStateUnknown
-        If neither the put nor the reading afterwards was answered, or the disk fails to keep what is there.
+        If neither the put nor the read afterwards was answered, or the disk fails to keep the new tree.
     """
     _note("%s: %s", storage.url, updates)
     with reported(updates):
@@ -57,7 +57,7 @@ def swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> T
 
 
 def _note(text: str, url: str, updates: Updates) -> None:
-    """Log what is done, if the program logs at all: the module takes as long to load as three files to write."""
+    """Log the updates if the program has imported logging, which takes as long to load as writing three files."""
     if "logging" in sys.modules:
         import logging
 
@@ -101,7 +101,7 @@ def _swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> 
 def _read_again(
     storage: Storage, error: StorageError | PreconditionFailed, *, is_new: bool = False
 ) -> TreeAt:
-    """Read what is stored after an attempt that may, or may not, have worked (ARCHITECTURE section 3.3)."""
+    """Read the stored tree after an attempt that may have worked (ARCHITECTURE section 3.3)."""
     for pause in (*_PAUSES, None):
         try:
             return read_tree_at(storage)
@@ -123,7 +123,7 @@ def _read_again(
 
 
 def ensure_durable(storage: Storage, now: TreeAt) -> TreeAt:
-    """Return the tree once it is sure to stay: a disk may have failed after the new tree took its place."""
+    """Return the tree once it is durable: the disk may have failed after the new tree took its place."""
     try:
         storage.sync([TREE_KEY])
     except StorageError as error:
@@ -136,7 +136,7 @@ def ensure_durable(storage: Storage, now: TreeAt) -> TreeAt:
 
 
 def _took_effect(before: VersionTree, after: VersionTree, stored: VersionTree) -> bool:
-    """Whether the stored tree has the heads that the updates gave, or all that they made where no head changed."""
+    """Return whether the stored tree has the updated heads, or is the updated tree if no head changed."""
     changed = changed_branches(before, after)
     if changed:
         return all(stored.branches.get(name) == after.branches.get(name) for name in changed)

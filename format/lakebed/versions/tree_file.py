@@ -42,7 +42,7 @@ class TreeAt:
     tree: VersionTree
     etag: str | None
     text: bytes = field(default=b"", compare=False, repr=False)
-    """The whole object, where it is short and was read: who reads the same again need not parse it again."""
+    """The whole object if it is short and was read, so that reading the same again needs no parsing."""
 
 
 def read_tree(storage: Storage) -> VersionTree:
@@ -87,7 +87,7 @@ def read_tree_at(storage: Storage, known: TreeAt | None = None) -> TreeAt:
 
 
 def remembered(storage: Storage, tree: VersionTree) -> VersionTree:
-    """Remember the older versions of a dataset, for as long as anybody has this tree, and return it."""
+    """Remember the older versions of a dataset for the lifetime of this tree, and return the tree."""
     _older[place_of(storage)] = Commits.of(tree.commits).cold
     return tree
 
@@ -98,14 +98,14 @@ def _get_tree(storage: Storage) -> bytes:
 
 
 def is_dataset(storage: Storage) -> bool:
-    """Whether there are tensors, though there is no version tree: not just what a failed creation left."""
+    """Return whether there are tensors, though there is no version tree: not just what a failed creation left."""
     if storage.stat(_META_KEY) is None and storage.stat(_COMMIT_KEY) is None:
         return False
     return any(key.endswith("/tensor_meta.json") for key, _ in storage.list())
 
 
 def _instead(storage: Storage) -> str:
-    """Return what to do where no dataset is: with what else lies there."""
+    """Return advice for a place without a dataset, given what else lies there."""
     if Path(storage.url).is_file():
         return "It is a file: lakebed.read(path) reads one, lakebed.import_from('auto', path, dest) imports a table."
     with suppress(StorageError):

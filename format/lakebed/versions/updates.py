@@ -29,14 +29,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import ClassVar
 
 from lakebed.documents.commits import Commits
-from lakebed.documents.version_tree import OURS, VersionTree
+from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import CommitFailed, CommitStateUnknown, LeaseLost
 from lakebed.runtime import clock
-from lakebed.versions.digests import with_digests
 from lakebed.versions.gc.tombstones import with_sweep_by, without_tombstones
+from lakebed.versions.manifests import with_digests
 from lakebed.versions.state import Snapshot
 
 _SHORT = 12
@@ -46,13 +46,15 @@ class Update(ABC):
     """One change of a version tree; ``str`` gives it in a few words."""
 
     __slots__ = ()
+    text: ClassVar[str]
+    """The words, with the fields of the update as ``{0.field}``."""
 
     @abstractmethod
     def apply(self, tree: VersionTree) -> VersionTree:
         """Return the tree with the change."""
 
-    @abstractmethod
-    def __str__(self) -> str: ...
+    def __str__(self) -> str:
+        return self.text.format(self)
 
 
 class Requirement(ABC):
@@ -62,7 +64,7 @@ class Requirement(ABC):
 
     @abstractmethod
     def holds(self, tree: VersionTree) -> bool:
-        """Whether a tree fulfils it."""
+        """Return whether a tree fulfils it."""
 
     @abstractmethod
     def error(self) -> CommitFailed:
@@ -138,8 +140,7 @@ def changed_branches(before: VersionTree, after: VersionTree) -> list[str]:
 
 def fences_of(tree: VersionTree) -> Mapping[str, int]:
     """Return {branch: number}; branches that were never taken over are missing."""
-    ours = tree.extra.get(OURS)
-    found: Any = ours.get("fences") if isinstance(ours, dict) else None
+    found = tree.own("fences")
     return {b: n for b, n in found.items() if type(n) is int} if isinstance(found, dict) else {}
 
 
@@ -156,7 +157,7 @@ class HeadIs(Requirement):
     """Message of the error where it does not hold."""
 
     def holds(self, tree: VersionTree) -> bool:
-        """Whether the branch has this head."""
+        """Return whether the branch has this head."""
         return tree.branches.get(self.branch) == self.head
 
     def error(self) -> CommitFailed:
@@ -177,7 +178,7 @@ class FenceIs(Requirement):
     number: int
 
     def holds(self, tree: VersionTree) -> bool:
-        """Whether the fence has this number."""
+        """Return whether the fence has this number."""
         return fences_of(tree).get(self.branch, 0) == self.number
 
     def error(self) -> CommitFailed:
@@ -195,6 +196,8 @@ class FenceIs(Requirement):
 class SwapHead(Update):
     """A new uncommitted version takes the place of a branch's head."""
 
+    text = "swap head of {0.branch!r} to {0.head:.12}"
+
     branch: str
     head: str
 
@@ -202,13 +205,12 @@ class SwapHead(Update):
         """Return the tree with the new head."""
         return tree.swap_head(self.branch, self.head)
 
-    def __str__(self) -> str:
-        return f"swap head of {self.branch!r} to {_short(self.head)}"
-
 
 @dataclass(frozen=True, slots=True)
 class CheckpointHead(Update):
     """A new head goes below that of a branch, which stays as it is."""
+
+    text = "checkpoint head of {0.branch!r}, new head {0.head:.12}"
 
     branch: str
     head: str
@@ -217,9 +219,6 @@ class CheckpointHead(Update):
         """Return the tree with the new head."""
         return tree.checkpoint_head(self.branch, self.head)
 
-    def __str__(self) -> str:
-        return f"checkpoint head of {self.branch!r}, new head {_short(self.head)}"
-
 
 @dataclass(frozen=True, slots=True)
 class CommitHead(Update):
@@ -227,6 +226,8 @@ class CommitHead(Update):
 
     ``processed``: how many input samples a transform has done, if the commit is a checkpoint of one.
     """
+
+    text = "commit head of {0.branch!r}, new head {0.head:.12}"
 
     branch: str
     head: str
@@ -239,13 +240,12 @@ class CommitHead(Update):
         """Return the tree with the commit."""
         return tree.commit_head(self.branch, self.head, self.message, self.time, self.user, self.processed)
 
-    def __str__(self) -> str:
-        return f"commit head of {self.branch!r}, new head {_short(self.head)}"
-
 
 @dataclass(frozen=True, slots=True)
 class RewindHead(Update):
     """A new head takes the place of everything uncommitted at the end of a branch."""
+
+    text = "rewind {0.branch!r} to its last commit, new head {0.head:.12}"
 
     branch: str
     head: str
@@ -253,9 +253,6 @@ class RewindHead(Update):
     def apply(self, tree: VersionTree) -> VersionTree:
         """Return the tree without what was uncommitted."""
         return tree.rewind_head(self.branch, self.head)
-
-    def __str__(self) -> str:
-        return f"rewind {self.branch!r} to its last commit, new head {_short(self.head)}"
 
 
 # -- branches and versions -----------------------------------------------------------------------------------------
@@ -265,6 +262,8 @@ class RewindHead(Update):
 class AddBranch(Update):
     """A branch begins with a new head below a version."""
 
+    text = "add branch {0.branch!r} below {0.base:.12}, head {0.head:.12}"
+
     branch: str
     head: str
     base: str
@@ -273,13 +272,12 @@ class AddBranch(Update):
         """Return the tree with the branch."""
         return tree.add_branch(self.branch, self.head, self.base)
 
-    def __str__(self) -> str:
-        return f"add branch {self.branch!r} below {_short(self.base)}, head {_short(self.head)}"
-
 
 @dataclass(frozen=True, slots=True)
 class DropBranch(Update):
     """A branch and its versions leave the tree."""
+
+    text = "drop branch {0.branch!r}"
 
     branch: str
 
@@ -287,13 +285,12 @@ class DropBranch(Update):
         """Return the tree without the branch."""
         return tree.drop_branch(self.branch)
 
-    def __str__(self) -> str:
-        return f"drop branch {self.branch!r}"
-
 
 @dataclass(frozen=True, slots=True)
 class CutBranch(Update):
-    """A branch gets a new head below one of its commits; what was below that commit leaves the tree."""
+    """A branch gets a new head below one of its commits; versions below that commit leave the tree."""
+
+    text = "cut branch {0.branch!r} below {0.base:.12}, new head {0.head:.12}"
 
     branch: str
     base: str
@@ -310,13 +307,12 @@ class CutBranch(Update):
         branches = {name: head for name, head in tree.branches.items() if name != self.branch}
         return replace(tree, commits=commits, branches=branches).add_branch(self.branch, self.head, self.base)
 
-    def __str__(self) -> str:
-        return f"cut branch {self.branch!r} below {_short(self.base)}, new head {_short(self.head)}"
-
 
 @dataclass(frozen=True, slots=True)
 class NameVersion(Update):
     """A version without children becomes the head of a branch of its own; no effect if it is gone."""
+
+    text = "name version {0.version:.12} branch {0.branch!r}"
 
     version: str
     branch: str
@@ -328,13 +324,12 @@ class NameVersion(Update):
         commits = {**tree.commits, self.version: replace(tree.commits[self.version], branch=self.branch)}
         return replace(tree, commits=commits, branches={**tree.branches, self.branch: self.version})
 
-    def __str__(self) -> str:
-        return f"name version {_short(self.version)} branch {self.branch!r}"
-
 
 @dataclass(frozen=True, slots=True)
 class DropVersion(Update):
     """A version without children leaves the tree; no effect if it is gone."""
+
+    text = "drop version {0.version:.12}"
 
     version: str
 
@@ -348,13 +343,12 @@ class DropVersion(Update):
         commits[parent.id] = replace(parent, children=children)
         return replace(tree, commits=commits)
 
-    def __str__(self) -> str:
-        return f"drop version {_short(self.version)}"
-
 
 @dataclass(frozen=True, slots=True)
 class ReplaceHistory(Update):
     """The empty root version with one head below it takes the place of all versions and branches."""
+
+    text = "replace the history by branch {0.branch!r}, head {0.head:.12}"
 
     branch: str
     head: str
@@ -362,9 +356,6 @@ class ReplaceHistory(Update):
     def apply(self, tree: VersionTree) -> VersionTree:
         """Return the new tree."""
         return replace(VersionTree.initial(self.head, self.branch), extra=tree.extra)
-
-    def __str__(self) -> str:
-        return f"replace the history by branch {self.branch!r}, head {_short(self.head)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +401,8 @@ class DropUnverified(Update):
     Deep Lake 3.9.52 may have changed the head in place. As a commit it would be taken for what its manifest says.
     """
 
+    text = "drop the digest of {0.version:.12} unless it stays a head"
+
     version: str
 
     def apply(self, tree: VersionTree) -> VersionTree:
@@ -418,9 +411,6 @@ class DropUnverified(Update):
         if node is None or node.digest is None or self.version in tree.branches.values():
             return tree
         return replace(tree, commits=Commits.of(tree.commits).edited([], [replace(node, digest=None)]))
-
-    def __str__(self) -> str:
-        return f"drop the digest of {_short(self.version)} unless it stays a head"
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,6 +421,8 @@ class RaiseFence(Update):
     writer fails, however late it comes: it would have to replace a tree that has another number than the one it knows.
     """
 
+    text = "raise the fence of {0.branch!r}"
+
     branch: str
 
     def apply(self, tree: VersionTree) -> VersionTree:
@@ -438,12 +430,7 @@ class RaiseFence(Update):
         known = fences_of(tree)
         fences = {name: number for name, number in known.items() if name in tree.branches}
         fences[self.branch] = known.get(self.branch, 0) + 1
-        ours = tree.extra.get(OURS)
-        other = dict(ours) if isinstance(ours, dict) else {}
-        return replace(tree, extra={**tree.extra, OURS: {**other, "fences": fences}})
-
-    def __str__(self) -> str:
-        return f"raise the fence of {self.branch!r}"
+        return tree.with_own("fences", fences)
 
 
 @dataclass(frozen=True, slots=True)

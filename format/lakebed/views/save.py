@@ -30,8 +30,8 @@ from lakebed.session import branches
 from lakebed.session.places import Path, vacate
 from lakebed.session.session import Session
 from lakebed.session.table import Table
-from lakebed.storage import orphan_files
 from lakebed.storage.base import Storage, check_key, traits_of
+from lakebed.storage.files import orphan_files
 from lakebed.views.catalog import change_views, read_views
 from lakebed.views.files import TREE, files_of
 from lakebed.views.selectors import axes_of, inside_of

@@ -1,4 +1,4 @@
-"""What a version records of the changes to one tensor, change by change (FORMAT.md 10.2). Pure."""
+"""The record of a version's changes to one tensor, change by change (FORMAT.md 10.2). Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ from lakebed.versions.state import TensorState
 
 RowNumbers = Sequence[int] | NDArray[np.integer]
 
-# So many rows are put in their places one by one; for more, sorting all is cheaper.
-_FEW = 4
-
-# So many updated rows are listed; of more, a version says that the tensor was transformed. The list takes 8 bytes a
-# row in a file that is written again with every publish, for each tensor and each of its companions, and 3.9.52 makes
-# a Python set of it (about 60 bytes a row) whenever it opens the dataset: beyond 1 MB and 7 MB a tensor, knowing the
-# rows costs more than looking at all of them does.
+# Most updated rows that a version lists; with more it records that the tensor was transformed. The list takes 8 bytes
+# per row in a file that every publish writes again, for each tensor and companion, and 3.9.52 builds a Python set of it
+# (about 60 bytes per row) whenever it opens the dataset. Beyond 1 MB and 7 MB per tensor, knowing the rows costs more
+# than reading all of them.
 MOST_LISTED = 100_000
 
 
@@ -28,8 +25,8 @@ def touched(state: TensorState) -> CommitDiff:
     """Return the tensor's diff, a fresh one if nothing changed since the last commit."""
     if state.diff is not None:
         return state.diff
-    # Of sequences the format counts flat samples here; where most are empty there are more rows than those, and
-    # 3.9.52 would count below zero when it removes them.
+    # For sequences the format counts flat samples here. If most sequences are empty, rows outnumber samples, and 3.9.52
+    # would count below zero when it removes rows.
     first = max(state.meta.length, state.length)
     return CommitDiff(first=first, last=first)
 
@@ -44,16 +41,14 @@ def with_updated(diff: CommitDiff, rows: RowNumbers) -> CommitDiff:
 
     Of a great many rows it is only recorded that the tensor was transformed.
     """
-    if len(rows) > _FEW:
-        many = np.asarray(rows, dtype=np.uint64)
-        old = many[many < np.uint64(diff.first)]
-        if not len(old) or (diff.data_transformed and not len(diff.updated)):
-            return diff
-        updated = _union(diff.updated, old)
-        if len(updated) > MOST_LISTED:
-            return replace(diff, updated=np.zeros(0, np.uint64), data_transformed=True)
-        return replace(diff, updated=updated)
-    return _with_few_updated(diff, [int(row) for row in rows if row < diff.first])
+    many = np.asarray(rows, dtype=np.uint64)
+    old = many[many < np.uint64(diff.first)]
+    if not len(old) or (diff.data_transformed and not len(diff.updated)):
+        return diff
+    updated = _union(diff.updated, old)
+    if len(updated) > MOST_LISTED:
+        return replace(diff, updated=np.zeros(0, np.uint64), data_transformed=True)
+    return replace(diff, updated=updated)
 
 
 def _union(known: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -67,21 +62,8 @@ def _union(known: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.ui
     return found
 
 
-def _with_few_updated(diff: CommitDiff, old: Sequence[int]) -> CommitDiff:
-    if not old or (diff.data_transformed and not len(diff.updated)):
-        return diff
-    if bool((diff.updated[1:] < diff.updated[:-1]).any()):
-        return replace(diff, updated=np.union1d(diff.updated, np.asarray(old, dtype=np.uint64)))
-    known = diff.updated
-    for row in old:
-        at = int(known.searchsorted(np.uint64(row)))
-        if at == len(known) or known[at] != row:
-            known = np.concatenate([known[:at], np.array([row], np.uint64), known[at:]])
-    return diff if known is diff.updated else replace(diff, updated=known)
-
-
 def with_resized(diff: CommitDiff, row: int, more: int) -> CommitDiff:
-    """Record that a run of samples from ``row`` on was replaced by one with so many more (or, below 0, fewer)."""
+    """Record that a run of samples from ``row`` on was replaced by one with ``more`` samples more (below 0: fewer)."""
     first = diff.first + more if row < diff.first else diff.first
     return _with_range(diff, first, diff.last + more)
 
@@ -98,7 +80,7 @@ def with_removed(diff: CommitDiff, rows: RowNumbers, ids: NDArray[np.uint64] | N
     Parameters
     ----------
     ids
-        Sample ids of the rows, uint64, shape (rows,); None where the tensor has no ids.
+        Sample ids of the rows, uint64, shape (rows,); None if the tensor has no ids.
     """
     gone = np.asarray(rows, dtype=np.uint64)
     old = gone < np.uint64(diff.first)

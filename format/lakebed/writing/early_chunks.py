@@ -1,17 +1,16 @@
-"""Large arrays that come one at a time, written before their chunk is packed: they wait in its file, not in memory.
+"""Large arrays that are appended one at a time: written to the file of their chunk before the chunk is full.
 
-What `append` is given it has to copy, as its caller may change it. Eight megabytes of copies, those of a chunk, have
-left the processor's cache by the time they are packed. So the copies go into a buffer of one step; when that is full,
-the checksums of the file's blocks are taken, and it is written to a file without a name, at the place that the bytes
-have in the chunk. Once the chunk is full, its file needs no more than a name. Nothing is read or written twice.
+`append` has to copy its argument, which the caller may change. Eight megabytes of copies, those of one chunk, have left
+the processor's cache by the time the chunk is packed. So the copies go into a buffer of one step. When the buffer is
+full, its bytes enter the checksums of the file's blocks, and are written to a file without a name, at their place in
+the chunk. A full chunk needs only a name. Nothing is read or written twice.
 
-If anything else happens to the samples before that, they are read back, and go the way of all others.
+If anything else happens to the samples before that, they are read back and packed as all others are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -22,24 +21,23 @@ from lakebed.chunks.pack import POSITION_ROW, even_header, header_of
 from lakebed.documents.manifest import BLOCK
 from lakebed.errors import StorageError
 from lakebed.native import gather as native
-from lakebed.writing.passing_sums import Cuts
 from lakebed.writing.replace_samples import fresh, placed
 
 if TYPE_CHECKING:
     from lakebed.documents.tensor_meta import TensorMeta
-    from lakebed.storage.early_files import EarlyFile
-    from lakebed.writing.blocks import Blocks
+    from lakebed.storage.files.early_files import EarlyFile
+    from lakebed.writing.pending import Blocks
 
 STEP = 1 << 20
-"""Bytes that are written by one call: as many as a processor has close by."""
+"""Bytes written by one call; they fit into the second-level cache of a processor."""
 
 MOST = 8
-"""Chunks that wait for their names, as it costs the same to encode the samples of one and of many."""
+"""Full chunks that may wait for their names; encoding the samples of several costs the same as of one."""
 
 xxh3 = xxhash.xxh3_64_intdigest
 
 Begin = Callable[[int], "EarlyFile | None"]
-"""Makes a file without a name for about so many bytes; None where the storage has none."""
+"""Creates a file without a name for about `size` bytes; None if the storage does not support it."""
 
 
 class Target(Protocol):
@@ -55,7 +53,7 @@ class Target(Protocol):
 
 
 class EarlyChunk:
-    """A chunk in the making: samples of one shape, which lie in a file but for the last of them.
+    """A chunk under construction: samples of one shape, in a file except for the last step.
 
     Parameters
     ----------
@@ -79,11 +77,13 @@ class EarlyChunk:
 
     __slots__ = (
         "_at",
+        "_blocks",
         "_buffer",
-        "_cuts",
         "_header",
+        "_in_block",
         "_is_whole",
         "_size",
+        "_state",
         "_written",
         "capacity",
         "count",
@@ -109,14 +109,15 @@ class EarlyChunk:
         self._buffer = buffer
         self._at = len(self._header)
         buffer[: self._at] = np.frombuffer(self._header, np.uint8)
-        # Where the file ends; between this and `_at` the bytes lie in the buffer, as in a step of the file.
+        # End of the file; the bytes from here to `_at` are in the buffer, at their places in a step of the file.
         self._written = 0
-        self._cuts = Cuts(repeat(BLOCK))
+        self._blocks: list[int] = []
+        self._state, self._in_block = xxhash.xxh3_64(), 0
         self._is_whole = True
 
     @property
     def is_full(self) -> bool:
-        """Whether it holds as many samples as it is to hold."""
+        """Return whether it holds as many samples as it is to hold."""
         return self.count == self.capacity
 
     @property
@@ -127,8 +128,9 @@ class EarlyChunk:
     @property
     def blocks(self) -> list[int]:
         """The xxh3-64 of each block of the file of a chunk that is full and settled."""
-        self._cuts.end()
-        return self._cuts.sums
+        if self._in_block:
+            self._end_block()
+        return self._blocks
 
     @property
     def nbytes_of_sample(self) -> int:
@@ -136,7 +138,7 @@ class EarlyChunk:
         return self._size
 
     def put(self, value: NDArray[Any]) -> EarlySample | None:
-        """Copy a contiguous sample into the file; None if that fails: nothing is lost, but it takes no more."""
+        """Copy a contiguous sample into the file; return None, and take no more, if that fails: nothing is lost."""
         if not self._is_whole:
             return None
         self._is_whole = False  # whatever ends this halfway
@@ -153,7 +155,7 @@ class EarlyChunk:
                 try:
                     self._write(STEP)
                 except StorageError:
-                    return None  # the way of all others meets it again, and tells
+                    return None  # the ordinary way meets the error again and raises it
         self.sums.append(total.intdigest())
         self._at, self.count = at, self.count + 1
         self._is_whole = True
@@ -163,16 +165,31 @@ class EarlyChunk:
         """Write the step that begins where the file ends: the first bytes of the buffer."""
         step = self._buffer[:length].data
         self.file.write(self._written, step)
-        self._cuts.take(step)
+        self._sum(step)
         self._written += length
+
+    def _sum(self, step: memoryview) -> None:
+        """Take the next bytes of the file into the checksums of its blocks."""
+        while step:
+            part = step[: BLOCK - self._in_block]
+            self._state.update(part)
+            self._in_block += len(part)
+            step = step[len(part) :]
+            if self._in_block == BLOCK:
+                self._end_block()
+
+    def _end_block(self) -> None:
+        self._blocks.append(self._state.intdigest())
+        self._state.reset()
+        self._in_block = 0
 
     @property
     def is_settled(self) -> bool:
-        """Whether all of it is in the file."""
+        """Return whether all of it is in the file."""
         return self._written >= self._at
 
     def is_chunk(self, samples: Sequence[object]) -> bool:
-        """Whether these are all samples that it is to hold, in their order, and all of it is there."""
+        """Return whether these are all samples that it is to hold, in their order, and all of it is there."""
         if not (self._is_whole and self.is_full and self.file.is_mine and len(samples) == self.capacity):
             return False
         return all(
@@ -181,7 +198,7 @@ class EarlyChunk:
         )
 
     def settle(self) -> None:
-        """Write what is in the buffer of a chunk that is full.
+        """Write the buffer of a chunk that is full.
 
         Raises
         ------
@@ -232,7 +249,7 @@ class EarlyChunk:
 
 
 class EarlySample:
-    """A sample of such a chunk.
+    """A sample of an early chunk.
 
     Parameters
     ----------
@@ -247,21 +264,16 @@ class EarlySample:
     def __init__(self, chunk: EarlyChunk, number: int) -> None:
         self.chunk, self.number = chunk, number
 
-    @property
-    def sum(self) -> int:
-        """The xxh3-64 of its bytes."""
-        return self.chunk.sums[self.number]
-
     def read(self) -> NDArray[Any]:
         """Return a copy of it; errors as in `EarlyChunk.read`."""
         return self.chunk.read(self.number)
 
 
 class EarlyChunks:
-    """The chunks that are made so of one tensor, one after the other.
+    """The early chunks of one tensor, one after the other.
 
-    They begin where a chunk begins: as long as encoded samples wait that are to share one with what comes, arrays wait
-    in memory, just so many as make it full.
+    They begin at the start of a chunk. If encoded samples wait that will share a chunk with the next arrays, those
+    arrays wait in memory until that chunk is full.
 
     Parameters
     ----------
@@ -278,10 +290,10 @@ class EarlyChunks:
         self._chunk: EarlyChunk | None = None
         self._shape: tuple[int, ...] | None = None
         self._full = 0  # chunks that wait for their names
-        self._left = 0  # samples that are to wait in memory; negative: no matter how many
+        self._left = 0  # samples that should still wait in memory; negative: no limit
 
     def is_due(self, *, soon: bool) -> bool:
-        """Whether it is time to encode the samples: they fill a chunk that began in memory, or many others.
+        """Return whether it is time to encode the samples: they fill a chunk that began in memory, or many others.
 
         Parameters
         ----------
@@ -352,9 +364,9 @@ class EarlyChunks:
         self._chunk, self._left = None, -1
 
     def clear(self) -> None:
-        """Begin anew, as what waited is encoded.
+        """Begin anew, because the waiting samples are being encoded.
 
-        Where that came in the middle of a chunk, which was written in vain, no other is begun so.
+        After an interruption in the middle of a chunk, which was written in vain, no other early chunk is begun.
         """
         self._leave()
         self._shape, self._full, self._left = None, 0, 0

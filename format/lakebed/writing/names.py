@@ -1,4 +1,4 @@
-"""Names of tensors and groups: what is allowed, and the names of hidden companions (FORMAT.md 1.4)."""
+"""Names of tensors and groups: the rules for them, and the names of hidden companions (FORMAT.md 1.4)."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ def _unstorable(name: str) -> str | None:
 
 @contextmanager
 def any_name() -> Iterator[None]:
-    """Make tensors whose names nobody chose for them, such as those of columns: no word of :data:`ATTRIBUTES`."""
+    """Return names for tensors that no user named, such as those of columns: none is in :data:`ATTRIBUTES`."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the tensor is ds", UserWarning)
         yield
 
 
 def is_companion(name: str) -> bool:
-    """Whether a name is one that hidden companions have, of whatever tensor."""
+    """Return whether a name is one that hidden companions have, of whatever tensor."""
     return _COMPANION.fullmatch(name.rpartition("/")[2]) is not None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from lakebed.codecs.block import Block
 from lakebed.versions.state import ChunkTable, NewChunk
-from lakebed.writing.draft.pending_edits import Piece, Splice
+from lakebed.writing.pending import Piece, Splice
 
 Plan = list[tuple[int, int] | NewChunk]
 Load = Callable[[int], Block]

@@ -102,7 +102,7 @@ def widened(block: Block, old: np.dtype[Any], new: np.dtype[Any]) -> Block:
     values: NDArray[Any] = np.frombuffer(block.joined(), old)
     if old.kind in "iu" and new.kind == "f" and len(values):
         most = 2 ** (np.finfo(new).nmant + 1)
-        # Of the smallest integer there is no positive one: it is compared as it is.
+        # The smallest integer has no positive counterpart, so signs are compared separately.
         if int(values.max()) > most or int(values.min()) < -most:
             raise InvalidOperationError(
                 f"integers beyond {most:,} would lose digits as {new}; text keeps them"
@@ -117,7 +117,7 @@ def widened(block: Block, old: np.dtype[Any], new: np.dtype[Any]) -> Block:
 
 
 def can_widen(old: np.dtype[Any], new: np.dtype[Any]) -> bool:
-    """Whether every number, or every one that is not too large, is the same in the other dtype."""
+    """Return whether every number, or every one that is not too large, is the same in the other dtype."""
     if old.kind in "iu" and new.kind == "f":
         return new.itemsize >= 4
     return bool(np.can_cast(old, new, "safe"))

@@ -16,11 +16,11 @@ from lakebed.chunks.pack import groups
 from lakebed.codecs.block import Block
 from lakebed.native import chunks as native
 from lakebed.versions.state import ChunkTable, NewChunk
-from lakebed.writing.blocks import cost
+from lakebed.writing.pending import cost
 from lakebed.writing.repack import SMALL, Plan
 from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, replaced
 
-# From so many samples on, one walk over the chunks is cheaper than an edit of each.
+# From this number of samples on, one walk over the chunks is cheaper than an edit of each sample.
 MANY = 1024
 
 Change = Callable[[int, int, SampleNumbers, Block], Block | None]

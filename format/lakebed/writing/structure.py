@@ -53,7 +53,7 @@ def without(meta: DatasetMeta, keys: Iterable[str]) -> DatasetMeta:
 
 
 def is_inside(name: str, group: str) -> bool:
-    """Whether a tensor or group lies in a group, or is that group."""
+    """Return whether a tensor or group lies in a group, or is that group."""
     return name == group or name.startswith(f"{group}/")
 
 
@@ -75,5 +75,5 @@ def with_deleted(diff: DatasetDiff, name: str) -> DatasetDiff:
 
 
 def has_renamed(diff: DatasetDiff, names: Iterable[str]) -> bool:
-    """Whether one of the names is new to the previous version."""
+    """Return whether one of the names is new to the previous version."""
     return not {new for _, new in diff.renamed}.isdisjoint(names)

@@ -1,4 +1,7 @@
-"""The chunks of one tensor of a version in the making: read, packed anew, and kept until they are written."""
+"""The chunks of one tensor of a version in the making: read, packed, packed anew, and kept until they are written.
+
+New samples wait as encoded blocks, changed ones as edits of packed chunks; *packing* turns both into chunks.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import numpy as np
 
 from lakebed.chunks.chunk import Chunk, parse_chunk
 from lakebed.chunks.image_chunk import ChunkCodec, chunk_codec
-from lakebed.chunks.pack import PackedChunk, groups, layout_of, pack
+from lakebed.chunks.pack import PackedChunk, groups, pack
 from lakebed.codecs.block import Block
 from lakebed.codecs.registry import normalize
 from lakebed.codecs.traits import TRAITS, is_plain
@@ -19,16 +22,19 @@ from lakebed.documents.chunk_ids import chunk_name
 from lakebed.documents.layouts import NO_WORDS, layout_words
 from lakebed.documents.manifest import LARGE, block_sums, has_sums
 from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.tile_index import TileIndex
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
-from lakebed.storage.base import Early, Shown, Summed
+from lakebed.storage.base import Summed
 from lakebed.versions.state import NewChunk, TensorState, folder_of
 from lakebed.writing.early_chunks import EarlyChunk
-from lakebed.writing.passing_sums import PassingSums
+from lakebed.writing.pending import Blocks, PendingEdits, Splice
+from lakebed.writing.repack import compacted, replan
 from lakebed.writing.replace_samples import Allocate, fresh
 
-# Bytes of samples whose checksums are taken one by one while a file is on its way.
-_LARGE = 65_536
+# A small last chunk is merged into the next one when that at least halves the number of bytes still to be merged, so
+# each byte is rewritten a logarithmic number of times and a tensor keeps few small chunks.
+_SMALL_TAIL = 1_000_000
 
 Read = Callable[[TensorState, int], bytes | memoryview]
 """Fetches the chunk file of one row of a tensor's chunk table."""
@@ -62,6 +68,17 @@ class TensorChunks:
         Writes chunk files.
     allocate
         Supplies buffers for chunks that are being rewritten.
+
+    Attributes
+    ----------
+    state
+        Content of the tensor except for pending samples and edits; set by this class and its subclasses only.
+    new_chunks
+        Chunk files that are not in storage yet.
+    packed_bytes
+        Bytes of those.
+    pending
+        New samples that are in no chunk yet.
     """
 
     def __init__(
@@ -72,7 +89,7 @@ class TensorChunks:
         spill: Spill,
         allocate: Allocate = fresh,
     ) -> None:
-        self._state = state
+        self.state = state
         self.new_chunks: Files = {}
         self.packed_bytes = 0
         self._last_parsed: tuple[str, Chunk] | None = None
@@ -81,12 +98,16 @@ class TensorChunks:
         self._spill = spill
         self._allocate = allocate
         self._owns_chunks = True
+        self.pending = Blocks()
+        self._edits = PendingEdits()
+        self._owns_pending = self._owns_edits = True
+        self._tiles = state.tiles.entries if len(state.tiles.indices) else {}
+        self._new_tiles: set[int] = set()  # rows of the table that the tile index of the state lacks yet
 
     def fork(self) -> Self:
         """Return a copy to change, which may be given up; this one may not change any more."""
         copy = object.__new__(type(self))
-        copy.__dict__.update(self.__dict__)
-        copy._owns_chunks = False
+        copy.__dict__.update(self.__dict__, _owns_chunks=False, _owns_pending=False, _owns_edits=False)
         return copy
 
     def _own_chunks(self) -> Files:
@@ -97,41 +118,37 @@ class TensorChunks:
         return self.new_chunks
 
     @property
-    def state(self) -> TensorState:
-        """What the tensor holds, but for what is pending; changed by methods of this class and those below it only."""
-        return self._state
-
-    @property
     def meta(self) -> TensorMeta:
-        return self._state.meta
+        return self.state.meta
 
     def _set(self, **changes: Any) -> None:
-        self._state = self._state.with_(**changes)
+        self.state = self.state.with_(**changes)
 
     @property
     def chunk_limit(self) -> int:
         """Bytes of data per chunk (FORMAT.md 6)."""
-        return self._state.meta.chunk_size // 2
+        return self.state.meta.chunk_size // 2
 
     @property
     def _codec(self) -> ChunkCodec | None:
-        meta = self._state.meta
+        meta = self.state.meta
         return None if meta.chunk_compression is None else chunk_codec(meta.chunk_compression, meta.dtype)
 
     @property
     def _is_lossy(self) -> bool:
-        return not is_plain(self.meta.chunk_compression)
+        compression = self.state.meta.chunk_compression
+        return compression is not None and not is_plain(compression)
 
     def _chunk_size(self, row: int) -> int:
-        return int(self._state.table.places.sizes[row]) or len(self._read(self._state, row))
+        return int(self.state.table.places.sizes[row]) or len(self._read(self.state, row))
 
     def _parsed(self, row: int) -> Chunk:
-        key = self._state.table.key(row)
+        key = self.state.table.key(row)
         if self._last_parsed is None or self._last_parsed[0] != key:
-            data = self._read(self._state, row)
+            data = self._read(self.state, row)
             self._last_parsed = (
                 key,
-                parse_chunk(data, self._state.table.samples(row), self._codec, self._allocate),
+                parse_chunk(data, self.state.table.samples(row), self._codec, self._allocate),
             )
         return self._last_parsed[1]
 
@@ -145,7 +162,7 @@ class TensorChunks:
         return self._new_chunk(self._pack(run))
 
     def _pack(self, run: Sequence[Block]) -> PackedChunk:
-        return pack(run, self._codec, partial(tells_shape, self._state.meta))
+        return pack(run, self._codec, partial(tells_shape, self.state.meta))
 
     def _new_chunk(self, chunk: PackedChunk) -> NewChunk:
         new, pieces = _numbered(chunk)
@@ -155,7 +172,7 @@ class TensorChunks:
 
     def chunk_key(self, number: int) -> str:
         """Storage key of a new chunk of this draft."""
-        return f"{folder_of(self._folder)}{self._state.key}/chunks/{chunk_name(number)}"
+        return f"{folder_of(self._folder)}{self.state.key}/chunks/{chunk_name(number)}"
 
     def spill(self, *, is_rewrite: bool = False) -> None:
         """Write the chunks that are packed to storage; `is_rewrite` as in `Spill`."""
@@ -170,45 +187,21 @@ class TensorChunks:
         def files() -> Iterator[tuple[str, Pieces]]:
             for run in runs:
                 early = early_chunk(run)
-                if early is not None:
-                    yield self._written_early(early, chunks)
-                    continue
-                if self._codec is None and _are_large(run):
-                    yield from self._summed_on_its_way(run, chunks)
-                    continue
-                new, pieces = _numbered(self._pack(run))
+                new, pieces = _numbered(self._pack(run)) if early is None else self._named(early)
                 chunks.append(new)
                 yield self.chunk_key(new.id), pieces
 
         self._spill(files(), is_rewrite=False)
         return chunks
 
-    def _written_early(self, early: EarlyChunk, chunks: list[NewChunk]) -> tuple[str, Pieces]:
-        """Return the file of a chunk that only lacks its name."""
-        shape = None if tells_shape(self._state.meta) else early.shape
+    def _named(self, early: EarlyChunk) -> tuple[NewChunk, Pieces]:
+        """Return a chunk whose file is written already, under a number of its own, and that file."""
+        shape = None if tells_shape(self.state.meta) else early.shape
         layout = NO_WORDS
         if early.nbytes > LARGE:
             layout = layout_words(early.nbytes_of_sample, shape, early.count, lambda: early.sums)
         new = NewChunk(_number(), early.count, early.nbytes, early.blocks, layout)
-        chunks.append(new)
-        return self.chunk_key(new.id), Early(early.pieces(), partial(has_sums, early.blocks), early.file)
-
-    def _summed_on_its_way(
-        self, run: Sequence[Block], chunks: list[NewChunk]
-    ) -> Iterator[tuple[str, Pieces]]:
-        """Give the file of a chunk that is not compressed, whose checksums are known once it is written."""
-        shaped = partial(tells_shape, self._state.meta)
-        packed, number = pack(run, None, shaped, sums_follow=True), _number()
-        known = [int(total) for block in run if block.sums is not None for total in block.sums]
-        sizes = np.concatenate([block.size_array() for block in run])
-        passing = PassingSums(
-            packed.nbytes, len(packed.pieces[0]), [] if len(known) == packed.count else sizes
-        )
-        yield self.chunk_key(number), Shown(packed.pieces, passing.is_same, passing.see)
-        passing.complete(packed.pieces)
-        samples = known if len(known) == packed.count else passing.samples
-        layout = layout_of(run, shaped, samples) if packed.nbytes > LARGE else NO_WORDS
-        chunks.append(NewChunk(number, packed.count, packed.nbytes, passing.blocks, layout))
+        return new, Summed(early.pieces(), partial(has_sums, early.blocks), file=early.file)
 
     def release_chunks(self) -> None:
         """Forget the contents of chunks that are in storage."""
@@ -221,11 +214,143 @@ class TensorChunks:
             self.packed_bytes -= sum(map(len, pieces))
 
     def _rebuild(self, plan: list[tuple[int, int] | NewChunk]) -> None:
-        table = self._state.table.rebuilt(plan, (self._folder, self._state.key))
+        table = self.state.table.rebuilt(plan, (self._folder, self.state.key))
         self._set(table=table)
         mine = {self.chunk_key(int(i)) for i in table.ids.ids}
         for key in [k for k in self.new_chunks if k not in mine]:
             self.packed_bytes -= sum(map(len, self._own_chunks().pop(key)))
+
+    # -- what waits ------------------------------------------------------------------------------------------------
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of samples and chunks that are in memory only."""
+        return self.pending.nbytes + self._edits.nbytes + self.packed_bytes
+
+    @property
+    def _in_chunks(self) -> int:
+        """Number of samples in chunks, after the edits."""
+        return self.state.table.count - self._edits.removed
+
+    def _add_pending(self, block: Block, nbytes: int) -> None:
+        """Add a block to the pending samples; it will take ``nbytes`` bytes in a chunk."""
+        if not self._owns_pending:
+            self.pending = self.pending.fork()
+            self._owns_pending = True
+        self.pending.append(block, nbytes)
+
+    def _own_edits(self) -> PendingEdits:
+        """Return the edits as an object that no fork shares."""
+        if not self._owns_edits:
+            self._edits = self._edits.fork()
+            self._owns_edits = True
+        return self._edits
+
+    @property
+    def is_packed(self) -> bool:
+        """Return whether packing would change nothing."""
+        if self.pending or self._edits or self._new_tiles:
+            return False
+        return not self._tiles_differ
+
+    @property
+    def _tiles_differ(self) -> bool:
+        """Return whether the tile index of the state is not that of the samples."""
+        index = self.state.tiles
+        return self._tiles != index.entries if self._tiles else bool(len(index.indices))
+
+    def pack(self) -> None:
+        """Turn edits and pending blocks into chunks."""
+        if self._edits:
+            self._apply(list(self._edits.splices()))
+            self._edits = PendingEdits()
+        if self.pending:
+            self._pack_pending()
+        self._refresh_tile_index()
+
+    def _refresh_tile_index(self) -> None:
+        self._new_tiles = set()
+        if self._tiles_differ:
+            self._set(tiles=TileIndex.from_entries(dict(sorted(self._tiles.items()))))
+
+    def _pack_pending(self) -> None:
+        runs = self._runs()
+        self._follow_pending([self._packed(run) for run in runs], [])
+
+    def _spill_full(self) -> None:
+        """Write pending samples that fill chunks; those of a last chunk with room left stay pending, as do edits."""
+        *runs, rest = self._runs()
+        if early_chunk(rest) is not None:
+            runs, rest = [*runs, rest], []
+        self.spill()
+        self._follow_pending(self._spilled(runs), rest)
+
+    def _runs(self) -> list[list[Block]]:
+        """Return pending samples chunk by chunk, with those of a small last chunk that they take in."""
+        if not self._edits:
+            self._absorb_tail()
+        return groups(self.pending, self.chunk_limit, self._codec)
+
+    def _follow_pending(self, chunks: list[NewChunk], rest: Sequence[Block]) -> None:
+        """Let new chunks hold what was pending, but for a rest."""
+        self._set(table=self.state.table.extended(chunks, (self._folder, self.state.key)))
+        self.pending = Blocks(rest)
+
+    def _apply(self, splices: Iterable[Splice]) -> None:
+        plan = replan(
+            self.state.table,
+            splices,
+            tiled=self._tiled_originals(),
+            limit=self.chunk_limit,
+            load=self._load,
+            write=self._write,
+            merge=not self._is_lossy,
+        )
+        self._rebuild(plan)
+
+    def _tiled_originals(self) -> set[int]:
+        """Samples that the table as it is now holds in tiles."""
+        return {int(i) for i in self.state.tiles.indices} | self._new_tiles
+
+    def rechunk(self) -> None:
+        """Merge neighbouring small chunks."""
+        self.pack()
+        if self._is_lossy:
+            return
+        plan = compacted(
+            self.state.table,
+            tiled=self._tiled_originals(),
+            limit=self.chunk_limit,
+            load=self._load,
+            write=self._write,
+            size=self._chunk_size,
+        )
+        self._rebuild(plan)
+
+    def tail(self) -> int | None:
+        """Return the row of the last chunk if it is small enough to be packed anew with what is pending."""
+        table = self.state.table
+        row = len(table.ids.ids) - 1
+        if row < 0 or not self.pending or self._edits:
+            return None
+        size = int(table.places.sizes[row])
+        if size > _SMALL_TAIL or self._is_lossy:
+            return None
+        waiting = sum(b.nbytes for b in self.pending)
+        if self._codec is not None and size:
+            # The limit counts uncompressed bytes, and the chunk has fewer: assume samples like the waiting ones.
+            samples = sum(b.count for b in self.pending)
+            size = max(size, waiting * table.samples(row) // max(samples, 1))
+        if size == 0 or size > min(_SMALL_TAIL, 2 * waiting + 4096) or size + waiting > self.chunk_limit:
+            return None
+        return None if table.samples(row) == 0 or table.first(row) in self._tiles else row
+
+    def _absorb_tail(self) -> None:
+        while (row := self.tail()) is not None:
+            table = self.state.table
+            self.pending = Blocks([self._load(row), *self.pending])
+            self._drop_chunk(table.key(row))
+            self._set(table=table.keep(row))
 
 
 def _numbered(chunk: PackedChunk) -> tuple[NewChunk, Pieces]:
@@ -251,16 +376,8 @@ def early_chunk(run: Sequence[Block]) -> EarlyChunk | None:
     return early if bool((block.shape_array(len(early.shape)) == early.shape).all()) else None
 
 
-def _are_large(run: Sequence[Block]) -> bool:
-    """Whether all samples have so many bytes that their checksums are worth to be taken on the way to the storage."""
-    return all(
-        block.sizes >= _LARGE if isinstance(block.sizes, int) else bool((block.sizes >= _LARGE).all())
-        for block in run
-    )
-
-
 def tells_shape(meta: TensorMeta) -> bool:
-    """Whether a reader needs no more than the stored bytes of a sample to know its shape: pictures and text."""
+    """Return whether a reader needs no more than the stored bytes of a sample to know its shape: pictures and text."""
     if htype_named(meta.htype).storing in (Storing.TEXT, Storing.JSON):
         return not meta.is_link
     compression = None if meta.is_link else normalize(meta.sample_compression)

@@ -180,7 +180,7 @@ def test_a_long_walk_says_where_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
     ds.close()
     (tmp_path / "a").mkdir()
     assert run("ls", tmp_path).stderr == ""
-    monkeypatch.setattr("lakebed.cli.ls._QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("lakebed.cli.look.ls._QUIET_SECONDS", 0.0)
     result = run("ls", tmp_path)
     assert f"looking through {tmp_path}: 2 folders so far, at {tmp_path}/a" in result.stderr
     assert "b/ds" in result.stdout

@@ -15,6 +15,7 @@ import simplejpeg
 from numpy.typing import NDArray
 
 from lakebed.codecs import regions
+from lakebed.codecs.jpeg import Jpeg
 from lakebed.errors import SampleDecompressionError
 from lakebed.native import headers
 from lakebed.native import regions as native
@@ -57,7 +58,7 @@ def test_both_ways_give_the_same(planar: bool, flip: bool) -> None:
         scaled=False,
     )
     assert status.tolist() == [native.DONE]
-    regions.decode_region(data, box, rooms[1], resized, offset, flip=flip, planar=planar)
+    regions.resize_region(Jpeg().decode(data), box, rooms[1], resized, offset, flip=flip, planar=planar)
     np.testing.assert_array_equal(rooms[0], rooms[1])
     assert rooms[0].any()
 
@@ -71,7 +72,7 @@ def test_files_of_other_kinds() -> None:
     target = io.BytesIO()
     PIL.Image.new("CMYK", (30, 20)).save(target, "JPEG")
     with pytest.raises(SampleDecompressionError, match="does not become one of 3 channels"):
-        regions.decode_region(target.getvalue(), box, room)
+        regions.resize_region(Jpeg().decode(target.getvalue()), box, room)
     with pytest.raises(SampleDecompressionError, match="leaves the image"):
         regions.resize_region(grey[:19], box, room)
     with pytest.raises(SampleDecompressionError, match="float32"):
@@ -82,7 +83,7 @@ def test_damaged_files_are_told_by_the_codec() -> None:
     data = photo()
     (box,) = rows((0, 0, 8, 8))
     with pytest.raises(SampleDecompressionError):
-        regions.decode_region(data[: len(data) // 2], box, np.zeros((8, 8, 3), np.uint8))
+        regions.resize_region(Jpeg().decode(data[: len(data) // 2]), box, np.zeros((8, 8, 3), np.uint8))
 
 
 def test_without_a_library() -> None:
@@ -90,6 +91,7 @@ def test_without_a_library() -> None:
     program = (
         "import sys, numpy as np\n"
         "from lakebed.codecs import regions\n"
+        "from lakebed.codecs.jpeg import Jpeg\n"
         "regions._candidates = lambda: iter(['/none/libjpeg.so.62'])\n"
         "path, problem = regions.library()\n"
         "assert path is None and '/none/libjpeg.so.62' in problem, problem\n"
@@ -97,11 +99,11 @@ def test_without_a_library() -> None:
         "box, room = np.array([[1, 2, 30, 40]], np.int32), np.zeros((1, 16, 16, 3), np.uint8)\n"
         "status = regions.decode_regions([data], np.array([[60, 75, 3]], np.uint32), box, room)\n"
         "assert status[0] == regions.native.LIBRARY, status\n"
-        "regions.decode_region(data, box[0], room[0])\n"
+        "regions.resize_region(Jpeg().decode(data), box[0], room[0])\n"
         "sys.stdout.buffer.write(room.tobytes())\n"
     )
     data = photo()
     done = subprocess.run([sys.executable, "-c", program], input=data, check=True, capture_output=True)
     room = np.zeros((16, 16, 3), np.uint8)
-    regions.decode_region(data, rows((1, 2, 30, 40))[0], room)
+    regions.resize_region(Jpeg().decode(data), rows((1, 2, 30, 40))[0], room)
     assert done.stdout == room.tobytes()

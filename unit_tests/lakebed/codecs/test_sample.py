@@ -127,14 +127,14 @@ def test_facts_that_are_known_are_not_read_again() -> None:
     assert (sample.shape, sample.dtype, disk.reads) == ((16, 24, 3), "uint8", 0)
 
 
-def test_who_reads_many_files_at_once_hands_them_over() -> None:
-    """A plain local file tells its path until it is read; its content can come from elsewhere."""
-    disk = Disk(b"")
+def test_a_local_file_tells_its_path_until_it_is_read() -> None:
+    """A copy may be read while the sample stays unread."""
+    disk = Disk(saved("PNG"))
     sample = Sample(path="a.png", fetch=disk, local="a.png")
+    assert sample.copy().shape == (16, 24, 3)
     assert sample.unread_path == "a.png"
-    sample.fill(saved("PNG"))
+    assert (sample.shape, disk.reads) == ((16, 24, 3), 2)
     assert sample.unread_path is None
-    assert (sample.shape, disk.reads) == ((16, 24, 3), 0)
     assert Sample(array=RGB).unread_path is None
     assert Sample(path="http://a/b.png", fetch=disk).unread_path is None
 

@@ -15,12 +15,7 @@ from PIL import Image
 import lakebed
 from lakebed.cli import main
 from lakebed.copying import materialize, resolve_links
-from lakebed.errors import (
-    DatasetExistsError,
-    InvalidOperationError,
-    LinkMissingError,
-    SampleAppendError,
-)
+from lakebed.errors import DatasetExistsError, InvalidOperationError, LinkMissingError, SampleAppendError
 from lakebed.links import fetch as fetching
 from lakebed.links.link import LinkedSample
 from lakebed.reading import linked

@@ -280,7 +280,7 @@ def test_only_the_name_is_pickled(nothing_known: Path) -> None:
     assert pickle.loads(data) is source
     assert "'k'" in repr(source)
     assert CANARY not in repr(source) + repr(source.grant()) + str(vars(source))
-    with pytest.raises(InvalidInputError, match="can not be pickled"):
+    with pytest.raises(InvalidInputError, match="cannot be pickled"):
         pickle.dumps(Secret(CANARY))
 
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import lakebed
 from lakebed.errors import InvalidInputError, InvalidOperationError, SampleUpdateError, StorageError
-from lakebed.storage import direct
 from lakebed.storage.base import Data
+from lakebed.storage.files import direct
 from lakebed.storage.local import LocalStorage
 from lakebed.testing.faulty import Crash, FaultyStorage
 from lakebed.versions.state import contradiction

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lakebed
-from lakebed.dataset._base import DatasetBase, TensorBase
+from lakebed.dataset.base import DatasetBase, TensorBase
 
 MOST_METHODS = 25
 CHAPTERS = [*lakebed.Dataset.__bases__, *lakebed.Tensor.__bases__]

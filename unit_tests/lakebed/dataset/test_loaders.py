@@ -165,7 +165,7 @@ def test_a_framework_that_is_not_installed_is_named(
     ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, f"lakebed.loaders.{name}", raising=False)
+    monkeypatch.delitem(sys.modules, f"lakebed.loaders.frameworks.{name}", raising=False)
     calls = {
         "torch": (ds.pytorch, ds.torch_dataset, ds.dataloader().pytorch),
         "tensorflow": (ds.tensorflow, ds.dataloader().tensorflow),

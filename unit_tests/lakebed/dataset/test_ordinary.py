@@ -575,7 +575,7 @@ def test_a_dataset_is_made_anew_where_its_folder_was_deleted_before_all_of_it_wa
         old.x.append(value)
     shutil.rmtree(tmp_path / "ds")
     with pytest.warns(
-        UserWarning, match=r"deleted while it was written here.*not published of it is dropped"
+        UserWarning, match="deleted while it was written here; its unpublished changes are dropped"
     ):
         new = lakebed.empty(tmp_path / "ds")
     new.create_tensor("x", dtype="int64").extend([7, 8])

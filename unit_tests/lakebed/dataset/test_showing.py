@@ -15,8 +15,8 @@ import pytest
 from PIL import Image, ImageDraw
 
 import lakebed
-from lakebed.dataset import showing
-from lakebed.dataset.drawing import corners, picture
+from lakebed.dataset.display import showing
+from lakebed.dataset.display.drawing import corners, picture
 from lakebed.errors import InvalidOperationError, TensorDoesNotExistError
 
 NUMBER = itertools.count()

@@ -18,7 +18,7 @@ from PIL import Image
 
 import lakebed
 from lakebed.errors import InvalidInputError, InvalidOperationError, TensorDoesNotExistError
-from lakebed.reading.shown import Names
+from lakebed.reading.columns.shown import Names
 
 NUMBER = itertools.count()
 BIG = 2**60 + 1
@@ -244,7 +244,7 @@ def test_labels_without_names_are_numbers() -> None:
 
 @pytest.mark.filterwarnings("ignore::lakebed.errors.UnusualSampleWarning")
 def test_each_batch_may_have_words_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakebed.reading.arrow.BATCH_ROWS", 2)
+    monkeypatch.setattr("lakebed.reading.columns.arrow.BATCH_ROWS", 2)
     ds = lakebed.empty("mem://tables-batches")
     ds.create_tensor("label", htype="class_label", class_names=["a"])
     ds.label.extend([0, 0, 0, 9, 8, 0])

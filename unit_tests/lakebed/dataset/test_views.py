@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.dataset._shape import ShapeInterval
+from lakebed.dataset.tensor_chapters.shape import ShapeInterval
 from lakebed.errors import InvalidInputError
 from unit_tests.lakebed.datasets import create_on, new_memory
 

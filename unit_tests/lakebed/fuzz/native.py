@@ -30,7 +30,6 @@ from lakebed.native import (
     merge,
     order,
     regions,
-    tfrecords,
     views,
 )
 from lakebed.native import lz4 as native_lz4
@@ -508,29 +507,6 @@ def _decompress_into(rng: random.Random) -> None:
     native_lz4.decompress_into(block, np.zeros(size, np.uint8))
 
 
-def _masked_crc32c(rng: random.Random) -> None:
-    data: Any = _bytes(rng)
-    wrong = rng.random() < 0.1
-    assert 0 <= tfrecords.masked_crc32c(data.astype(np.uint32)[::2] if wrong else data) < 1 << 32
-
-
-def _record_starts(rng: random.Random) -> None:
-    """Walk records, some of them with lengths that lead elsewhere."""
-    file = b""
-    for _ in range(rng.randrange(6)):
-        data = rng.randbytes(rng.randrange(40))
-        length = len(data) if rng.random() < 0.9 else rng.choice(EDGES) % 2**64
-        header = length.to_bytes(8, "little")
-        file += header + tfrecords.masked_crc32c(header).to_bytes(4, "little") + data + rng.randbytes(4)
-    file = file[: rng.choice((len(file), rng.randrange(len(file) + 1)))]
-    step = _count(rng)
-    starts, count, end = tfrecords.record_starts(np.frombuffer(file, np.uint8).copy(), step)
-    assert 0 <= end <= len(file)
-    assert len(starts) <= count <= len(file) // 16
-    assert (np.diff(starts) >= step).all()
-    assert not len(starts) or (starts[0] == 0 and starts[-1] < end)
-
-
 _PIECES = (
     *(
         b"{",
@@ -675,8 +651,6 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "samples_at": _samples_at,
     "decompress": _decompress,
     "decompress_into": _decompress_into,
-    "masked_crc32c": _masked_crc32c,
-    "record_starts": _record_starts,
     "numbered": _numbered,
     "matched": _matched,
     "gathered": _gathered,

@@ -25,7 +25,7 @@ from lakebed.documents.version_prefix import PREFIX
 from lakebed.errors import FormatError, LimitError
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
-from lakebed.versions.digests import with_digests
+from lakebed.versions.manifests import with_digests
 from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
 from lakebed.versions.state import empty_table
 from unit_tests.lakebed.fuzz.datasets import replace

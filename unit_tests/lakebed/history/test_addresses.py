@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import lakebed
-from lakebed.dataset.printing import log_text
+from lakebed.dataset.display.printing import log_text
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.maintenance.verify import verify
 from lakebed.runtime import clock

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakebed.importers.key_values.leveldb_tables import _masked, crc32c
+from lakebed.importers.tfrecord.tfrecord_files import masked_crc32c
 
 Changes = Mapping[bytes, bytes | None]
 
@@ -39,7 +39,7 @@ def records(contents: Sequence[bytes]) -> bytes:
                 is_first, not content
             ]
             typed = bytes([kind]) + now
-            found += _masked(crc32c(typed)).to_bytes(4, "little") + len(now).to_bytes(2, "little") + typed
+            found += masked_crc32c(typed).to_bytes(4, "little") + len(now).to_bytes(2, "little") + typed
             is_first = False
             if not content:
                 break
@@ -63,7 +63,7 @@ def block(entries: Sequence[tuple[bytes, bytes]], *, snappy: bool) -> bytes:
     if snappy:
         content = pa.compress(content, "snappy", asbytes=True)
     content += bytes([snappy])
-    return content + _masked(crc32c(content)).to_bytes(4, "little")
+    return content + masked_crc32c(content).to_bytes(4, "little")
 
 
 def internal(key: bytes, number: int, *, is_put: bool = True) -> bytes:

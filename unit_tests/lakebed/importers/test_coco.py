@@ -18,7 +18,6 @@ from lakebed.errors import IngestionError
 from lakebed.importers.core.source import Source
 from lakebed.importers.detection.coco import many, plan
 from lakebed.importers.detection.coco import rows as coco_rows
-from lakebed.importers.detection.coco_annotations import _polygons
 from lakebed.importers.tables import json_index
 from lakebed.transforms.output import Skipped
 
@@ -113,7 +112,7 @@ def test_every_kind_of_annotation_comes_through(coco_either_way: Path) -> None:
     assert keypoints.info["keypoints"] == ["nose", "ear"]
     about = ds.info["imports"][0]["about"]
     assert about["files"]["annotations/instances_train2026.json"]["values"]["info"] == {"year": 2026}
-    # The annotation of a picture that is not there is told, and costs no row.
+    # The annotation of a missing picture is told, and costs no row.
     assert report.skipped == 0
     assert any("image_id 99" in problem.reason for problem in report.problems)
 
@@ -366,6 +365,14 @@ def test_many_pictures_at_once_become_what_each_becomes(tmp_path: Path, plain: b
     assert which == [row["images"].path for row in rows]
 
 
+def test_problems_of_annotations_are_counted_beyond_the_first(
+    coco: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakebed.importers.detection.coco._TOLD", 0)
+    told = [(one.where, one.reason) for one in plan(Source.of(coco)).problems]
+    assert told == [("annotations", "1 more problems")]
+
+
 def test_pictures_with_many_masks_are_not_held_together(coco: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = plan(Source.of(coco))
     assert [len(which) for which, _ in many(found.items, found.context)] == [3]
@@ -388,17 +395,6 @@ def test_the_search_for_cycles_goes_on_after_a_file(tmp_path: Path) -> None:
     with pytest.raises(IngestionError):
         lakebed.import_from("coco", tmp_path, "mem://", annotations=["x.json"], progressbar=False)
     assert gc.isenabled()
-
-
-@pytest.mark.parametrize("part", [[1, 2, 3, 4.5], [[1, 2], [3, 4.5]], ["1", "2", "3", "4.5"]])
-def test_a_polygon_is_numbers_in_a_row_or_what_numpy_takes_for_them(part: list[Any]) -> None:
-    found = _polygons([[0, 0.5], part], "float64")
-    assert [one.tolist() for one in found] == [[[0, 0.5]], [[1, 2], [3, 4.5]]]
-
-
-def test_half_a_point_is_told() -> None:
-    with pytest.raises(ValueError, match="half a point"):
-        _polygons([[1, 2, 3], [4]], "float64")
 
 
 # -- one bad annotation of many ----------------------------------------------------------------------------------------

@@ -45,6 +45,15 @@ def scan(path: Path, frames: int = 1) -> None:
     made.save_as(path, enforce_file_format=True)
 
 
+def test_files_of_one_stem_share_a_row_unless_they_are_of_one_htype(tmp_path: Path) -> None:
+    for name in ("a.png", "a.jpg", "b.png"):
+        Image.new("RGB", (4, 5)).save(tmp_path / name)
+    (tmp_path / "a.txt").write_text("first")
+    ds = brought(tmp_path).dataset
+    assert ds.file.text() == ["a.jpg", "a.png", "b.png"]
+    assert ds.text.text() == ["first", "", ""]
+
+
 def test_scans_of_a_disc_have_no_suffix(tmp_path: Path) -> None:
     names = ["S1/IM0001", "S1/IM0002", "S2/1.2.840.113619.2.55", "S2/a.ima"]
     for name in names:

@@ -158,7 +158,7 @@ def test_the_bar_is_switched_as_in_the_other_functions(
     given: dict[str, bool], shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the name that 3.x has here, or that it has everywhere else."""
-    module = import_module("lakebed.importers.ingest.ingest_huggingface")
+    module = import_module("lakebed.importers.ingest.ingest_tables")
     asked: list[Any] = []
     monkeypatch.setattr(module.huggingface, "recognise", lambda source: "a dataset")
     monkeypatch.setattr(module.huggingface, "plan", lambda source: SimpleNamespace(splits={}))

@@ -12,7 +12,6 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
-from unit_tests.lakebed.importers.hostile import check_hostile
 from unit_tests.lakebed.importers.test_yolo import photo
 
 
@@ -105,12 +104,3 @@ def test_what_is_damaged_or_missing_is_counted(tmp_path: Path) -> None:
     assert sorted(problem.where for problem in report.problems) == ["8.json", "9.json"]
     with pytest.raises(IngestionError, match=r"8\.json"):
         lakebed.import_from("labelme", tmp_path / "pets", "mem://", progressbar=False, strict=True)
-
-
-def test_damaged_sources_end_in_a_report_or_an_error_of_ours(tmp_path: Path) -> None:
-    check_hostile("labelme", pets, tmp_path, 10)
-
-
-@pytest.mark.soak
-def test_many_damaged_sources(tmp_path: Path) -> None:
-    check_hostile("labelme", pets, tmp_path, 500, seed=1)

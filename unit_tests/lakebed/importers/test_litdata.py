@@ -224,6 +224,21 @@ def test_what_is_wrong_is_counted(tmp_path: Path) -> None:
             load(tmp_path)
 
 
+def test_a_frame_that_is_missing(tmp_path: Path) -> None:
+    """The samples before it come in."""
+    write(tmp_path, 0, ["int"], [[struct.pack("<q", at)] for at in range(4)], "batch")
+    path = tmp_path / "chunk-0-0.bin"
+    data = bytearray(path.read_bytes())
+    second = 24 + 4 * 5 + 24  # frames of 3 and 1 samples, behind the head and 5 offsets
+    assert data[second : second + 4] == u32(3)
+    data[second - 20 : second - 16] = u32(2)  # so that no frame has sample 2
+    path.write_bytes(data)
+    report = load(tmp_path)
+    assert report.dataset["sample"].numpy().ravel().tolist() == [0, 1]
+    assert report.skipped == 2
+    assert "impossible" in report.left_out[0]["reason"]
+
+
 @pytest.mark.parametrize("how", ["chunk", "batch"])
 def test_chunks_that_unpack_without_end_are_refused(tmp_path: Path, how: str) -> None:
     write(tmp_path, 0, ["bytes"], [[bytes(5_000_000)]], how)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import shutil
 import struct
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import numpy as np
 import pytest
 
@@ -16,11 +20,28 @@ import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.core.source import Source
 from lakebed.importers.key_values import key_scans, lmdb_files
-from lakebed.importers.key_values.caffe import Datum
-from lakebed.importers.key_values.lmdb_pages import Damage, Entry, Environment
+from lakebed.importers.key_values.key_values import datum_of
+from lakebed.storage.url import open_storage, parse
 from unit_tests.lakebed.importers.hostile import check_hostile, flip, truncate
-from unit_tests.lakebed.importers.lmdb_writer import PAGE, write
 from unit_tests.lakebed.importers.test_tsv import image
+
+PAGE = 4096
+
+
+def write(
+    path: Path, entries: Mapping[bytes, bytes], named: Mapping[str, Mapping[bytes, bytes]] | None = None
+) -> None:
+    """Write ``path/data.mdb`` anew, with named databases beside the entries."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    with lmdb.open(str(path), map_size=1 << 28, max_dbs=8, lock=False) as env:
+        databases = {name: env.open_db(name.encode()) for name in named or {}}
+        with env.begin(write=True) as transaction:
+            for key, value in entries.items():
+                transaction.put(key, value)
+            for name, of in (named or {}).items():
+                for key, value in of.items():
+                    transaction.put(key, value, db=databases[name])
 
 
 def load(src: Any, **options: Any) -> Any:
@@ -32,30 +53,40 @@ def files(root: Path, count: int, suffix: str = "jpg") -> dict[bytes, bytes]:
     return {f"photos/{at:04}.{suffix}".encode(): image(root, at % 6, suffix) for at in range(count)}
 
 
-def test_pages(tmp_path: Path) -> None:
+def test_entries_in_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers of few entries or bytes are put together; long values, several values of a key, and orders of keys."""
+    monkeypatch.setattr(lmdb_files, "_MOST_ENTRIES", 7)
     draw = np.random.default_rng(0)
-    entries = {f"{at:05}".encode(): draw.bytes(int(draw.integers(0, 9000))) for at in range(400)}
-    write(tmp_path, entries, {"other": {b"a": b"b"}}, fill=5)
-    with (tmp_path / "data.mdb").open("rb") as file:
-        environment = Environment(file, (tmp_path / "data.mdb").stat().st_size)
-        found = [one for one in environment.entries(environment.main) if isinstance(one, Entry)]
-        assert {one.key: environment.read(one.value) for one in found if one.tree is None} == entries
-        trees = [one for one in found if one.tree is not None]
-        assert [one.key for one in trees] == [b"other"]
-        for start, stop in (
-            (b"00000", b"00001"),
-            (b"001", b"00399"),
-            (b"00200x", None),
-            (None, b"00007"),
-            (b"9", b"1"),
-        ):
-            keys = [
-                one.key
-                for one in environment.entries(environment.main, start, stop)
-                if isinstance(one, Entry)
-            ]
-            wanted = [key for key in (*entries, b"other") if (start or b"") <= key < (stop or b"z")]
-            assert keys == wanted
+    entries = {b"%05d" % at: draw.bytes(int(draw.integers(0, 9000))) for at in range(400)}
+    write(tmp_path, entries, {"other": {b"a": b"b"}})
+    with lmdb.open(str(tmp_path), map_size=1 << 28, max_dbs=8) as env:
+        several = env.open_db(b"several", dupsort=True)
+        numbers = env.open_db(b"numbers", integerkey=True)
+        turned = env.open_db(b"turned", reverse_key=True)
+        with env.begin(write=True) as transaction:
+            for at in range(60):
+                transaction.put(b"%d" % (at % 3), b"%02d" % at, db=several)
+                transaction.put((1000 * at).to_bytes(8, "little"), b"%d" % at, db=numbers)
+                transaction.put(b"%02d" % at, b"", db=turned)
+
+    def found(name: str, *ends: bytes | None, **how: bool) -> list[tuple[bytes, bytes]]:
+        every = store.entries(store.database(name), *ends, **how)
+        return [(one[0], store.read(one[1])) for one in every if not isinstance(one, key_scans.Database)]
+
+    with lmdb_files._Opener()(Source.of(tmp_path), "data.mdb") as store:
+        assert found("", None, None) == list(entries.items())
+        databases = store.entries(store.database(""), b"a", None)
+        assert [one.name for one in databases] == ["numbers", "other", "several", "turned"]
+        for start, stop in ((b"00000", b"00001"), (b"001", b"00399"), (b"00200x", None), (b"9", b"1")):
+            keys = [key for key in entries if start <= key < (stop or b"z")]
+            assert [key for key, _ in found("", start, stop, with_values=False)] == keys
+        for with_values in (False, True):
+            several_of_1 = [(b"1", b"%02d" % at) for at in range(1, 60, 3)]
+            assert found("several", b"1", b"2", with_values=with_values) == several_of_1
+        wanted = [((1000 * at).to_bytes(8, "little"), b"%d" % at) for at in range(3, 40)]
+        assert found("numbers", wanted[0][0], (40_000).to_bytes(8, "little")) == wanted
+        keys = sorted((b"%02d" % at for at in range(60)), key=lambda key: key[::-1])
+        assert [key for key, _ in found("turned", keys[7], keys[30])] == keys[7:30]
 
 
 def test_files_by_their_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +121,7 @@ def words(root: Path) -> None:
 def test_numbered_words_are_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_scans, "_ITEM_ENTRIES", 2)
     entries = numbered(tmp_path / "photos")
-    write(tmp_path / "words", entries, fill=3)
+    write(tmp_path / "words", entries)
     report = load(tmp_path / "words", strict=True)
     ds = report.dataset
     assert list(ds.tensors) == ["key", "image", "label"]
@@ -216,10 +247,32 @@ def test_caffe(tmp_path: Path) -> None:
         b"\x22\x05ab",
         datum((1, 2, 3), bytes(5)),
         datum((1 << 40, 1 << 40, 2), b"ab"),
+        datum((1, 1, 2), b"ab") + b"\x4a\x01x",  # a field that Datum does not have
         b"\xff" * 20,
     ):
         with pytest.raises(IngestionError):
-            Datum.from_bytes(wrong)
+            datum_of(wrong)
+    assert datum_of(b"\x08\x01\x10\x01\x18\x01\x22\x01a").label is None
+
+
+def test_entries_that_repeat_without_end_are_refused() -> None:
+    """As of pages that damage has made their own children."""
+
+    class Endless:
+        version, limit = 0, 1000
+
+        def database(self, name: str) -> key_scans.Database:
+            return key_scans.Database(name, None, None)
+
+        def entries(self, *_: Any, **how: Any) -> Any:
+            while True:
+                yield b"key", lmdb_files._Value(5, "", b"key", 0, None)
+
+        def read(self, value: Any) -> bytes:
+            return b"value"
+
+    with pytest.raises(IngestionError, match="longer than the file"):
+        key_scans.scanned(Endless(), Source.of(Path(__file__)), "data.mdb", None, [])
 
 
 def test_several_databases(tmp_path: Path) -> None:
@@ -242,6 +295,23 @@ def test_several_databases(tmp_path: Path) -> None:
     assert load(tmp_path / "db", split="test").written == 2
 
 
+def test_numbers_as_keys_and_several_values_of_a_key(tmp_path: Path) -> None:
+    with lmdb.open(str(tmp_path / "db"), map_size=1 << 28, max_dbs=2) as env:
+        numbers, many = env.open_db(b"numbers", integerkey=True), env.open_db(b"many", dupsort=True)
+        with env.begin(write=True) as transaction:
+            for at in range(500):
+                transaction.put((at * 7).to_bytes(8, "little"), b"text %d" % at, db=numbers)
+                transaction.put(b"%03d" % (at % 5), b"text %03d" % at, db=many)
+    ds = load(tmp_path / "db", database="numbers", strict=True).dataset
+    assert ds.key.numpy().ravel().tolist() == [at * 7 for at in range(500)]
+    assert ds.value.text() == [f"text {at}" for at in range(500)]
+    ds = load(tmp_path / "db", database="many", strict=True).dataset
+    assert len(ds) == 500
+    assert ds.value.text()[:3] == ["text 000", "text 005", "text 010"]
+    with pytest.raises(IngestionError, match="import it alone"):
+        load(tmp_path / "db")
+
+
 def test_several_files_are_splits(tmp_path: Path) -> None:
     entries = files(tmp_path / "photos", 6)
     for name, count in (("pets_train_lmdb", 6), ("pets_val_lmdb", 2)):
@@ -260,12 +330,48 @@ def test_several_files_are_splits(tmp_path: Path) -> None:
 
 def test_a_file_that_is_written_to_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "db", files(tmp_path / "photos", 3))
-    real = lmdb_files._Store.version
-    answers = iter([1])
-    monkeypatch.setattr(lmdb_files._Store, "version", property(lambda self: next(answers, 2)))
+    real = lmdb_files.rows
+
+    def written(item: Any, context: Any) -> Any:
+        with lmdb.open(str(tmp_path / "db")) as env, env.begin(write=True) as transaction:
+            transaction.put(b"another", b"")
+        return real(item, context)
+
+    monkeypatch.setattr(lmdb_files, "rows", written)
     with pytest.raises(IngestionError, match="written to"):
         load(tmp_path / "db")
-    monkeypatch.setattr(lmdb_files._Store, "version", real)
+
+
+def test_a_file_in_a_bucket_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No copy is left behind."""
+    entries = files(tmp_path / "photos", 5)
+    write(tmp_path / "db", entries)
+    bucket = open_storage(parse("mem://bucket-of-lmdb"))
+    bucket.put("db/data.mdb", (tmp_path / "db" / "data.mdb").read_bytes())
+    (tmp_path / "copies").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "copies"))
+    ds = load("mem://bucket-of-lmdb", strict=True).dataset
+    assert [ds.images[row].tobytes() for row in range(5)] == list(entries.values())
+    assert not list((tmp_path / "copies").iterdir())
+
+
+def test_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "db", {b"a": b"b"})
+    monkeypatch.setitem(sys.modules, "lmdb", None)
+    with pytest.raises(IngestionError, match=r"pip install lmdb protobuf, .*\.\[lmdb\]"):
+        lakebed.import_from("auto", tmp_path / "db", "mem://", progressbar=False)
+
+
+def leaves(path: Path) -> list[int]:
+    """Return the numbers of the leaves of a file, in the order of their first keys."""
+    data = (path / "data.mdb").read_bytes()
+    found = []
+    for at in range(2 * PAGE, len(data), PAGE):
+        flags, node = data[at + 10], at + int.from_bytes(data[at + 16 : at + 18], "little")
+        if flags & 2:
+            length = int.from_bytes(data[node + 6 : node + 8], "little")
+            found.append((data[node + 8 : node + 8 + length], at // PAGE))
+    return [number for _, number in sorted(found)]
 
 
 def broken(path: Path, page: int, at: int, data: bytes) -> None:
@@ -274,56 +380,43 @@ def broken(path: Path, page: int, at: int, data: bytes) -> None:
         file.write(data)
 
 
-def test_damaged_pages_are_told_and_others_come_in(tmp_path: Path) -> None:
-    entries = {f"{at:03}.txt".encode(): b"x" * 10 for at in range(40)}
+@pytest.mark.parametrize(
+    ("at", "data"),
+    [
+        (10, b"\xff\xff"),  # flags of the page
+        (12, b"\xff\xff"),  # number of nodes
+        (16, b"\xff\xff"),  # a node beyond the page
+    ],
+)
+def test_entries_before_a_damaged_page_come_in(tmp_path: Path, at: int, data: bytes) -> None:
+    """The library reports some damage, and crashes at other."""
     path = tmp_path / "db"
-    write(path, entries, fill=10)  # leaves are pages 2 to 5, the root is page 6
-    broken(path, 3, 0, b"\xff")
+    write(path, {b"%03d.txt" % number: b"x" * 300 for number in range(60)})
+    broken(path, leaves(path)[2], at, data)
     report = load(path)
-    assert (report.written, report.skipped) == (30, 10)
-    assert "no page of a tree" in report.problems[0].reason
+    assert 0 < report.written < 60
+    assert report.written + report.skipped == 60
+    assert "damaged" in report.problems[0].reason
     with pytest.raises(IngestionError, match="damaged"):
         load(path, strict=True)
-    for page, at, data, left in (
-        (2, 12, b"\xff\xff", 30),  # lower behind upper
-        (2, 16, b"\xff\xff", 30),  # a node beyond the page
-        (6, 16 + 4080 - 16 - 8, b"", 40),
-        (4, PAGE - 2, b"zz", 40),
-    ):
-        write(path, entries, fill=10)
-        broken(path, page, at, data)
-        report = load(path)
-        assert report.written == left, (page, at)
-    write(path, entries, fill=10)
-    with (path / "data.mdb").open("rb") as file:
-        root = file.read()[6 * PAGE : 7 * PAGE]
-    offset = int.from_bytes(root[18:20], "little")
-    broken(path, 6, offset, struct.pack("<I", 6))  # the root is its own child
-    with (path / "data.mdb").open("rb") as file:
-        environment = Environment(file, (path / "data.mdb").stat().st_size)
-        found = list(environment.entries(environment.main))
-    assert sum(isinstance(one, Damage) for one in found) >= 1
-    assert len(found) < 80
-    write(path, {b"a.bin": b"x" * 10_000, b"b.bin": b"y" * 10_000})
-    broken(path, 2, 10, b"\x02")  # no overflow page any more
-    report = load(path)
-    assert (report.written, report.skipped) == (1, 1)
-    write(path, {b"a.bin": b"x" * 10_000, b"b.bin": b"y" * 10_000})
-    broken(path, 2, 12, b"\x01")
-    assert "does not fit" in load(path).left_out[0]["reason"]
+
+
+def test_a_file_without_its_end(tmp_path: Path) -> None:
+    """The library ends its process with a bus error here."""
+    write(tmp_path / "db", {b"%05d" % at: b"x" * 900 for at in range(500)})
+    path = tmp_path / "db" / "data.mdb"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    report = load(tmp_path / "db")
+    assert 0 < report.written < 500
+    assert report.written + report.skipped == 500
 
 
 def test_what_is_no_lmdb_file(tmp_path: Path) -> None:
     path = tmp_path / "db"
     write(path, {b"a": b"b"})
     broken(path, 0, 16, b"\0\0\0\0")
-    assert load(path).written == 1  # the other meta page is there
     broken(path, 1, 16, b"\0\0\0\0")
-    with pytest.raises(IngestionError, match="no meta page"):
-        load(path)
-    write(path, {b"a": b"b"})
-    broken(path, 0, 20, b"\x02")
-    with pytest.raises(IngestionError, match="version 2"):
+    with pytest.raises(IngestionError, match="not of the format"):
         load(path)
     for size in (0, 10, 200, PAGE, 2 * PAGE):
         write(path, {b"a": b"b"})
@@ -356,7 +449,7 @@ def test_an_import_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def hostile(root: Path) -> None:
     entries = {f"{at:04}.bin".encode(): bytes([at]) * (300 * at) for at in range(20)}
-    write(root, numbered(root.parent / "photos", 3) | entries, {"other": entries}, fill=3)
+    write(root, numbered(root.parent / "photos", 3) | entries, {"other": entries})
 
 
 def test_damage(tmp_path: Path) -> None:
@@ -366,5 +459,5 @@ def test_damage(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_much_damage(tmp_path: Path) -> None:
-    check_hostile("lmdb", hostile, tmp_path, 250, seed=3)
-    check_hostile("lmdb", hostile, tmp_path, 250, mutations=(flip, truncate), seed=4)
+    check_hostile("lmdb", hostile, tmp_path, 100, seed=3)
+    check_hostile("lmdb", hostile, tmp_path, 100, mutations=(flip, truncate), seed=4)

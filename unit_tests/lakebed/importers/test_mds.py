@@ -114,6 +114,7 @@ def test_encodings(tmp_path: Path) -> None:
         "odd": "zip:5",
         "jl": "list[jpeg]",
         "ja": "jpegarray",
+        "one": "jpeg_array",
         "g/x": "json",
         "photo": "bytes",
     }
@@ -129,7 +130,8 @@ def test_encodings(tmp_path: Path) -> None:
             array,
             np.arange(6, dtype="<i2").tobytes(),
         ),
-        *(b"9" * 30, b"0.1", b"\x80\x04.", b"?", u32(0) + body, body, b'{"a": [1, null]}', picture(3)),
+        *(b"9" * 30, b"0.1", b"\x80\x04.", b"?", u32(0) + body, body, u32(1, len(two[0])) + two[0]),
+        *(b'{"a": [1, null]}', picture(3)),
     ]
     index(tmp_path, shard(tmp_path, columns, [row]))
     report = load(tmp_path)
@@ -150,8 +152,26 @@ def test_encodings(tmp_path: Path) -> None:
     assert ds.pk[0].numpy().tobytes() == b"\x80\x04."
     for name in ("jl", "ja"):
         assert [one.tobytes() for one in ds[name][0]] == two
+    assert (ds.one.htype, ds.one[0][0].tobytes()) == ("sequence[image]", picture(1))
     assert ds["g/x"][0].dict() == {"a": [1, None]}
     assert ds.photo[0].tobytes() == picture(3)
+
+
+def test_raw_images_of_another_size_are_left_out(tmp_path: Path) -> None:
+    """Fewer or more bytes than the size says, and sizes that no memory holds."""
+    head = u32(3, 2, 1) + b"L"
+    images = [
+        head + bytes(6),
+        head + bytes(5),
+        head + bytes(7),
+        u32(1 << 31, 1 << 31, 1) + b"L",
+        u32(3, 2, 1) + b"?",
+    ]
+    index(tmp_path, shard(tmp_path, {"raw": "pil"}, [[image] for image in images]))
+    report = load(tmp_path)
+    assert (report.written, report.skipped) == (1, 4)
+    for reason in (one["reason"] for one in report.left_out[:3]):
+        assert "pixels of mode L are not" in reason
 
 
 def test_bytes_are_what_the_user_says(tmp_path: Path) -> None:
@@ -218,6 +238,17 @@ def test_hashes_are_verified(tmp_path: Path, compression: str | None) -> None:
     index(tmp_path, shards[0], {**shards[1], "zip_data": None} if compression is None else shards[1])
     if compression is None:
         assert any("crc999" in problem.reason for problem in load(tmp_path).problems)
+
+
+def test_many_lost_samples_are_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index may claim any number of them."""
+    monkeypatch.setattr(sample_shards, "_MOST_COUNTED", 3)
+    told = [shard(tmp_path, {"s": "str"}, [[b"a"]] * 4, at, hashes=True) for at in range(2)]
+    told[1]["raw_data"]["hashes"]["sha1"] = "00"
+    index(tmp_path, *told)
+    report = load(tmp_path)
+    assert (report.written, len(report.left_out)) == (4, 1)
+    assert "4 samples are lost" in report.left_out[0]["reason"]
 
 
 def test_what_is_wrong_is_counted(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_an_index_that_does_not_fit_is_made_anew(
     report = load(tmp_path / "pets")
     assert reason in report.problems[0].reason
     check_rows(report.dataset, tmp_path, range(4))
-    with pytest.raises(IngestionError, match="counted anew"):
+    with pytest.raises(IngestionError, match="indexed anew"):
         load(tmp_path / "pets", strict=True)
 
 
@@ -298,13 +298,13 @@ def test_links_read_the_ends_of_lines_only(tmp_path: Path, monkeypatch: pytest.M
     write(root / "train.tsv", [(f"key {at}", "more", data) for at in range(20)])
     lengths = []
 
-    class Counted(tsv._Files):
+    class Counted(tsv.OpenFiles):
         def read(self, name: str, start: int, length: int) -> bytes:
             lengths.append(length)
             return super().read(name, start, length)
 
     monkeypatch.setattr(tsv, "_MOST_LOOKED_AT", 1)
-    monkeypatch.setattr(tsv, "_Files", Counted)
+    monkeypatch.setattr(tsv, "OpenFiles", Counted)
     ds = load(root, link=True, strict=True).dataset
     assert sum(lengths) < 20 * (70 << 10) + 2 * len(data)
     assert ds.images[19].tobytes() == data

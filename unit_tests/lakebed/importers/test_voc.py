@@ -10,7 +10,6 @@ from PIL import Image
 
 import lakebed
 from lakebed.errors import IngestionError
-from unit_tests.lakebed.importers.hostile import check_hostile
 from unit_tests.lakebed.importers.test_yolo import photo
 
 XML = """<?xml version="1.0" encoding="utf-8"?>
@@ -63,7 +62,8 @@ def test_a_folder_as_the_challenge_has_it(tmp_path: Path) -> None:
     assert second == {}
     told = ds.annotation[0].data()["value"]
     assert (told["source"], told["segmented"], told["size"]["depth"]) == ({"database": "ours"}, 1, 3)
-    # Nothing is known of the second; the third has no objects.
+    assert "polygons" not in ds.tensors
+    # The objects of the second are unknown; the third has none.
     assert ds.boxes.null_mask().tolist() == [False, True, False]
     assert ds.boxes[2].shape == (0, 4)
     assert ds.masks[0].numpy().tolist() == [[0, 12], [255, 8]]
@@ -78,6 +78,15 @@ def test_xml_beside_images_and_folders_as_splits(tmp_path: Path) -> None:
         (tmp_path / f"pets/{split}/a.xml").write_text(XML)
     report = lakebed.import_from("voc", tmp_path / "pets", "mem://", progressbar=False, strict=True)
     assert report.splits == {"train": 1, "val": 1}
+
+
+def test_images_that_no_set_has_are_counted(tmp_path: Path) -> None:
+    pets(tmp_path / "pets")
+    (tmp_path / "pets/ImageSets/Main/val.txt").unlink()
+    (tmp_path / "pets/ImageSets/Main/trainval.txt").unlink()
+    report = lakebed.import_from("voc", tmp_path / "pets", dry_run=True)
+    assert report.splits == {"train": 2}
+    assert [(one.where, one.rows) for one in report.problems] == [("ImageSets", 1)]
 
 
 def test_images_and_xml_in_folders_side_by_side(tmp_path: Path) -> None:
@@ -154,12 +163,3 @@ def test_documents_that_nest_without_end_are_refused(tmp_path: Path) -> None:
     (tmp_path / "pets/Annotations/1.xml").write_text("<annotation>" + "<a>" * 100_000)
     with pytest.raises(IngestionError, match="nests more than"):
         lakebed.import_from("voc", tmp_path / "pets", "mem://", progressbar=False, strict=True)
-
-
-def test_damaged_sources_end_in_a_report_or_an_error_of_ours(tmp_path: Path) -> None:
-    check_hostile("voc", pets, tmp_path, 10)
-
-
-@pytest.mark.soak
-def test_many_damaged_sources(tmp_path: Path) -> None:
-    check_hostile("voc", pets, tmp_path, 500, seed=1)

@@ -14,6 +14,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
+from lakebed.importers.core.source import Source
 from lakebed.importers.shards import webdataset
 from unit_tests.lakebed.importers.hostile import check_hostile
 from unit_tests.lakebed.importers.test_yolo import photo
@@ -48,6 +49,19 @@ def samples(root: Path, first: int, count: int) -> list[tuple[str, bytes]]:
             (f"a.b/{at:04}.depth.npy", npy(np.full((2, at % 3 + 1), at, np.float32))),
         ]
     return found
+
+
+def test_shards_with_headers_for_all_members_are_taken_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a global header says, such as the encoding of names, counts in each stretch."""
+    monkeypatch.setattr(webdataset, "_ITEM_BYTES", 1)
+    for headers, count in ({}, 3), ({"comment": "all"}, 1):
+        path = tmp_path / f"{count}.tar"
+        with tarfile.open(path, "w", format=tarfile.PAX_FORMAT, pax_headers=headers) as tar:
+            for at in range(3):
+                tar.addfile(tarfile.TarInfo(f"{at}.txt"), io.BytesIO())
+        assert len(webdataset.plan(Source.of(path)).items) == count
 
 
 def load(src: Any, **options: Any) -> Any:
@@ -143,7 +157,7 @@ def test_archives_that_unpack_without_end_are_refused(tmp_path: Path) -> None:
     member = tarfile.TarInfo("a.txt")
     member.size = 1 << 40
     (tmp_path / "x.tar.gz").write_bytes(gzip.compress(member.tobuf(tarfile.GNU_FORMAT) + bytes(10_000)))
-    with pytest.raises(IngestionError, match="unpacks"):
+    with pytest.raises(IngestionError, match="claims to unpack"):
         load(tmp_path / "x.tar.gz")
     long = tarfile.TarInfo("././@LongLink")
     long.type, long.size = tarfile.GNUTYPE_LONGNAME, 1 << 40

@@ -11,7 +11,6 @@ from PIL import Image
 
 import lakebed
 from lakebed.errors import IngestionError
-from unit_tests.lakebed.importers.hostile import check_hostile
 
 DATA = "path: ../datasets/pets\ntrain: images/train\nval: images/val\nnames:\n  0: cat\n  1: dog\n"
 
@@ -158,6 +157,15 @@ def test_splits_as_lists_of_files_of_another_machine(tmp_path: Path) -> None:
     }
 
 
+def test_paths_of_a_description_are_first_looked_up_beside_it(tmp_path: Path) -> None:
+    for root in ("", "sub/"):
+        photo(tmp_path / f"pets/{root}photos/a.jpg")
+        (tmp_path / f"pets/{root}photos/a.txt").write_text("0 0.5 0.5 0.2 0.3")
+    (tmp_path / "pets/sub/data.yaml").write_text("train: photos\nnames: [a]\n")
+    report = lakebed.import_from("yolo", tmp_path / "pets", "mem://", progressbar=False)
+    assert report.dataset.file.text() == ["sub/photos/a.jpg"]
+
+
 def test_a_source_without_any_label_file_is_none(tmp_path: Path) -> None:
     photo(tmp_path / "pets/images/a.png")
     with pytest.raises(IngestionError, match=r"no image of .* has a label file, the first is images/a\.png"):
@@ -239,15 +247,6 @@ def make_all(root: Path) -> None:
     pets(root, "0 0.5 0.5 0.2 0.3\n1 0.1 0.1 0.1 0.1 0.2 0.2\n")
     (root / "train.txt").write_text("images/train/1.jpg\nimages/train/2.jpg\n")
     (root / "data.yaml").write_text(DATA.replace("images/train", "train.txt") + "nc: 2\n")
-
-
-def test_damaged_sources_end_in_a_report_or_an_error_of_ours(tmp_path: Path) -> None:
-    check_hostile("yolo", make_all, tmp_path, 10)
-
-
-@pytest.mark.soak
-def test_many_damaged_sources(tmp_path: Path) -> None:
-    check_hostile("yolo", make_all, tmp_path, 500, seed=1)
 
 
 def test_no_objects_and_no_label_file_differ_where_no_image_has_two(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def test_a_network_that_is_gone_is_no_bad_sample(store: Afar, on_error: Any, siz
         assert caught.value.tensor == "image"
         assert caught.value.row is not None
         if rows == ROWS and on_error == "skip":
-            assert "on_error='skip' is for samples that are bad" in caught.value.__notes__[-1]
+            assert "on_error='skip' is for bad samples" in caught.value.__notes__[-1]
 
 
 def test_a_network_that_goes_in_the_middle_is_no_bad_sample(store: Afar) -> None:

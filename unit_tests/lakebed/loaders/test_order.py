@@ -244,9 +244,10 @@ def test_settings_that_make_no_order():
 def test_processes_share_each_batch_and_take_equally_many_steps(samples, batch, world, tail, drop_last):
     batch = max(batch, world)
     shares = [Shares(samples, batch, rank, world, tail, drop_last) for rank in range(world)]
-    steps = [list(share.steps()) for share in shares]
+    steps = [[share.step(n) for n in range(len(share))] for share in shares]
     assert {len(each) for each in steps} == {len(shares[0])}
-    alone = [p for own, _ in Shares(samples, batch, drop_last=drop_last).steps() for p in own]
+    share = Shares(samples, batch, drop_last=drop_last)
+    alone = [p for n in range(len(share)) for p in share.step(n)[0]]
     dealt = []
     for number in range(len(shares[0])):
         parts = [each[number] for each in steps]
@@ -268,7 +269,7 @@ def test_processes_share_each_batch_and_take_equally_many_steps(samples, batch, 
 @given(samples=st.integers(0, 60), batch=st.integers(1, 20), world=st.integers(1, 8))
 def test_workers_of_one_process_leave_nothing_out_and_repeat_nothing(samples, batch, world):
     shares = [Shares(samples, max(batch, world), rank, world, "keep") for rank in range(world)]
-    steps = [list(share.steps()) for share in shares]
+    steps = [[share.step(n) for n in range(len(share))] for share in shares]
     assert all(len(own) and real.all() for each in steps for own, real in each)
     assert sorted(p for each in steps for own, _ in each for p in own) == list(range(samples))
     assert [share.own for share in shares] == [sum(len(own) for own, _ in each) for each in steps]

@@ -197,10 +197,7 @@ def test_workers_end_with_their_loader(ds: lakebed.Dataset, tmp_path: Path, numb
         """)
     )
     running = subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     with running:
         assert running.stdout is not None

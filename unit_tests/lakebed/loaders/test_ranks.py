@@ -12,7 +12,7 @@ import pytest
 import lakebed
 from lakebed.errors import InvalidInputError
 from lakebed.loaders import ranks
-from lakebed.loaders.arguments import check_known
+from lakebed.loaders.frameworks.arguments import check_known
 
 ROWS = 25
 

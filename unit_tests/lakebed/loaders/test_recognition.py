@@ -60,7 +60,7 @@ def test_training_transform_of_torchvision() -> None:
             ops.Normalize((0.5, 0.4, 0.3), (0.2, 0.2, 0.2)),
         ]
     )
-    assert found.planar
+    assert found.operations.planar
     assert found.given == "image"
     assert found.rest == tuple(transform.transforms[5:])
 
@@ -147,7 +147,7 @@ def test_own_operations_before_own_functions() -> None:
     """Functions behind our operations get arrays, with channels where the operations put them."""
     found = recognised([ops.CenterCrop(8), ops.ChannelsFirst(), len])
     assert found == Recognised(ops.Compose([ops.CenterCrop(8), ops.ChannelsFirst()]), (len,))
-    assert found.planar
+    assert found.operations.planar
     assert found.given == "array"
 
 

@@ -58,13 +58,7 @@ def test_random_crops_are_those_that_seed_epoch_and_row_decide(
 ) -> None:
     operation = ops.RandomResizedCrop((40, 56), scale=(0.5, 1.0), flip=0.5)
     loader = lakebed.Loader(
-        ds,
-        5,
-        shuffle=True,
-        seed=9,
-        tensors=[name, "label"],
-        operations={name: operation},
-        threads=threads,
+        ds, 5, shuffle=True, seed=9, tensors=[name, "label"], operations={name: operation}, threads=threads
     )
     loader.set_epoch(3)
     tested = 0

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakebed
-from lakebed.reading.strings import Strings
+from lakebed.reading.columns.strings import Strings
 
 ROWS = 1000
 RNG = np.random.default_rng(0)

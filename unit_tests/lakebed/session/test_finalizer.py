@@ -16,7 +16,7 @@ import pytest
 
 import lakebed
 from lakebed.runtime import process_hooks
-from lakebed.session import finalizer
+from lakebed.session.process import finalizer
 from lakebed.storage.base import Data
 from lakebed.storage.memory import MemoryStorage
 from unit_tests.effort import PATIENCE

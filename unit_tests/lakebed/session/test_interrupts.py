@@ -75,7 +75,7 @@ def test_an_interrupt_at_every_line_leaves_a_whole_state(
     record_property("proof", f"{error.__name__} at {len(places)} lines of {case.name!r}, seed {SEED}")
 
 
-@pytest.mark.parametrize("kind", [Prefetch, reader_locks._FileLease, reader_locks._MemoryLease])
+@pytest.mark.parametrize("kind", [Prefetch, reader_locks.Lease])
 def test_an_object_whose_creation_was_cut_off_goes_silently(kind: type) -> None:
     """What an interrupt leaves of it has no attributes; no error is printed when it is collected."""
     with pytest.MonkeyPatch.context() as patched:

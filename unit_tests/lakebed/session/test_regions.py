@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.chunks.tiling import box, grid
-from lakebed.session.regions import expanded, put, region, whole
+from lakebed.session.changes.regions import expanded, put, region, whole
 from unit_tests.effort import examples
 
 SLICES = st.builds(

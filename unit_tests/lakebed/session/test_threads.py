@@ -15,7 +15,7 @@ import pytest
 import lakebed
 from lakebed import config
 from lakebed.dataset.dataset import Dataset
-from lakebed.session import publisher
+from lakebed.session.process import publisher
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
 ROWS = 200

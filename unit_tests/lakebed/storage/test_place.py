@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakebed.session.open_sessions import sessions_at
+from lakebed.session.process.open_sessions import sessions_at
 from lakebed.storage.base import place_of
 from lakebed.storage.lock import WriterLock
 from lakebed.storage.memory import MemoryStorage

@@ -279,7 +279,7 @@ def test_a_view_by_other_names_goes_to_processes(tmp_path: Path) -> None:
     assert view["b"].tolist() == [1, 2, 3]
     loader = view.dataloader().batch(3)
     assert [batch["b"].ravel().tolist() for batch in loader] == [[1, 2, 3]]
-    with pytest.raises(InvalidOperationError, match="a saved view shows tensors by the names"):
+    with pytest.raises(InvalidOperationError, match="a saved view shows tensors by their stored names"):
         view.save_view()
 
 

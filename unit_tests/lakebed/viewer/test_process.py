@@ -23,7 +23,7 @@ import pytest
 
 import lakebed
 from lakebed import config
-from lakebed.dataset import viewing
+from lakebed.dataset.display import viewing
 from lakebed.errors import InvalidOperationError, ModuleNotInstalledException
 from lakebed.viewer.lake import Lake
 from unit_tests.lakebed.viewer.conftest import birds
@@ -150,7 +150,7 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
     """Also where that is killed; and what it copied for itself is removed."""
     program = """
 import lakebed, os, sys, webbrowser
-from lakebed.dataset import viewing
+from lakebed.dataset.display import viewing
 webbrowser.open = lambda address: True
 ds = lakebed.empty("mem://killed")
 ds.create_tensor("x", dtype="int64")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import lakebed
-from lakebed.dataset import viewing
+from lakebed.dataset.display import viewing
 from lakebed.errors import ModuleNotInstalledException
 from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.viewer.conftest import birds

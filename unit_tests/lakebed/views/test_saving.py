@@ -378,7 +378,7 @@ def _copy_slowly(path: str) -> None:
 
 def test_a_copy_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the same call, in the same folder; the view appears when it is complete."""
-    monkeypatch.setattr("lakebed.session.copy_samples._BATCH_BYTES", 20)
+    monkeypatch.setattr("lakebed.session.changes.copy_samples._BATCH_BYTES", 20)
     ds = filled(lakebed.empty(tmp_path / "ds"))
     ds.close()
     process = multiprocessing.get_context("fork").Process(target=_copy_slowly, args=(str(tmp_path / "ds"),))

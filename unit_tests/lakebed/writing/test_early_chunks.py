@@ -21,13 +21,13 @@ import lakebed
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import StorageError, StorageFullError
 from lakebed.native import disk
-from lakebed.storage import early_files, new_files
-from lakebed.storage.base import Early
+from lakebed.storage.base import Summed
 from lakebed.storage.below import Below
-from lakebed.storage.early_files import EarlyFile
+from lakebed.storage.files import early_files, new_files
+from lakebed.storage.files.early_files import EarlyFile
 from lakebed.storage.local import LocalStorage
 from lakebed.testing import FaultyStorage
-from lakebed.writing import early_chunks, passing_sums
+from lakebed.writing import early_chunks
 from lakebed.writing.draft import append_buffer
 from lakebed.writing.encode import arrays
 from unit_tests.effort import examples
@@ -500,16 +500,16 @@ def test_ctrl_c_behind_the_checksums_of_a_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     """Nothing is summed twice: no checksum is of other bytes than its block."""
-    real, calls = passing_sums.Cuts.take, iter(range(10_000))
+    real, calls = early_chunks.EarlyChunk._sum, iter(range(10_000))
 
-    def take(cuts: passing_sums.Cuts, view: memoryview) -> None:
-        real(cuts, view)
+    def take(chunk: early_chunks.EarlyChunk, view: memoryview) -> None:
+        real(chunk, view)
         if next(calls) == 8 + at:
             raise KeyboardInterrupt
 
     expected: list[NDArray[np.uint8]] = []
     with new(tmp_path / "a") as ds:
-        monkeypatch.setattr(passing_sums.Cuts, "take", take)
+        monkeypatch.setattr(early_chunks.EarlyChunk, "_sum", take)
         stopped = 0
         for n in range(40):
             try:
@@ -555,14 +555,14 @@ def test_an_end_that_was_interrupted_is_no_chunk(tmp_path: Path, monkeypatch: py
     assert chunk.is_chunk(samples)
     assert not chunk.is_chunk(samples[::-1])
     assert not chunk.is_chunk(samples[1:])
-    real = passing_sums.Cuts.take
+    real = early_chunks.EarlyChunk._sum
 
-    def take(cuts: passing_sums.Cuts, view: memoryview) -> None:
-        real(cuts, view)
+    def take(chunk: early_chunks.EarlyChunk, view: memoryview) -> None:
+        real(chunk, view)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(passing_sums.Cuts, "take", take)
+        patch.setattr(early_chunks.EarlyChunk, "_sum", take)
         with pytest.raises(KeyboardInterrupt):
             chunk.settle()
     assert not chunk.is_chunk(samples)
@@ -586,7 +586,7 @@ def test_a_file_gets_one_name(tmp_path: Path) -> None:
             os._exit(code)
     assert os.waitpid(pid, 0)[1] == 0
     for name in ("a/one", "two"):
-        storage.put_many([(name, Early((b"content",), b"content".__eq__, file))])
+        storage.put_many([(name, Summed((b"content",), b"content".__eq__, file=file))])
     assert storage.get("a/one") == storage.get("two") == b"content"
     assert not os.path.samefile(tmp_path / "a/one", tmp_path / "two")  # noqa: PTH121
     assert {path.name for path in tmp_path.iterdir()} == {"a", "two"}
@@ -594,7 +594,7 @@ def test_a_file_gets_one_name(tmp_path: Path) -> None:
 
 _LOOP = """
 import sys, numpy as np, lakebed
-from lakebed.storage import new_files
+from lakebed.storage.files import new_files
 from lakebed.writing import early_chunks
 from lakebed.writing.draft import append_buffer
 from lakebed.writing.encode import arrays

@@ -1,14 +1,14 @@
-"""How tensors lie in arrays side by side, as HDF5 and Zarr have them; and their values, in blocks of rows.
+"""The layout of tensors as arrays side by side, for HDF5 and Zarr, and their values in blocks of rows.
 
     layout     array NAME                                beside it
     array      shape (rows, ...)                         -
-    ragged     the values of each row, flat              NAME.shape: shape of each, where there are several axes
+    ragged     the values of each row, flat              NAME.shape: shape of each, if they have several axes
     text       UTF-8                                     -
     json       JSON                                      -
     file       the bytes of each file, as it is stored   -
 
-    of all     NAME.null: True where a row is null, only if there are nulls
-    sequences  NAME holds the items of all rows; NAME.rows, of rows + 1, says where those of each begin
+    nulls      NAME.null: True where a row is null; only for tensors with nulls
+    sequences  NAME holds the items of all rows; NAME.rows, of rows + 1, the first item of each row
 
 No name of a tensor has a dot. Polygons are sequences of their points.
 """
@@ -16,7 +16,7 @@ No name of a tensor has a dot. Polygons are sequences of their points.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-import lakebed
 from lakebed.described import Described
 from lakebed.documents.json_style import encode_custom
 from lakebed.errors import ExportError, LakebedError
@@ -32,50 +31,54 @@ from lakebed.exporters.core.media import file_of
 from lakebed.htypes.base import Storing
 
 if TYPE_CHECKING:
+    from lakebed.dataset.dataset import Dataset
+    from lakebed.dataset.tensor import Tensor
     from lakebed.exporters.core.plan import Piece
 
 FAILURES = (LakebedError, ValueError, TypeError, OSError)
+"""Errors of reading that cost one row."""
 
 _BLOCK_BYTES = 8 << 20
 _MOST_ROWS = 65_536
-# Files and compressed chunks become larger when they are read.
+# Files and compressed chunks grow when they are read.
 _GROWS = 4
 _SHAPES_AT_ONCE = 1_000_000
+_BYTES = np.dtype("uint8")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a tensor lies.
+    """The layout of a tensor.
 
     Parameters
     ----------
     name
-        Its name.
+        Name of the tensor.
     kind
         array, ragged, text, json or file.
-    shape
-        Of arrays, that of an item; () of single numbers.
-    dtype
-        Of arrays and ragged ones.
-    ndim
-        Axes of an item that is ragged.
-    has_rows
-        Whether a row holds several items.
     described
-        The tensor.
+        Description of the tensor.
+    shape
+        Shape of an item of arrays; () for single numbers.
+    dtype
+        Dtype of numbers; uint8 for other kinds.
+    ndim
+        Axes of a ragged item.
+    has_rows
+        A row holds several items.
     is_address
-        Whether the addresses of links are written, and not their files.
+        The addresses of links are written, not their files.
     may_differ
-        Whether files may be of other kinds than the tensor says: what links lead to, and tiles put together.
+        Files may be of other kinds than the tensor says: linked files, and tiles put together.
     ends_at_nul
-        Whether texts of the format end at a NUL.
+        Texts of the format end at a NUL.
     """
 
     name: str
     kind: str
     described: Described
     shape: tuple[int, ...] = ()
-    dtype: np.dtype[Any] | None = None
+    dtype: np.dtype[Any] = _BYTES
     ndim: int = 1
     has_rows: bool = False
     is_address: bool = False
@@ -84,14 +87,34 @@ class Layout:
 
     @property
     def told(self) -> str:
-        """What importers are told, as JSON."""
+        """Description for importers, as JSON."""
         more = {"layout": self.kind, "ndim": self.ndim, "rows": self.has_rows}
         return replace(self.described, more=more).to_json()
+
+    @property
+    def is_array(self) -> bool:
+        """Whether the values of rows are one array."""
+        return self.kind == "array" and not self.has_rows
+
+    @property
+    def nothing(self) -> Any:
+        """The value that is written for a null."""
+        if self.has_rows:
+            return []
+        if self.kind == "array":
+            return np.full(self.shape, np.nan if self.dtype.kind in "fc" else 0, self.dtype)
+        if self.kind == "ragged":
+            return np.zeros((0,) * self.ndim, self.dtype)
+        return {"text": "", "json": "null", "file": b""}[self.kind]
+
+    def array(self, values: list[Any]) -> NDArray[Any]:
+        """Return items as one array, which may have no rows."""
+        return np.array(values, self.dtype).reshape(len(values), *self.shape)
 
 
 @dataclass
 class Column:
-    """Values of a tensor for some rows: an array, or a list; of sequences a list of lists."""
+    """Values of a tensor for some rows: an array, or a list; for sequences a list of lists."""
 
     values: Any
     nulls: NDArray[np.bool_]
@@ -102,18 +125,26 @@ class Column:
         taken = values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows]
         return Column(taken, self.nulls[rows])
 
+    def items(self, layout: Layout) -> tuple[Any, NDArray[np.int64] | None]:
+        """Return all items, and, for sequences, their number in each row."""
+        if not layout.has_rows:
+            return self.values, None
+        counts = np.array([len(items) for items in self.values], np.int64)
+        flat: list[Any] = [item for items in self.values for item in items]
+        return layout.array(flat) if layout.kind == "array" else flat, counts
+
 
 def layout_of(
-    ds: lakebed.Dataset, name: str, problems: list[tuple[str, str]], *, decode: bool, links: bool
+    ds: Dataset, name: str, problems: list[tuple[str, str]], *, decode: bool, links: bool
 ) -> Layout:
-    """Return how a tensor will lie.
+    """Return the layout of a tensor.
 
     Parameters
     ----------
     problems
-        Where it is told what does not go along.
+        Receives what is lost.
     decode
-        Write pixels in place of files where all are of one shape.
+        Write pixels instead of files, if all have one shape.
     links
         Write the addresses of links.
     """
@@ -137,34 +168,31 @@ def layout_of(
         return Layout(name, "ragged", described, dtype=dtype, ndim=2, has_rows=True)
     if storing is not Storing.ARRAY:
         return Layout(name, "json", described)
-    if described.is_file or described.is_chunked_file:
-        if not decode and described.is_file:
-            return Layout(name, "file", described, has_rows=has_rows, may_differ=tensor.is_tiled)
-        shape = even_shape(tensor)
-        if shape is None and described.is_file:
+    shape = even_shape(tensor) if decode or not described.is_file else None
+    if described.is_file and shape is None:
+        if decode:
             problems.append((name, "its samples differ in shape: files are written, not pixels"))
-            return Layout(name, "file", described, has_rows=has_rows, may_differ=tensor.is_tiled)
+        return Layout(name, "file", described, has_rows=has_rows, may_differ=tensor.is_tiled)
+    if described.is_file or described.is_chunked_file:
         described = described.decoded()
     dtype = np.dtype(described.dtype or "uint8")
-    shape = even_shape(tensor)
     if shape is None:
-        axes = tensor.meta.max_shape
-        return Layout(name, "ragged", described, dtype=dtype, ndim=max(1, len(axes)), has_rows=has_rows)
-    came_as_list = "list<" in str(described.info.get("logical_type", ""))
-    is_single = shape == (1,) and not came_as_list
+        axes = max(1, len(tensor.meta.max_shape))
+        return Layout(name, "ragged", described, dtype=dtype, ndim=axes, has_rows=has_rows)
+    is_single = shape == (1,) and "list<" not in str(described.info.get("logical_type", ""))
     return Layout(name, "array", described, () if is_single else shape, dtype, has_rows=has_rows)
 
 
-def even_shape(tensor: lakebed.Tensor) -> tuple[int, ...] | None:
-    """Return the shape that all samples have but nulls; None if they differ, or have no values."""
+def even_shape(tensor: Tensor) -> tuple[int, ...] | None:
+    """Return the shape of all samples but nulls; None if shapes differ, or samples have no values."""
     meta = tensor.meta
     if tensor.dtype is None or 0 in meta.max_shape:
         return None
+    found = tuple(int(extent) for extent in meta.max_shape)
     if list(meta.min_shape) == list(meta.max_shape):
-        return tuple(int(extent) for extent in meta.max_shape)
+        return found
     if tensor.is_sequence:
         return None
-    found = tuple(int(extent) for extent in meta.max_shape)
     for start in range(0, len(tensor), _SHAPES_AT_ONCE):
         some = tensor[start : start + _SHAPES_AT_ONCE]
         shapes, nulls = some.shapes(), some.null_mask()
@@ -175,12 +203,12 @@ def even_shape(tensor: lakebed.Tensor) -> tuple[int, ...] | None:
     return found
 
 
-def rows_of_block(ds: lakebed.Dataset, layouts: Sequence[Layout]) -> int:
-    """Return how many rows are about 8 MB in memory."""
+def rows_of_block(ds: Dataset, layouts: Sequence[Layout]) -> int:
+    """Return the number of rows that take about 8 MB of memory."""
     row = 1.0
     count = max(1, ds.min_len)
     for layout in layouts:
-        if layout.kind == "array" and layout.dtype is not None and not layout.has_rows:
+        if layout.is_array:
             row += prod(layout.shape) * layout.dtype.itemsize
         else:
             row += _GROWS * ds[[layout.name]].size_approx() / count
@@ -188,9 +216,9 @@ def rows_of_block(ds: lakebed.Dataset, layouts: Sequence[Layout]) -> int:
 
 
 def columns_of(
-    view: lakebed.Dataset, piece: Piece, layouts: Sequence[Layout]
+    view: Dataset, piece: Piece, layouts: Sequence[Layout]
 ) -> tuple[dict[str, Column], list[tuple[int, str]]]:
-    """Return the values of some rows, without those that cannot be read; and (row, reason) of these."""
+    """Return the values of some rows, and (row, reason) of those that cannot be read."""
     count = len(piece.rows)
     wrong: dict[int, str] = {}
     found: dict[str, Column] = {}
@@ -205,8 +233,8 @@ def columns_of(
     return found, [(int(piece.rows[at]), reason) for at, reason in sorted(wrong.items())]
 
 
-def _one_by_one(tensor: lakebed.Tensor, count: int, layout: Layout, wrong: dict[int, str]) -> Column:
-    """Read rows apart, and note those that cannot be read."""
+def _one_by_one(tensor: Tensor, count: int, layout: Layout, wrong: dict[int, str]) -> Column:
+    """Read rows one by one, and note those that cannot be read."""
     values: list[Any] = []
     nulls = np.zeros(count, np.bool_)
     for row in range(count):
@@ -214,106 +242,73 @@ def _one_by_one(tensor: lakebed.Tensor, count: int, layout: Layout, wrong: dict[
             one = _column(tensor[row : row + 1], 1, layout)
         except FAILURES as error:
             wrong.setdefault(row, f"{layout.name}: {error}")
-            values.append(_nothing(layout))
+            values.append(layout.nothing)
         else:
             values.append(one.values[0])
             nulls[row] = one.nulls[0]
-    return Column(np.array(values, layout.dtype) if _is_array(layout) else values, nulls)
+    return Column(layout.array(values) if layout.is_array else values, nulls)
 
 
-def _is_array(layout: Layout) -> bool:
-    return layout.kind == "array" and not layout.has_rows
-
-
-def _column(tensor: lakebed.Tensor, count: int, layout: Layout) -> Column:
+def _column(tensor: Tensor, count: int, layout: Layout) -> Column:
     mask = tensor.null_mask()
     nulls = np.zeros(count, np.bool_) if mask is None else np.array(mask, np.bool_)
     if layout.is_address:
         return _addresses(tensor, nulls, layout)
     if layout.kind == "file":
         return _files(tensor, count, nulls, layout)
-    if _is_array(layout) and not nulls.any() and count:
+    if layout.is_array and not nulls.any() and count:
         return Column(np.asarray(tensor.numpy()).reshape(count, *layout.shape), nulls)
-    convert = _CONVERTERS[layout.kind]
     values: list[Any] = []
     for value, is_null in zip(tensor.values(), nulls, strict=True):
         if is_null or (value is None and layout.kind != "json"):
-            values.append(_nothing(layout))
+            values.append(layout.nothing)
         elif layout.has_rows:
-            values.append([convert(item, layout) for item in value])
+            values.append([_item(item, layout) for item in value])
         else:
-            values.append(convert(value, layout))
-    if _is_array(layout):
-        return Column(np.array(values, layout.dtype).reshape(len(values), *layout.shape), nulls)
-    return Column(values, nulls)
+            values.append(_item(value, layout))
+    return Column(layout.array(values) if layout.is_array else values, nulls)
 
 
-def _nothing(layout: Layout) -> Any:
-    """Return what is written for a null."""
-    if layout.has_rows:
-        return []
-    if layout.kind == "text":
-        return ""
-    if layout.kind == "json":
-        return "null"
-    if layout.kind == "file":
-        return b""
-    dtype = layout.dtype if layout.dtype is not None else np.dtype("uint8")
+def _item(value: Any, layout: Layout) -> Any:
+    """Return an item as it is written.
+
+    Raises
+    ------
+    ExportError
+        If the layout cannot hold it.
+    """
     if layout.kind == "array":
-        return np.full(layout.shape, np.nan if dtype.kind in "fc" else 0, dtype)
-    return np.zeros((0,) * layout.ndim, dtype)
-
-
-def _as_array(value: Any, layout: Layout) -> Any:
-    return np.asarray(value, layout.dtype).reshape(layout.shape)
-
-
-def _as_ragged(value: Any, layout: Layout) -> Any:
+        return np.asarray(value, layout.dtype).reshape(layout.shape)
+    if layout.kind == "json":
+        return json.dumps(encode_custom(value), ensure_ascii=False)
+    if layout.kind == "text":
+        text = str(value)
+        if layout.ends_at_nul and "\0" in text:
+            raise ExportError("a text with a NUL, which texts of the format cannot hold")
+        return text
     found = np.asarray(value, layout.dtype)
-    if found.ndim == layout.ndim:
-        return found
-    if found.size:
+    if found.ndim != layout.ndim and found.size:
         raise ExportError(f"a sample of {found.ndim} axes among those of {layout.ndim}")
-    return found.reshape((0,) * layout.ndim)
+    return found if found.ndim == layout.ndim else found.reshape((0,) * layout.ndim)
 
 
-def _as_text(value: Any, layout: Layout) -> str:
-    text = str(value)
-    if layout.ends_at_nul and "\0" in text:
-        raise ExportError("a text with a NUL, which texts of the format cannot hold")
-    return text
-
-
-def _as_json(value: Any, layout: Layout) -> str:
-    del layout
-    return json.dumps(encode_custom(value), ensure_ascii=False)
-
-
-_CONVERTERS: dict[str, Callable[[Any, Layout], Any]] = {
-    "array": _as_array,
-    "ragged": _as_ragged,
-    "text": _as_text,
-    "json": _as_json,
-}
-
-
-def _files(tensor: lakebed.Tensor, count: int, nulls: NDArray[np.bool_], layout: Layout) -> Column:
+def _files(tensor: Tensor, count: int, nulls: NDArray[np.bool_], layout: Layout) -> Column:
     values: list[Any] = []
     for row in range(count):
         if nulls[row]:
-            values.append(_nothing(layout))
+            values.append(layout.nothing)
             continue
         sample = tensor[row]
+        shape = sample.shape or (0,)
         if layout.has_rows:
-            values.append([file_of(tensor[row, at]) for at in range(int((sample.shape or (0,))[0] or 0))])
+            values.append([file_of(tensor[row, at]) for at in range(int(shape[0] or 0))])
             continue
-        is_empty = 0 in (sample.shape or (0,))
-        nulls[row] |= is_empty
-        values.append(b"" if is_empty else file_of(sample))
+        nulls[row] = 0 in shape
+        values.append(b"" if nulls[row] else file_of(sample))
     return Column(values, nulls)
 
 
-def _addresses(tensor: lakebed.Tensor, nulls: NDArray[np.bool_], layout: Layout) -> Column:
+def _addresses(tensor: Tensor, nulls: NDArray[np.bool_], layout: Layout) -> Column:
     values: list[Any] = []
     for row, link in enumerate(tensor.links()):
         nulls[row] |= link is None
@@ -322,20 +317,3 @@ def _addresses(tensor: lakebed.Tensor, nulls: NDArray[np.bool_], layout: Layout)
         else:
             values.append("" if link is None else str(link.path))
     return Column(values, nulls)
-
-
-def items_of(column: Column, layout: Layout) -> tuple[Any, NDArray[np.int64] | None]:
-    """Return all items, and, of sequences, how many each row has."""
-    if not layout.has_rows:
-        return column.values, None
-    counts = np.array([len(items) for items in column.values], np.int64)
-    flat: list[Any] = [item for items in column.values for item in items]
-    if layout.kind == "array":
-        return np.array(flat, layout.dtype).reshape(len(flat), *layout.shape), counts
-    return flat, counts
-
-
-def beside(name: str) -> Iterator[str]:
-    """Yield the names of what may lie beside an array."""
-    for more in ("null", "shape", "rows", "offsets"):
-        yield f"{name}.{more}"

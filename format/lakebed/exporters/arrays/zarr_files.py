@@ -1,44 +1,38 @@
-"""Zarr: a folder with an array for each tensor, a group for each group; ``layout.py`` says how they lie.
+"""Zarr: a folder with an array for each tensor, a group for each group; :mod:`layout` defines the arrays.
 
-Ragged arrays and files are flat, and ``NAME.offsets``, of rows + 1, says where those of each row begin. Texts are
-UTF-8 of any length. The names of classes are an attribute; all else that is known of a tensor is JSON in the attribute
-``lakebed``, by which the importer makes it again.
+Ragged arrays and files are flat, and ``NAME.offsets``, of rows + 1, has the beginning of each row. Texts are UTF-8 of
+any length. The names of classes are an attribute. The attribute ``lakebed`` describes each tensor as JSON, by which the
+importer makes it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-import lakebed
 from lakebed.errors import ExportError
-from lakebed.exporters.arrays.arrays import Writing, chunk_of, finish, planned, write
+from lakebed.exporters.arrays.arrays import ArrayOptions, Writing, chunk_of, finish, planned, write
 from lakebed.exporters.core.plan import ExportPlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from lakebed.dataset.dataset import Dataset
 
-__all__ = ["Writing", "finish", "plan", "recognise", "write"]
+
+__all__ = ["Writing", "finish", "plan", "write"]
 
 _TEXT_ROWS = 4096
 
 
-def recognise(ds: lakebed.Dataset) -> str | None:
-    """Say how many rows and arrays there are; None without tensors."""
-    return f"{ds.min_len:,} rows of {len(ds.tensors)} arrays" if ds.tensors else None
-
-
 def plan(
-    ds: lakebed.Dataset,
+    ds: Dataset,
     *,
-    tensors: Sequence[str] = (),
-    decode: bool = False,
-    links: bool = False,
     zarr_format: Literal["3", "2"] = "3",
     compression: Literal["zstd", "gzip", "none"] = "zstd",
+    **options: Unpack[ArrayOptions],
 ) -> ExportPlan:
     """Plan an array for each tensor.
 
@@ -46,26 +40,20 @@ def plan(
     ----------
     ds
         The dataset.
-    tensors
-        Tensors that are written; left out, all.
-    decode
-        Write pixels and sounds in place of files, where all are of one shape.
-    links
-        Write addresses of linked files in place of the files.
     zarr_format
         Version of the format.
     compression
         Compression of chunks: zstd, gzip or none.
+    options
+        Tensors, decode and links.
     """
     _library()
     return planned(
         ds,
         lambda target: _Folder(target.folder, int(zarr_format), compression),
-        tensors=tensors,
-        decode=decode,
-        links=links,
         single_file=False,
         ends_at_nul=False,
+        **options,
     )
 
 
@@ -113,7 +101,7 @@ class _Folder:
         (self._arrays[name] if name else self._root).attrs.update(dict(attributes))
 
     def close(self) -> None:
-        """Do nothing: all is written."""
+        """Do nothing: everything is written."""
 
     def _make(
         self, name: str, shape: tuple[int, ...], dtype: Any, chunks: tuple[int, ...], **more: Any
@@ -131,10 +119,7 @@ class _Folder:
 
 
 def _compressors(name: str, version: int) -> Any:
-    """Return what Zarr compresses chunks by.
-
-    Version 2 has the codecs of numcodecs, version 3 those of its own.
-    """
+    """Return the compressor of chunks: of numcodecs for version 2, of Zarr for version 3."""
     if name == "none":
         return None
     if version == 2:

@@ -1,4 +1,4 @@
-"""One export from its plan to its report: threads write pieces, then comes what needs all of them, then it appears."""
+"""One export from its plan to its report: threads write pieces, ``finish`` writes the rest, then all of it appears."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-import lakebed
+from lakebed.api import load
+from lakebed.dataset.dataset import Dataset
 from lakebed.errors import ExportError
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, splits_of
-from lakebed.exporters.core.registry import Exporter, exporter_of
+from lakebed.exporters.core.registry import exporter_of
 from lakebed.exporters.core.target import Target
 from lakebed.runtime.options import check_options, options_of
+from lakebed.runtime.plugins import Format
 from lakebed.runtime.printable import printable
 from lakebed.runtime.progress import rows_bar
 
@@ -29,28 +31,28 @@ _ONE_FILE = ("csv", "jsonl", "parquet")
 
 @dataclass
 class ExportReport:
-    """What an export did, or, of a dry run, would do.
+    """What an export did, or, after a dry run, would do.
 
     Attributes
     ----------
     format, dataset, dest
-        What was exported where to.
+        The format, and the addresses of the dataset and the destination.
     found
-        What is written, in words.
+        Description of what is written.
     tensors
-        Tensor by the part that it plays.
+        Part -> name of the tensor that plays it.
     splits
-        Rows by split; "" is those of none.
+        Rows by split; "" for rows without one.
     problems
-        (where, reason) of what does not go into the format.
+        (where, reason) of what the format cannot hold.
     written, skipped
-        Rows that were written, and rows that were left out.
+        Numbers of rows that were written, and that were left out.
     left_out
-        The first 1,000 of those: (row, reason).
+        (row, reason) of the first 1,000 of those.
     files, nbytes
-        Files that were written, and their bytes.
+        Number of files that were written, and their bytes.
     seconds
-        Time that it took.
+        Duration.
     dry_run
         Whether nothing was written.
     """
@@ -72,19 +74,22 @@ class ExportReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it for JSON."""
+        names = (
+            "format",
+            "dataset",
+            "dest",
+            "dry_run",
+            "found",
+            "tensors",
+            "splits",
+            "written",
+            "skipped",
+            "files",
+        )
         return {
-            "format": self.format,
-            "dataset": self.dataset,
-            "dest": self.dest,
-            "dry_run": self.dry_run,
-            "found": self.found,
-            "tensors": self.tensors,
-            "splits": self.splits,
+            **{name: getattr(self, name) for name in names},
             "problems": [{"where": where, "reason": reason} for where, reason in self.problems],
-            "written": self.written,
-            "skipped": self.skipped,
             "left_out": [{"row": row, "reason": reason} for row, reason in self.left_out],
-            "files": self.files,
             "bytes": self.nbytes,
             "seconds": round(self.seconds, 3),
         }
@@ -125,7 +130,7 @@ def export_to(
 ) -> ExportReport:
     """Write a dataset, or a view of one, in another format.
 
-    Nothing is at the destination before all of it is there; in a bucket, what was put is removed again after an error.
+    The destination appears when all of it is written; in a bucket, files are removed again after an error.
 
     Parameters
     ----------
@@ -136,35 +141,34 @@ def export_to(
     dest
         Path or address of the folder or file.
     overwrite
-        Replace what is there.
+        Replace an existing destination.
     dry_run
-        Say what would be done, and do nothing.
+        Report what would be done, and do nothing.
     strict
-        Fail at the first row that cannot be written; otherwise it is left out and counted.
+        Fail at the first row that cannot be written; otherwise such rows are left out and counted.
     split
         Splits that are written: ``"train/val"``; None writes all rows.
     single_file
-        Write one file at ``dest``, all rows in their order, whatever their splits; of csv, jsonl and parquet.
+        Write one file at ``dest``, with all rows in their order, whatever their splits; for csv, jsonl and parquet.
     workers
-        How many threads write; None is one for each core.
+        Number of threads; None is one for each core.
     src_creds, dest_creds
         Credentials of the dataset and of the destination.
     progressbar
-        Show how far it is.
+        Show the progress.
     options
         Options of the format.
 
     Returns
     -------
-    What was written.
+    The report of what was written.
 
     Raises
     ------
     ExportError
-        If the dataset lacks what the format needs, something is at the destination, or, with ``strict``, a row cannot
-        be written.
+        If the dataset lacks what the format needs, the destination exists, or a row cannot be written (``strict``).
     InvalidInputError
-        If a tensor has no rows and another has: it would hide them. It is named.
+        If one tensor is empty and others are not: no row would be exported. The message names it.
 
     Examples
     --------
@@ -173,13 +177,13 @@ def export_to(
     started = perf_counter()
     exporter = exporter_of(format)
     check_options(exporter.name, options_of(exporter.plan), options)
-    ds = src if isinstance(src, lakebed.Dataset) else lakebed.load(src, read_only=True, creds=src_creds)
+    ds = src if isinstance(src, Dataset) else load(src, read_only=True, creds=src_creds)
     plan = exporter.plan(ds, **options)
     if single_file:
         if exporter.name not in _ONE_FILE:
             raise ExportError(f"single_file is for {', '.join(_ONE_FILE)}, not for {exporter.name}")
         plan.single_file = plan.is_ordered = True
-    ds._table().shared_rows()  # noqa: SLF001 - which says what tensor is empty, where others are not
+    ds._table().shared_rows()  # noqa: SLF001 - raises if one tensor is empty
     wanted = split.split("/") if isinstance(split, str) else list(split or ())
     plan.rows = splits_of(ds, wanted)
     report = ExportReport(exporter.name, ds.path, os.fspath(dest), plan.found, dict(plan.tensors))
@@ -206,15 +210,15 @@ def export_to(
                 report.left_out += done.skipped[: _REMEMBERED - len(report.left_out)]
                 results.append((piece, done.result))
                 bar(len(piece.rows))
-        exporter.finish(results, plan.context, target)
+        exporter.functions.finish(results, plan.context, target)
         target.finish()
         report.files, report.nbytes = target.files, target.nbytes
     report.seconds = perf_counter() - started
     return report
 
 
-def _cut(ds: lakebed.Dataset, plan: ExportPlan) -> Iterator[tuple[str, str]]:
-    """Yield which of the tensors are longer than the shortest of the dataset."""
+def _cut(ds: Dataset, plan: ExportPlan) -> Iterator[tuple[str, str]]:
+    """Yield problems for tensors that are longer than the shortest of the dataset."""
     used = {name for names in plan.tensors.values() for name in names.split(", ")}
     count = ds.min_len
     for name in ds.tensors:
@@ -224,12 +228,13 @@ def _cut(ds: lakebed.Dataset, plan: ExportPlan) -> Iterator[tuple[str, str]]:
 
 
 def _written(
-    exporter: Exporter, ds: lakebed.Dataset, plan: ExportPlan, target: Target, workers: int
+    exporter: Format, ds: Dataset, plan: ExportPlan, target: Target, workers: int
 ) -> Iterator[tuple[Piece, Written]]:
-    """Yield what became of the pieces, in order; a few more than there are workers are under way."""
+    """Yield the outcomes of the pieces, in order; at most two pieces for each worker are ahead."""
 
     def write(piece: Piece) -> Written:
-        return exporter.write(_view(ds, piece), piece, plan.context, target)
+        found: Written = exporter.functions.write(_view(ds, piece), piece, plan.context, target)
+        return found
 
     waiting: deque[tuple[Piece, Future[Written]]] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="export") as pool:
@@ -239,17 +244,16 @@ def _written(
                 if len(waiting) > 2 * workers:
                     first, future = waiting.popleft()
                     yield first, future.result()
-            while waiting:
-                first, future = waiting.popleft()
+            for first, future in waiting:
                 yield first, future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _view(ds: lakebed.Dataset, piece: Piece) -> lakebed.Dataset:
+def _view(ds: Dataset, piece: Piece) -> Dataset:
     """Return the rows of a piece."""
     rows = piece.rows
     run = len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1
     index = slice(int(rows[0]), int(rows[-1]) + 1) if run else [int(row) for row in rows]
-    found: lakebed.Dataset = ds[index]
+    found: Dataset = ds[index]
     return found

@@ -6,25 +6,21 @@ photos/train/cat/1.txt       its text
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakebed.errors import ExportError, LakebedError
-from lakebed.exporters.core.media import file_of, suffix_of
+from lakebed.exporters.core.media import MEDIA, file_of, suffix_of
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of, tensors_of
 from lakebed.exporters.core.target import Target
 
 if TYPE_CHECKING:
-    import lakebed
-
-_MEDIA = ("image", "image.rgb", "image.gray", "audio", "video", "dicom", "nifti", "point_cloud", "mesh")
+    from lakebed.dataset.dataset import Dataset
 
 
-@dataclass(frozen=True)
-class _Context:
-    """Tensors by part: media first; names of the classes."""
+class _Context(NamedTuple):
+    """Tensors of media, and of texts, classes and names of files."""
 
     media: Sequence[str]
     text: str | None
@@ -32,14 +28,8 @@ class _Context:
     names: str | None
 
 
-def recognise(ds: lakebed.Dataset) -> str | None:
-    """Say how many media files there are; None without any."""
-    found = tensors_of(ds, *_MEDIA)
-    return f"{ds.min_len:,} rows with files of {', '.join(found)}" if found else None
-
-
 def plan(
-    ds: lakebed.Dataset,
+    ds: Dataset,
     *,
     media: Sequence[str] = (),
     labels: str | None = None,
@@ -53,15 +43,15 @@ def plan(
     ds
         The dataset.
     media
-        Tensors whose samples become files; left out, all of images, audio, video and other files.
+        Tensors whose samples become files; by default all images, audio, video and other files.
     labels
         Tensor of the classes, which become folders.
     names
-        Tensor of the names of the files; left out, ``file`` if there is one, or the numbers of the rows.
+        Tensor of the names of the files; by default ``file``, or the numbers of the rows.
     text
         Tensor of texts, which stand beside the files.
     """
-    chosen = list(media) or tensors_of(ds, *_MEDIA)
+    chosen = list(media) or tensors_of(ds, *MEDIA)
     if not chosen:
         raise ExportError("the dataset has no images, audio, video or other files: name tensors, media=[...]")
     for one in chosen:
@@ -73,9 +63,9 @@ def plan(
     name = names or ("file" if "file" in ds.tensors else None)
     texts = [one for one in tensors_of(ds, "text") if one != name]
     beside = text or (texts[0] if len(texts) == 1 else None)
-    parts: Mapping[str, str | None] = {"labels": label, "names": name, "text": beside}
+    parts = {"labels": label, "names": name, "text": beside}
     tensors = {"media": ", ".join(chosen), **{part: one for part, one in parts.items() if one}}
-    taken = {*chosen, *(one for one in parts.values() if one), "split"}
+    taken = {*chosen, *parts.values(), "split"}
     problems = [(one, "this tensor is not written") for one in ds.tensors if one not in taken]
     if len(chosen) > 1:
         problems += [(one, "which of the files belong to one row is not told") for one in chosen]
@@ -88,7 +78,7 @@ def plan(
     return ExportPlan(found, tensors, _Context(chosen, beside, label, name), problems=problems)
 
 
-def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target) -> Written:
+def write(view: Dataset, piece: Piece, context: _Context, target: Target) -> Written:
     """Write the files of some rows."""
     done = Written()
     for at, row in enumerate(piece.rows):
@@ -105,7 +95,7 @@ def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
     """Write nothing more."""
 
 
-def _write_row(row: lakebed.Dataset, number: int, split: str, context: _Context, target: Target) -> None:
+def _write_row(row: Dataset, number: int, split: str, context: _Context, target: Target) -> None:
     folders = [split] if split else []
     if context.labels is not None:
         found = row[context.labels].data()

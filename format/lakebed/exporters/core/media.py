@@ -1,4 +1,4 @@
-"""Samples as files: the bytes that are stored, an image made of an array, JSON."""
+"""Samples as files: stored bytes, images made of arrays, JSON."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from lakebed.documents.json_style import encode_custom
 from lakebed.errors import ExportError, InvalidInputError
 
 if TYPE_CHECKING:
-    import lakebed
+    from lakebed.dataset.tensor import Tensor
     from lakebed.described import Described
+
+MEDIA = ("image", "image.rgb", "image.gray", "audio", "video", "dicom", "nifti", "point_cloud", "mesh")
+"""Htypes whose samples are files."""
 
 _PNG_CHANNELS = (1, 3, 4)
 _SUFFIXES = {"jpeg": ".jpg", "jpeg2000": ".jp2", "tiff": ".tif"}
 
 
-def suffix_of(tensor: lakebed.Tensor) -> str:
-    """Return the suffix of the files that :func:`file_of` makes of a tensor's samples, with its dot."""
+def suffix_of(tensor: Tensor) -> str:
+    """Return the suffix, with its dot, of the files that :func:`file_of` makes of a tensor's samples."""
     kind = tensor.meta.sample_compression
     return _SUFFIXES.get(kind, f".{kind}") if kind not in (None, "lz4") else ".png"
 
 
-def file_of(sample: lakebed.Tensor) -> bytes:
-    """Return one sample as a file: as it is stored, or arrays as PNG.
+def file_of(sample: Tensor) -> bytes:
+    """Return one sample as a file: as it is stored; arrays and tiled files as PNG.
 
     Parameters
     ----------
@@ -40,14 +43,14 @@ def file_of(sample: lakebed.Tensor) -> bytes:
     if sample.meta.sample_compression not in (None, "lz4") or str(sample.htype).startswith("link["):
         try:
             found: bytes = sample.tobytes()
-        except (NotImplementedError, InvalidInputError):
-            return png_of(sample.numpy())  # its tiles are files, which are put together
+        except (NotImplementedError, InvalidInputError):  # its tiles are files
+            return png_of(sample.numpy())
         return found
     return png_of(sample.numpy())
 
 
-def is_drawn(tensor: lakebed.Tensor, described: Described) -> bool:
-    """Whether the arrays of a tensor are images that PNG holds as they are."""
+def is_drawn(tensor: Tensor, described: Described) -> bool:
+    """Whether the arrays of a tensor are images that PNG stores unchanged."""
     if not described.base.startswith("image") or described.is_sequence or tensor.is_link:
         return False
     low, high = tensor.meta.min_shape, tensor.meta.max_shape
@@ -58,8 +61,8 @@ def is_drawn(tensor: lakebed.Tensor, described: Described) -> bool:
     return described.dtype == "uint8" and (is_gray or is_even)
 
 
-def extents(tensor: lakebed.Tensor) -> list[int | None]:
-    """Return the shape of samples, None where it varies; nulls and empty samples do not count."""
+def extents(tensor: Tensor) -> list[int | None]:
+    """Return the shape of samples, with None for varying extents; nulls and empty samples do not count."""
     pairs = zip(tensor.meta.min_shape, tensor.meta.max_shape, strict=True)
     return [int(high) if low == high or (at and not low) else None for at, (low, high) in enumerate(pairs)]
 
@@ -70,7 +73,7 @@ def png_of(array: Any) -> bytes:
     Raises
     ------
     ExportError
-        If the array is none.
+        If the array is no image.
     """
     from PIL import Image
 
@@ -92,7 +95,7 @@ def png_of(array: Any) -> bytes:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value as JSON holds it: arrays are lists, and those inside of documents as the format has them."""
+    """Return a value as JSON: arrays as lists, arrays inside of documents as the dataset format encodes them."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     return [as_json(one) for one in value] if isinstance(value, list) else encode_custom(value)

@@ -1,17 +1,18 @@
-"""What an export will do, before it does it: which tensors play which part, which rows go where.
+"""The plan of an export, made before anything is written: tensors by their part, rows by pieces.
 
-An exporter is a module with four functions::
+An exporter is a module with three functions::
 
-    recognise(ds) -> str | None            what would be written, in words; None if the dataset lacks what is needed
-    plan(ds, *, ...) -> ExportPlan         its keyword arguments are the exporter's options, told in its docstring
-    write(view, piece, context, target)    write the rows of a piece; called by several threads; returns Written
-    finish(results, context, target)       write what needs all pieces, such as an index: ``results`` are those of
-                                           ``write``, in the order of the pieces
+    plan(ds, *, ...) -> ExportPlan         its keyword arguments are the options of the format; help comes from its
+                                           docstring
+    write(view, piece, context, target)    writes the rows of a piece and returns Written; several threads call it
+    finish(results, context, target)       writes what needs all pieces, such as an index; ``results`` are pairs of a
+                                           piece and the result of ``write``, in the order of the pieces
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,9 @@ from lakebed.errors import ExportError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    import lakebed
+    from lakebed.dataset.dataset import Dataset
 
-# Rows of a piece, where the exporter says nothing.
+# Rows of a piece by default.
 PIECE_ROWS = 256
 
 _SPLIT = "split"
@@ -32,18 +33,18 @@ _SPLIT = "split"
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows that are written in one go.
+    """Rows that are written together.
 
     Parameters
     ----------
     number
-        Counted over all splits.
+        Its number, over all splits.
     split
-        Their split; empty where there are none.
+        Split of the rows; empty without splits.
     rows
         Numbers of the rows in the dataset, ascending.
     first
-        How many rows of the split come before.
+        Number of rows of the split before it.
     """
 
     number: int
@@ -54,21 +55,38 @@ class Piece:
 
 @dataclass
 class Written:
-    """What became of a piece.
+    """The outcome of a piece.
 
     Parameters
     ----------
     rows
-        Rows that were written.
+        Number of rows that were written.
     skipped
-        (row, reason) of those that were left out.
+        (row, reason) of rows that were left out.
     result
-        What ``finish`` needs of it.
+        Data for ``finish``.
     """
 
     rows: int = 0
     skipped: list[tuple[int, str]] = field(default_factory=list)
     result: Any = None
+
+
+@dataclass
+class Order:
+    """Lets threads make pieces at the same time, and writes the pieces in their order."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _waiting: dict[int, Callable[[], None]] = field(default_factory=dict)
+    _done: int = 0
+
+    def write(self, number: int, write: Callable[[], None]) -> None:
+        """Call `write` after all pieces of lower numbers are written, perhaps later and in another thread."""
+        with self._lock:
+            self._waiting[number] = write
+            while self._done in self._waiting:
+                self._waiting.pop(self._done)()
+                self._done += 1
 
 
 @dataclass
@@ -78,21 +96,21 @@ class ExportPlan:
     Parameters
     ----------
     found
-        What is written, in words.
+        Description of what is written.
     tensors
-        Part that a tensor plays -> its name; what is not among them is not exported.
+        Part -> name of the tensor that plays it; other tensors are not exported.
     context
-        What ``write`` and ``finish`` are given.
+        Data for ``write`` and ``finish``.
     piece_rows
         Rows of a piece.
     problems
-        (where, reason) of what does not go into the format.
+        (where, reason) of what the format cannot hold.
     single_file
-        What is written is one file, at the address itself.
+        One file is written, at the address itself.
     is_ordered
         Rows stay in the order of the dataset, whatever their splits.
     rows
-        Rows that are exported, by split; filled in by the caller of ``plan``.
+        Rows that are exported, by split; set by the caller of ``plan``.
     """
 
     found: str
@@ -113,64 +131,58 @@ class ExportPlan:
         return found
 
 
-def splits_of(ds: lakebed.Dataset, wanted: Sequence[str] = ()) -> dict[str, NDArray[np.int64]]:
-    """Return the rows of each split: of the saved ones, or those that a tensor ``split`` of class labels tells.
+def splits_of(ds: Dataset, wanted: Sequence[str] = ()) -> dict[str, NDArray[np.int64]]:
+    """Return the rows of each split, as the class labels of a tensor ``split`` assign them.
 
     Parameters
     ----------
     wanted
-        Names of splits; none for all. Rows of no split are under "".
+        Names of splits; empty for all. Rows without a split are under "".
 
     Raises
     ------
     ExportError
-        If there is no such split.
+        If the dataset has no such split.
     """
     everything = np.arange(ds.min_len, dtype=np.int64)
-    found: dict[str, NDArray[np.int64]] = {}
-    if _SPLIT in ds.tensors and ds[_SPLIT].htype == "class_label" and len(everything):
+    found = {"": everything}
+    if _has_splits(ds) and len(everything):
         names = list(ds[_SPLIT].info.get("class_names") or ())
         labels = ds[_SPLIT][: len(everything)].numpy(aslist=True)
         column = np.array([int(label[0]) if len(label) else -1 for label in labels], np.int64)
         found = {name: everything[column == number] for number, name in enumerate(names)}
         found[""] = everything[column < 0]
-        found = {name: rows for name, rows in found.items() if len(rows)}
-    if not found:
-        found = {"": everything}
-    if not wanted:
-        return found
+        found = {name: rows for name, rows in found.items() if len(rows)} or {"": everything}
     for name in wanted:
         if name not in found:
-            there = ", ".join(name for name in found if name) or "it has none"
-            raise ExportError(f"the dataset has no split {name!r}: {there}")
-    return {name: found[name] for name in wanted}
+            known = ", ".join(name for name in found if name) or "it has none"
+            raise ExportError(f"the dataset has no split {name!r}: {known}")
+    return {name: found[name] for name in wanted} if wanted else found
 
 
-def without_splits(ds: lakebed.Dataset) -> list[str]:
-    """Return the names of all tensors but the one of the splits, which names of files tell; of it alone, that."""
-    is_told = _SPLIT in ds.tensors and ds[_SPLIT].htype == "class_label"
-    return [name for name in ds.tensors if name != _SPLIT or not is_told] or list(ds.tensors)
+def _has_splits(ds: Dataset) -> bool:
+    return _SPLIT in ds.tensors and ds[_SPLIT].htype == "class_label"
 
 
-def tensors_of(ds: lakebed.Dataset, *htypes: str) -> list[str]:
-    """Return the names of the tensors of these htypes, links to them included, in the order of their names."""
-    found = []
-    for name in ds.tensors:
-        htype = str(ds[name].htype)
-        if htype.startswith("link["):
-            htype = htype[5:-1]
-        if htype in htypes:
-            found.append(name)
-    return found
+def without_splits(ds: Dataset) -> list[str]:
+    """Return the names of all tensors but that of the splits, which names of files tell; a lone tensor stays."""
+    return [name for name in ds.tensors if name != _SPLIT or not _has_splits(ds)] or list(ds.tensors)
 
 
-def tensor_of(ds: lakebed.Dataset, part: str, given: str | None, *htypes: str) -> str | None:
+def tensors_of(ds: Dataset, *htypes: str) -> list[str]:
+    """Return the names of the tensors of these htypes, links to them included, sorted."""
+    return [
+        name for name in ds.tensors if str(ds[name].htype).removeprefix("link[").removesuffix("]") in htypes
+    ]
+
+
+def tensor_of(ds: Dataset, part: str, given: str | None, *htypes: str) -> str | None:
     """Return the tensor that plays a part: the one that the user names, or the only one of its htypes.
 
     Raises
     ------
     ExportError
-        If there is no such tensor, or several could be meant.
+        If the dataset has no such tensor, or several tensors fit.
     """
     if given is not None:
         if given not in ds.tensors:

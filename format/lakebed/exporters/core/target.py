@@ -1,13 +1,13 @@
-"""Where an export is written: nothing is at the address before all of it is there.
+"""The destination of an export, which appears when all of it is written.
 
-On this machine files go into a folder beside the address, which takes its name at the end. A bucket has no such thing:
-files are put as they come, the last ones are those that :meth:`Target.finish` or the exporter's ``finish`` writes, and
-what was put is removed again if the export fails.
+Local files go into a folder beside the address, which takes its name at the end. In a bucket, files appear at once; the
+files that make it a data set are written last, by :meth:`Target.finish` or the exporter's ``finish``, and all files are
+removed again if the export fails.
 """
 
 # Paths are strings here, as in storage.
-# ruff: noqa: PTH100, PTH101, PTH103, PTH104, PTH106, PTH108, PTH110, PTH111, PTH112, PTH114, PTH118, PTH119, PTH120
-# ruff: noqa: PTH123, PTH202, PTH208
+# ruff: noqa: PTH100, PTH102, PTH103, PTH104, PTH106, PTH108, PTH110, PTH111, PTH112, PTH114, PTH118, PTH120
+# ruff: noqa: PTH122, PTH123, PTH202, PTH208
 from __future__ import annotations
 
 import mmap
@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 class Target:
-    """What an exporter writes to; any thread may.
+    """A destination, which any thread may write to.
 
     Parameters
     ----------
     address
         Path or address.
     overwrite
-        Replace what is there.
+        Replace an existing destination.
     single_file
-        The address is that of a file, under whatever name it is written.
+        The address is that of a file; names that exporters give are ignored.
 
     Raises
     ------
     ExportError
-        If something is there and is not to be replaced.
+        If the destination exists, without `overwrite`.
     """
 
     def __init__(
@@ -62,12 +62,10 @@ class Target:
         self._prefix = ""
         if self.is_local:
             self._check_free()
-            os.makedirs(os.path.dirname(self.address), exist_ok=True)
-            self._staging = tempfile.mkdtemp(
-                prefix=f".{os.path.basename(self.address)}.",
-                suffix=".part",
-                dir=os.path.dirname(self.address),
-            )
+            parent, name = os.path.split(self.address)
+            os.makedirs(parent, exist_ok=True)
+            self._staging = os.path.join(parent, f".{name}.{os.urandom(4).hex()}.part")
+            os.mkdir(self._staging)
         else:
             self._open_bucket(creds)
             self._staging = tempfile.mkdtemp(prefix="lakebed-export-")
@@ -83,7 +81,7 @@ class Target:
                 self._storage.delete(self._prefix + name)
         shutil.rmtree(self._staging, ignore_errors=True)
 
-    # -- what exporters call -----------------------------------------------------------------------------------
+    # -- for exporters -----------------------------------------------------------------------------------------
 
     def write(self, name: str, data: bytes | memoryview) -> None:
         """Write a file; its name is relative, with ``/`` between its parts.
@@ -91,53 +89,55 @@ class Target:
         Raises
         ------
         ExportError
-            If a file of this name was written before, or the name leads out of the target.
+            If the name is taken, or leads out of the target.
         """
-        self._take(name, len(data))
+        path = self.path(name)
         if self._storage is not None:
-            self._storage.put(self._prefix + name, bytes(data))
+            self._put(self._storage, name, bytes(data))
             return
-        path = self._staged(name)
         with open(path, "wb") as file:
             file.write(data)
 
-    @contextmanager
-    def open(self, name: str = "") -> Iterator[BinaryIO]:
-        """Open a file for writing, from its beginning to its end."""
-        path = self.path(name)
-        with open(path, "wb") as file:
-            yield file
+    def open(self, name: str = "") -> BinaryIO:
+        """Open a new file for writing."""
+        return open(self.path(name), "wb")
 
     def path(self, name: str = "") -> str:
-        """Return where a library may write a file or folder of this name by itself; it goes to a bucket at the end."""
-        self._take(name, 0)
-        return self._staged(name)
+        """Return the path at which a library may write a file or folder of this name; :meth:`finish` uploads it."""
+        parts = name.split("/")
+        if not self.single_file and any(part in ("", ".", "..") for part in parts):
+            raise ExportError(f"{name!r} is no name of a file below {self.shown}")
+        with self._lock:
+            if name in self._names:
+                raise ExportError(f"two files would have the name {name!r}")
+            self._names.add(name)
+        path = os.path.join(self._staging, _FILE if self.single_file else name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
 
     @property
     def folder(self) -> str:
-        """Folder in which a library may write any files by itself; they go to a bucket at the end."""
+        """Folder in which a library may write any files; :meth:`finish` uploads them."""
         return self._staging
 
     def free(self, name: str) -> str:
-        """Return a safe name that no file has, like this one: ``a/b.jpg``, or ``a/b-2.jpg``, and reserve it.
+        """Reserve a safe name like this one: ``a/b.jpg``, or ``a/b-2.jpg`` if it is taken.
 
         Names come from datasets: parts such as ``..`` and a leading ``/`` are dropped.
         """
         parts = [_clean(part) for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
         wanted = "/".join(parts) or "unnamed"
-        stem, dot, suffix = wanted.rpartition(".")
-        if not dot or "/" in suffix:
-            stem, suffix = wanted, ""
+        stem, suffix = os.path.splitext(wanted)
         with self._lock:
             found, number = wanted, 2
             while found in self._names:
-                found = f"{stem}-{number}{dot and '.'}{suffix}"
+                found = f"{stem}-{number}{suffix}"
                 number += 1
             self._names.add(found)
         return found
 
     def put(self, name: str, data: bytes | memoryview) -> None:
-        """Write a file whose name was reserved with :meth:`free`."""
+        """Write a file under a name that :meth:`free` reserved."""
         with self._lock:
             self._names.discard(name)
         self.write(name, data)
@@ -145,21 +145,29 @@ class Target:
     # -- the end -----------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Let what was written appear at the address."""
+        """Make the files appear at the address."""
+        # Files that make the folder a data set, such as zarr.json, lie at its top, and come last.
+        staged = [
+            os.path.join(folder, name)
+            for folder, _, names in os.walk(self._staging, topdown=False)
+            for name in sorted(names)
+        ]
         if self._storage is not None:
-            self._upload(self._storage)
+            for path in staged:
+                name = "" if self.single_file else os.path.relpath(path, self._staging)
+                with _content(path) as data:
+                    self._put(self._storage, name, data)
+                self._names.add(name)
             return
-        self._count_staged()
+        self.files, self.nbytes = len(staged), sum(map(os.path.getsize, staged))
         made = os.path.join(self._staging, _FILE) if self.single_file else self._staging
         if not os.path.exists(made):
             raise ExportError(f"the export wrote nothing for {self.shown}")
-        _sync(made)
+        _sync(made, staged)
         self._check_free()
         old = f"{self._staging}.old"
         if self._overwrite and os.path.lexists(self.address):
             os.rename(self.address, old)
-        if not self.single_file:
-            os.chmod(made, 0o777 & ~_umask())
         os.rename(made, self.address)
         if os.path.isdir(old) and not os.path.islink(old):
             shutil.rmtree(old)
@@ -191,46 +199,11 @@ class Target:
         if not self.single_file:
             self._storage.delete_prefix("")
 
-    def _upload(self, storage: Storage) -> None:
-        # What says that a folder is something, such as zarr.json, lies at its top, and comes last.
-        for folder, _, files in os.walk(self._staging, topdown=False):
-            for name in sorted(files):
-                path = os.path.join(folder, name)
-                key = os.path.relpath(path, self._staging)
-                key = self._prefix if self.single_file else key
-                with _content(path) as data:
-                    storage.put(key, data)
-                with self._lock:
-                    self._names.add("" if self.single_file else key)
-        self._count_staged()
-
-    def _take(self, name: str, nbytes: int) -> None:
-        parts = name.split("/")
-        if not self.single_file and (name.startswith("/") or any(part in ("", ".", "..") for part in parts)):
-            raise ExportError(f"{name!r} is no name of a file below {self.shown}")
+    def _put(self, storage: Storage, name: str, data: bytes | memoryview) -> None:
+        storage.put(self._prefix + name, data)
         with self._lock:
-            if name in self._names:
-                raise ExportError(f"two files would have the name {name!r}")
-            self._names.add(name)
             self.files += 1
-            self.nbytes += nbytes
-
-    def _staged(self, name: str) -> str:
-        path = os.path.join(self._staging, _FILE if self.single_file else name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        return path
-
-    def _count_staged(self) -> None:
-        """Count what libraries wrote by themselves."""
-        total = files = 0
-        for folder, _, names in os.walk(self._staging):
-            for name in names:
-                total += os.path.getsize(os.path.join(folder, name))
-                files += 1
-        if self._storage is None:
-            self.files, self.nbytes = files, total
-        else:
-            self.nbytes += total
+            self.nbytes += len(data)
 
 
 _FILE = "file"
@@ -238,39 +211,30 @@ _FILE = "file"
 
 @contextmanager
 def _content(path: str) -> Iterator[bytes | memoryview]:
-    """Open a file as its bytes, which stay on the disk until they are sent."""
+    """Open a file as mapped bytes, which stay on the disk until they are sent."""
     if not os.path.getsize(path):
         yield b""
         return
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        view = memoryview(mapped)
-        try:
-            yield view
-        finally:
-            view.release()
+    with (
+        open(path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+        memoryview(mapped) as view,
+    ):
+        yield view
 
 
 def _clean(part: str) -> str:
-    """Return part of a name without characters that file systems refuse."""
+    """Return a part of a name without characters that file systems refuse."""
     found = "".join("_" if ord(character) < 32 or character in '<>:"|?*' else character for character in part)
     return found.encode("utf-8", "replace")[:200].decode("utf-8", "ignore").strip() or "_"
 
 
-def _umask() -> int:
-    current = os.umask(0o022)
-    os.umask(current)
-    return current
-
-
-def _sync(made: str) -> None:
-    """Make all files durable."""
-    paths = [made]
-    if os.path.isdir(made):
-        paths += [os.path.join(folder, name) for folder, _, names in os.walk(made) for name in names]
-    if hasattr(os, "sync") and len(paths) > 100:
+def _sync(made: str, files: Sequence[str]) -> None:
+    """Make files and their folder durable."""
+    if hasattr(os, "sync") and len(files) > 100:
         os.sync()
         return
-    for path in paths:
+    for path in {made, *files}:
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Boxes in the coordinates that a format wants, whatever those of the tensor are."""
+"""Boxes of a tensor in the coordinates of a format."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+IMAGES = ("image", "image.rgb", "image.gray")
+"""Htypes of images."""
 
 
 def as_ltwh(boxes: Any, coords: Mapping[str, Any], size: tuple[int, int]) -> NDArray[np.float64]:
@@ -17,8 +20,8 @@ def as_ltwh(boxes: Any, coords: Mapping[str, Any], size: tuple[int, int]) -> NDA
     boxes
         Shape (n, 4), or empty.
     coords
-        The info of the tensor: ``type`` ``pixel`` or ``fractional``; ``mode`` ``LTWH``, ``LTRB`` or ``CCWH``. Nothing
-        said is pixels and LTWH, as in 3.x.
+        The info of the tensor: ``type`` ``pixel`` or ``fractional``; ``mode`` ``LTWH``, ``LTRB`` or ``CCWH``. Defaults
+        are pixels and LTWH, as in 3.x.
     size
         Height and width of the picture.
     """

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import lakebed
+from lakebed.api import load
+from lakebed.dataset.dataset import Dataset
 from lakebed.exporters.core.exporting import export_to
 
 Path = str | os.PathLike[str]
 
 
 def export_yolo(
-    src: Path | lakebed.Dataset,
+    src: Path | Dataset,
     dest: Path,
     src_creds: Any = None,
     token: str | None = None,
@@ -49,7 +50,7 @@ def export_yolo(
         If the dataset lacks a tensor or the names of its classes, a row cannot be written, or the folder holds files.
     """
     del token
-    ds = src if isinstance(src, lakebed.Dataset) else lakebed.load(src, read_only=True, creds=src_creds)
+    ds = src if isinstance(src, Dataset) else load(src, read_only=True, creds=src_creds)
     if limit:
         ds = ds[:limit]
     export_to(

@@ -4,8 +4,8 @@
     DEST/images/train/1.jpg        images/1.jpg without splits
     DEST/labels/train/1.txt        none for rows whose boxes are null
 
-Numbers that are fractions in the dataset are written as they are, in as many digits as their type has; of pixels they
-are divided by the sides of the image.
+Fractions of the dataset are written as they are, in as many digits as their type has; pixels are divided by the sides
+of the image.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -23,44 +23,57 @@ from lakebed.errors import ExportError, LakebedError
 from lakebed.exporters.core.media import file_of, suffix_of
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of, tensors_of
 from lakebed.exporters.core.target import Target
-from lakebed.exporters.detection.boxes import as_ltwh
+from lakebed.exporters.detection.boxes import IMAGES, as_ltwh
 
 if TYPE_CHECKING:
     import lakebed
 
-_IMAGES = ("image", "image.rgb", "image.gray")
+_Values = list[tuple[int, NDArray[np.floating[Any]]]]
+"""Numbers of objects with their values."""
+
 _TASKS = {"detect": "boxes", "segment": "polygons", "pose": "poses", "obb": "oriented boxes"}
-_SPLITS = ("train", "val", "test")
-# Rows of polygons that are looked at, where nothing says what their numbers mean.
 _INSPECTED = 1000
-# Folders of a file's name that say its split, or that images are below.
+"""Rows of polygons that are looked at, if nothing tells pixels from fractions."""
 _DROPPED = re.compile(r"(images|JPEGImages|train|val|valid|validation|test)[_-]?\d*", re.IGNORECASE)
+"""Folders of a file's name that stand for its split, or for all images."""
 
 
 @dataclass(frozen=True)
 class _Context:
-    """Tensors by part, and what their numbers mean."""
+    """Tensors by part, and the meaning of their numbers.
+
+    Parameters
+    ----------
+    parts
+        Tensor with the number of the object of each polygon.
+    are_pixels
+        Points are pixels, not fractions.
+    native
+        The importer ``yolo`` made the dataset.
+    is_3x
+        Folders and files are those of Deep Lake 3.
+    """
 
     task: str
     images: str
     labels: str
-    names: Sequence[str] | None
-    boxes: str | None = None
-    polygons: str | None = None
-    parts: str | None = None
-    keypoints: str | None = None
-    confidence: str | None = None
-    file: str | None = None
-    coords: Mapping[str, Any] = field(default_factory=dict)
-    are_pixels: bool = False
-    native: bool = False
-    kpt_shape: Sequence[int] = ()
-    flip_idx: Sequence[int] = ()
-    is_3x: bool = False
+    names: Sequence[str]
+    boxes: str | None
+    polygons: str | None
+    parts: str | None
+    keypoints: str | None
+    confidence: str | None
+    file: str | None
+    coords: Mapping[str, Any]
+    are_pixels: bool
+    native: bool
+    kpt_shape: Sequence[int]
+    flip_idx: Sequence[int]
+    is_3x: bool
 
 
 def recognise(ds: lakebed.Dataset) -> str | None:
-    """Say what would be written; None without images, labels and boxes or polygons."""
+    """Count the images; None without images, labels, and boxes or polygons."""
     try:
         return plan(ds).found
     except ExportError:
@@ -100,54 +113,50 @@ def plan(
     layout
         Folders: as Ultralytics has them, or as ``export_yolo`` of Deep Lake 3.x did.
     """
-    image = tensor_of(ds, "images", images, *_IMAGES)
+    image = tensor_of(ds, "images", images, *IMAGES)
     if image is None:
         raise ExportError("YOLO needs images: the dataset has no tensor of htype image")
     box = tensor_of(ds, "boxes", boxes, "bbox")
     chosen = _task(ds, box) if task == "auto" else task
-    outlines = tensor_of(ds, "polygons", polygons, "polygon") if chosen in ("segment", "obb") else None
-    points = tensor_of(ds, "keypoints", keypoints, "keypoints_coco") if chosen == "pose" else None
-    first = outlines if chosen in ("segment", "obb") else box
-    if first is None or (chosen == "pose" and points is None):
+    is_outlined, is_pose = chosen in ("segment", "obb"), chosen == "pose"
+    outlines = tensor_of(ds, "polygons", polygons, "polygon") if is_outlined else None
+    points = tensor_of(ds, "keypoints", keypoints, "keypoints_coco") if is_pose else None
+    first = outlines if is_outlined else box
+    if first is None or (is_pose and points is None):
         wanted = {"pose": "bbox and one of htype keypoints_coco", "detect": "bbox"}.get(chosen, "polygon")
         raise ExportError(f"YOLO {_TASKS[chosen]} need a tensor of htype {wanted}, and the dataset has none")
     label = _labels(ds, labels, first)
-    boxed = box if chosen in ("detect", "pose") else None
-    names = [str(name) for name in ds[label].info.get("class_names") or ()] or None
     native = any(ds[name].info.get("task") in _TASKS for name in (box, outlines) if name)
-    confidence = "confidence" if native and "confidence" in ds.tensors else None
-    parts = f"{outlines}_object" if outlines and f"{outlines}_object" in ds.tensors else None
     context = _Context(
-        chosen,
-        image,
-        label,
-        names,
-        box,
-        outlines,
-        parts,
-        points,
-        confidence,
-        "file" if "file" in ds.tensors else None,
-        dict(ds[box].info.get("coords") or {}) if box else {},
-        _are_pixels(ds, outlines or points),
-        native,
-        _kpt_shape(ds, points) if points else (),
-        list(ds[points].info.get("flip_idx") or ()) if points else (),
-        layout == "3.x",
+        task=chosen,
+        images=image,
+        labels=label,
+        names=[str(name) for name in ds[label].info.get("class_names") or ()],
+        boxes=box,
+        polygons=outlines,
+        parts=f"{outlines}_object" if f"{outlines}_object" in ds.tensors else None,
+        keypoints=points,
+        confidence="confidence" if native and "confidence" in ds.tensors else None,
+        file="file" if "file" in ds.tensors else None,
+        coords=dict(ds[box].info.get("coords") or {}) if box else {},
+        are_pixels=_are_pixels(ds, outlines or points),
+        native=native,
+        kpt_shape=_kpt_shape(ds, points) if points else (),
+        flip_idx=list(ds[points].info.get("flip_idx") or ()) if points else (),
+        is_3x=layout == "3.x",
     )
-    if context.is_3x and names is None:
+    if context.is_3x and not context.names:
         raise ExportError(f"class names are not defined: set ds[{label!r}].info.class_names")
-    parts_told = {"images": image, "labels": label, "boxes": boxed, "polygons": outlines, "keypoints": points}
-    tensors = {part: name for part, name in parts_told.items() if name}
-    taken = {*tensors.values(), "split", "file", confidence, parts, box}
+    parts = {"images": image, "labels": label, "boxes": None if is_outlined else box, "polygons": outlines}
+    tensors = {part: name for part, name in (*parts.items(), ("keypoints", points)) if name}
+    taken = {*tensors.values(), "split", "file", context.confidence, context.parts, box}
     problems = [(name, "this tensor is not written") for name in ds.tensors if name not in taken]
-    if outlines and parts:
+    if outlines and context.parts:
         told = (
             "each of several polygons of an object becomes an object; objects without polygons are left out"
         )
         problems.append((outlines, told))
-    found = f"{len(ds):,} images with {_TASKS[chosen]}"
-    return ExportPlan(found, tensors, context, problems=problems)
+    return ExportPlan(f"{len(ds):,} images with {_TASKS[chosen]}", tensors, context, problems=problems)
 
 
 def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target) -> Written:
@@ -167,7 +176,7 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
 def finish(results: Sequence[tuple[Piece, int]], context: _Context, target: Target) -> None:
     """Write data.yaml."""
     highest = max((result for _, result in results), default=-1)
-    names = list(context.names or ())
+    names = list(context.names)
     names += [str(number) for number in range(len(names), highest + 1)]
     if context.is_3x:
         target.write("classes.names", "".join(f"{name}\n" for name in names).encode())
@@ -210,22 +219,19 @@ def _labels(ds: lakebed.Dataset, given: str | None, first: str) -> str:
         raise ExportError(
             f"several tensors could be the labels ({', '.join(found)}): say which, labels=... (--labels)"
         )
-    found_one = tensor_of(ds, "labels", given, "class_label")
-    if found_one is None:
-        raise AssertionError("a name was given")
-    return found_one
+    return str(tensor_of(ds, "labels", given))
 
 
 def _are_pixels(ds: lakebed.Dataset, name: str | None) -> bool:
-    """Tell whether points are pixels: as the info says; polygons without any are fractions if none is above 1."""
+    """Tell whether points are pixels: as the info says; polygons without info are fractions if none is above 1."""
     if name is None:
         return False
     info = ds[name].info
     kind = (info.get("coords") or {}).get("type")
-    if kind is None and info.get("task") not in _TASKS and ds[name].htype == "polygon":
-        first = ds[name][:_INSPECTED].numpy(aslist=True)
-        return any(bool((np.abs(points) > 1).any()) for polygons in first for points in polygons)
-    return kind != "fractional" and info.get("task") not in _TASKS
+    if info.get("task") in _TASKS or kind is not None or ds[name].htype != "polygon":
+        return kind != "fractional" and info.get("task") not in _TASKS
+    first = ds[name][:_INSPECTED].numpy(aslist=True)
+    return any(bool((np.abs(points) > 1).any()) for polygons in first for points in polygons)
 
 
 def _kpt_shape(ds: lakebed.Dataset, name: str) -> list[int]:
@@ -261,7 +267,7 @@ def _write_row(row: lakebed.Dataset, number: int, split: str, context: _Context,
 
 
 def _stem(row: lakebed.Dataset, number: int, context: _Context) -> str:
-    """Return the name of an image without its suffix, and without folders that say its split."""
+    """Return the name of an image without its suffix, and without folders that stand for its split."""
     name = str(row[context.file].text()) if context.file else ""
     *folders, last = name.replace("\\", "/").split("/")
     stem, dot, _ = last.rpartition(".")
@@ -270,36 +276,30 @@ def _stem(row: lakebed.Dataset, number: int, context: _Context) -> str:
 
 
 def _lines(row: lakebed.Dataset, context: _Context, size: tuple[int, int]) -> list[str] | None:
-    """Return the label file of a row; None if nothing is known of its objects."""
-    first = row[context.polygons or context.boxes]
-    nulls = first.null_mask()
+    """Return the label file of a row; None if its objects are unknown."""
+    nulls = row[context.polygons or context.boxes].null_mask()
     if nulls is not None and np.any(nulls):
         return [] if context.is_3x else None
     classes = [int(one) for one in np.asarray(row[context.labels].numpy()).reshape(-1)]
-    made = _values(row, context, size, len(classes))
-    confidences = _confidences(row, context, len(classes))
+    count = len(classes)
+    made = (_outlines if context.polygons is not None else _boxes)(row, context, size, count)
+    confidences = None
+    if context.confidence is not None:
+        confidences = np.asarray(row[context.confidence].numpy()).reshape(-1)
     found = []
     for number, values in made:
-        if values is None:
-            continue
         words = [str(classes[number]), *map(_word, values)]
-        if confidences is not None and np.isfinite(confidences[number]):
+        if confidences is not None and len(confidences) == count and np.isfinite(confidences[number]):
             words.append(_word(confidences[number]))
         found.append(" ".join(words))
     return found
 
 
-def _values(
-    row: lakebed.Dataset, context: _Context, size: tuple[int, int], count: int
-) -> list[tuple[int, NDArray[np.floating[Any]]]]:
-    """Return number and values of the objects."""
+def _boxes(row: lakebed.Dataset, context: _Context, size: tuple[int, int], count: int) -> _Values:
+    """Return the boxes of the objects, and their key points."""
     height, width = size
-    if context.polygons is not None:
-        return _outlines(row, context, size, count)
-    if context.boxes is None:
-        raise AssertionError("there are boxes or polygons")
     boxes = np.asarray(row[context.boxes].numpy()).reshape(-1, 4)
-    _check_count(context.boxes, len(boxes), count)
+    _check_count(str(context.boxes), len(boxes), count)
     values = list(fractional_ccwh(boxes, context.coords, size))
     if context.keypoints is not None:
         points = np.asarray(row[context.keypoints].numpy(), np.float64)
@@ -312,43 +312,51 @@ def _values(
     return list(enumerate(values))
 
 
-def _outlines(
-    row: lakebed.Dataset, context: _Context, size: tuple[int, int], count: int
-) -> list[tuple[int, NDArray[np.floating[Any]]]]:
-    """Return number and points of the objects; of those that have fewer than three, the corners of their boxes.
+def _outlines(row: lakebed.Dataset, context: _Context, size: tuple[int, int], count: int) -> _Values:
+    """Return the points of the objects; for fewer than three, the corners of their boxes.
 
-    What was imported as a box among polygons, and so is the rectangle of its box, is written as a box again.
+    An object that was imported as a box among polygons, and so is the rectangle of its box, is written as a box again.
     """
-    plain = None
-    if context.native and context.task == "segment" and context.boxes is not None and context.parts is None:
-        plain = np.asarray(row[context.boxes].numpy()).reshape(-1, 4)
+    boxes = None
+    if context.boxes is not None and context.parts is None:
+        boxes = np.asarray(row[context.boxes].numpy()).reshape(-1, 4)
     polygons = row[context.polygons].numpy()
     owners = list(range(len(polygons)))
     if context.parts is not None:
         owners = [int(one) for one in np.asarray(row[context.parts].numpy()).reshape(-1)]
-    _check_count(str(context.polygons), len(owners) if context.parts is None else count, count)
+    else:
+        _check_count(str(context.polygons), len(owners), count)
     found = []
     for owner, all_of in zip(owners, polygons, strict=True):
         points = np.asarray(all_of)[:, :2]
         if context.task == "obb" and len(points) != 4:
             raise ExportError(f"object {owner} has {len(points)} corners, and an oriented box has 4")
-        if len(points) < 3 and not context.native:
-            low, high = points.min(0), points.max(0)
-            if context.boxes is not None and context.parts is None:
-                box = as_ltwh(row[context.boxes].numpy(), context.coords, size)[owner]
-                low, high = box[:2], box[:2] + box[2:]
-                if not context.are_pixels:
-                    low, high = low / size[::-1], high / size[::-1]
-            if not (high > low).all():
-                raise ExportError(f"object {owner} is a point or a line, which has no area")
-            points = np.array([low, (high[0], low[1]), high, (low[0], high[1])])
-        if plain is not None and owner < len(plain) and _is_rectangle_of(points, plain[owner]):
-            found.append((owner, plain[owner]))
+        box = boxes[owner] if boxes is not None and owner < len(boxes) else None
+        is_native = context.native and context.task == "segment"
+        if is_native and box is not None and _is_rectangle_of(points, box):
+            found.append((owner, box))
             continue
+        if len(points) < 3 and not context.native:
+            points = _corners(owner, points, boxes, context, size)
         if context.are_pixels:
             points = points / np.array(size[::-1])
         found.append((owner, points.reshape(-1)))
     return found
+
+
+def _corners(
+    owner: int, points: NDArray[Any], boxes: NDArray[Any] | None, context: _Context, size: tuple[int, int]
+) -> NDArray[Any]:
+    """Return the corners of the box of an object, or of the one around its points, in the units of the points."""
+    low, high = points.min(0), points.max(0)
+    if boxes is not None:
+        box = as_ltwh(boxes, context.coords, size)[owner]
+        low, high = box[:2], box[:2] + box[2:]
+        if not context.are_pixels:
+            low, high = low / size[::-1], high / size[::-1]
+    if not (high > low).all():
+        raise ExportError(f"object {owner} is a point or a line, which has no area")
+    return np.array([low, (high[0], low[1]), high, (low[0], high[1])])
 
 
 def _is_rectangle_of(points: NDArray[Any], box: NDArray[Any]) -> bool:
@@ -361,14 +369,14 @@ def _is_rectangle_of(points: NDArray[Any], box: NDArray[Any]) -> bool:
 def fractional_ccwh(
     boxes: NDArray[Any], coords: Mapping[str, Any], size: tuple[int, int]
 ) -> NDArray[np.floating[Any]]:
-    """Return boxes as centers and sizes that are fractions of the image; those that are that already as they are.
+    """Return boxes as centers and sizes that are fractions of the image; such boxes as they are.
 
     Parameters
     ----------
     boxes
         Shape (n, 4).
     coords
-        What their numbers mean.
+        Info of the tensor about their numbers.
     size
         Height and width of the image.
     """
@@ -380,20 +388,13 @@ def fractional_ccwh(
     return found / np.array([width, height, width, height], np.float64)
 
 
-def _confidences(row: lakebed.Dataset, context: _Context, count: int) -> NDArray[Any] | None:
-    if context.confidence is None:
-        return None
-    found = np.asarray(row[context.confidence].numpy()).reshape(-1)
-    return found if len(found) == count else None
-
-
 def _check_count(name: str, count: int, classes: int) -> None:
     if count != classes:
         raise ExportError(f"{name} has {count} objects, and the labels are {classes}")
 
 
 def _word(value: Any) -> str:
-    """Return a number in as few digits as tell it from others of its type."""
+    """Return a number in the fewest digits that tell it from others of its type."""
     if isinstance(value, np.float32 | np.float16):
         return str(value)
     found = float(value)
@@ -401,6 +402,6 @@ def _word(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return text as YAML has it in double quotes."""
+    """Return text in the double quotes of YAML."""
     found = json.dumps(text, ensure_ascii=False)
     return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in found)

@@ -1,13 +1,13 @@
 """MosaicML MDS: shards of about 64 MB with a column for each tensor, which ``streaming.StreamingDataset`` reads.
 
     DEST/index.json                  DEST/train/index.json where there are splits
-    DEST/shard.00000.mds             DEST/train/shard.00000.mds; .zstd and so on where shards are compressed
+    DEST/shard.00000.mds             DEST/train/shard.00000.mds; .zstd and so on if shards are compressed
 
-What columns cannot tell (htypes, info, nulls) stands in each index, under a key that the library passes over::
+Each index describes the tensors (htypes, info, nulls) under a key that the library ignores::
 
     "lakebed": {"version": 1, "tensors": {"boxes": {"htype": "bbox", ..., "column": {"kind": "npy", ...}}}}
 
-The format has no nulls: columns that have some are JSON, or bytes of which none are the null.
+The format has no nulls: columns with nulls are JSON, or bytes, where an empty value is the null.
 """
 
 from __future__ import annotations
@@ -33,38 +33,23 @@ if TYPE_CHECKING:
     import lakebed
     from lakebed.exporters.core.target import Target
 
-# dtype -> its number before the values of an array.
-_DTYPES: Mapping[str, int] = {
-    "uint8": 8,
-    "int8": 9,
-    "uint16": 16,
-    "int16": 17,
-    "float16": 18,
-    "uint32": 32,
-    "int32": 33,
-    "float32": 34,
-    "uint64": 64,
-    "int64": 65,
-    "float64": 66,
-}
-_COMPRESSIONS: Mapping[str, str] = {
-    "zstd": "zstd",
-    "gz": "gzip",
-    "bz2": "bz2",
-    "br": "brotli",
-    "snappy": "snappy",
-}
+_DTYPES = frozenset(
+    f"{kind}{bits}"
+    for kind in ("uint", "int", "float")
+    for bits in (8, 16, 32, 64)
+    if kind + str(bits) != "float8"
+)
+_COMPRESSIONS = {"zstd": "zstd", "gz": "gzip", "bz2": "bz2", "br": "brotli", "snappy": "snappy"}
 
 _SHARD_BYTES = 1 << 26
-# Offsets in a shard are uint32.
-_MAX_SHARD_BYTES = (1 << 32) - 1
+_MAX_SHARD_BYTES = (1 << 32) - 1  # offsets are uint32
 _MAX_SAMPLE_BYTES = 1 << 30
 _MAX_AXES = 63
 
 
 @dataclass(frozen=True)
 class _Field:
-    """A column: its encoding, its bytes if they do not vary, what its values are, and the tensor it was."""
+    """A column: its encoding, its size if that does not vary, the descriptions of its values and of its tensor."""
 
     encoding: str
     size: int | None = None
@@ -74,7 +59,7 @@ class _Field:
 
 @dataclass(frozen=True)
 class _Context:
-    """What is written."""
+    """State of writers."""
 
     fields: Mapping[str, _Field]
     rows: int
@@ -83,7 +68,7 @@ class _Context:
     hashes: tuple[str, ...]
 
     def config(self) -> dict[str, Any]:
-        """Return what the index and each shard say of the columns."""
+        """Return the description of the columns for the index and each shard."""
         return {
             "version": 2,
             "format": "mds",
@@ -97,7 +82,7 @@ class _Context:
 
 
 def recognise(ds: lakebed.Dataset) -> str | None:
-    """Say how many samples there are; None without tensors."""
+    """Return the numbers of samples and columns in words; None without tensors."""
     return f"{ds.min_len:,} samples of {len(ds.tensors)} columns" if ds.tensors else None
 
 
@@ -178,7 +163,7 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
 
 
 def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
-    """Write the index of each split, with what columns cannot tell."""
+    """Write the index of each split, with the descriptions of the tensors."""
     indexes: dict[str, list[Any]] = {}
     for piece, shards in results:
         indexes.setdefault(piece.split, []).extend(shards)
@@ -194,8 +179,7 @@ def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
 def _field(name: str, tensor: lakebed.Tensor, problems: list[tuple[str, str]]) -> _Field:
     """Return the column of a tensor, with the description of the tensor."""
     said = Described.of(tensor)
-    is_file = said.is_file or tensor.is_link
-    column = _column(name, tensor, said, problems, is_file=is_file)
+    column = _column(name, tensor, said, problems)
     if tensor.is_link:
         problems.append((name, "the files that its links lead to are written, not the links"))
     is_kept = (
@@ -207,10 +191,9 @@ def _field(name: str, tensor: lakebed.Tensor, problems: list[tuple[str, str]]) -
     return replace(column, described=replace(said, more=more).to_dict())
 
 
-def _column(
-    name: str, tensor: lakebed.Tensor, said: Described, problems: list[tuple[str, str]], *, is_file: bool
-) -> _Field:
-    """Return the column of a tensor; ``is_file``: its samples are files."""
+def _column(name: str, tensor: lakebed.Tensor, said: Described, problems: list[tuple[str, str]]) -> _Field:
+    """Return the column of a tensor."""
+    is_file = said.is_file or tensor.is_link
     mask = tensor.null_mask()
     nulls = 0 if mask is None else int(np.asarray(mask).sum())
     kind = said.sample_compression if is_file else None
@@ -221,7 +204,7 @@ def _column(
             return _Field(f"list[{kind}]")
         return _Field("json")
     if is_file or is_drawn(tensor, said):
-        is_whole = not nulls and 0 not in tensor.meta.min_shape  # an empty sample is no file, either
+        is_whole = not nulls and 0 not in tensor.meta.min_shape  # an empty sample is no file either
         if said.base.startswith("image") and is_whole and kind in ("jpeg", "png", None):
             return _Field(kind or "png")
         return _Field("bytes", told={"kind": "file", "htype": said.base, "compression": kind or "png"})
@@ -233,18 +216,17 @@ def _column(
 def _numbers(tensor: lakebed.Tensor, nulls: int) -> _Field:
     """Return the column of numbers: one for each row, or arrays."""
     dtype = np.dtype(tensor.dtype or "float64").name
-    told: dict[str, Any] = {"dtype": dtype} if dtype == "bool" else {}
     stored = "uint8" if dtype == "bool" else dtype
     lower, upper = (tuple(end)[1:] for end in (tensor.shape_interval.lower, tensor.shape_interval.upper))
     longest = [int(length or 0) for length in upper]
     is_single = len(longest) <= 1 and max(longest, default=1) <= 1
-    if stored not in _DTYPES:
-        return _Field("bytes", told={**told, "kind": "npy", "dtype": dtype})
-    if nulls:
-        empty = sum(0 in shape for shape in np.asarray(tensor.shapes()).tolist()) if is_single else 0
-        if is_single and empty == nulls:
-            return _Field("json", told={**told, "kind": "number", "dtype": dtype})
-        return _Field("bytes", told={**told, "kind": "npy", "dtype": dtype})
+    if nulls and is_single and stored in _DTYPES:
+        empty = sum(0 in shape for shape in np.asarray(tensor.shapes()).tolist())
+        if empty == nulls:
+            return _Field("json", told={"kind": "number", "dtype": dtype})
+    if nulls or stored not in _DTYPES:
+        return _Field("bytes", told={"kind": "npy", "dtype": dtype})
+    told = {"dtype": dtype} if dtype == "bool" else {}
     width = np.dtype(stored).itemsize
     if lower == upper and longest and min(longest) > 0:
         if is_single:
@@ -257,12 +239,12 @@ def _numbers(tensor: lakebed.Tensor, nulls: int) -> _Field:
 
 
 def _sample(row: lakebed.Dataset, context: _Context) -> bytes:
-    """Return a sample: sizes that vary, and values.
+    """Return a sample: the sizes that vary, and the values.
 
     Raises
     ------
     ExportError
-        If a value is not what its column holds.
+        If a value does not fit its column.
     """
     values: list[bytes] = []
     sizes: list[int] = []
@@ -316,7 +298,7 @@ def _document(tensor: lakebed.Tensor, kind: Any) -> Any:
 
 
 def _array(array: Any, encoding: str) -> bytes:
-    """Return an array as the encoding has it: its shape stands before it, unless the encoding tells it."""
+    """Return the bytes of an array, which begin with its shape unless the encoding has it."""
     dtype = encoding.split(":")[1] if ":" in encoding else encoding
     if array.dtype == np.bool_:
         array = array.astype(np.uint8)
@@ -339,7 +321,7 @@ def _array(array: Any, encoding: str) -> bytes:
 def _shard(
     held: Sequence[bytes], piece: Piece, number: int, context: _Context, target: Target
 ) -> dict[str, Any]:
-    """Write a shard, and return what the index says of it."""
+    """Write a shard; return its entry in the index."""
     config = context.config()
     told = json.dumps(config, sort_keys=True).encode()
     offsets = np.cumsum([4 * (len(held) + 2) + len(told), *map(len, held)], dtype=np.uint64)

@@ -1,14 +1,13 @@
 """WebDataset: shards of some rows each, a file for each sample of a tensor.
 
-    DEST/train-000000.tar            000000.tar where there are no splits
+    DEST/train-000000.tar            000000.tar without splits
         00000000.jpg                 an image, as it is stored
         00000000.cls                 number of its class
-        00000000.txt, .json, .npy    texts, JSON, arrays; caption.txt where several tensors would have one suffix
-    DEST/dataset.json                tensors by suffix, what they were, names of classes, samples of each shard: the
+        00000000.txt, .json, .npy    texts, JSON, arrays; caption.txt if several tensors would have one suffix
+    DEST/dataset.json                tensors by suffix, their descriptions, names of classes, samples of each shard: the
                                      importer reads it
 
-Sequences and polygons are lists in JSON. What is null has no file; a row of which all is null has an empty one,
-``00000000.null``, so that it is there.
+Sequences and polygons are lists in JSON. A null has no file; a row of nulls has an empty file, ``00000000.null``.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ if TYPE_CHECKING:
     from lakebed.exporters.core.target import Target
 
 
-_NOTHING = "null"  # suffix of the file of a row that has no other
+_NOTHING = "null"  # suffix of the file of a row without any other
 
 
 @dataclass(frozen=True)
 class _Context:
-    """What is written: tensor -> (kind, suffix; of media without the one of their file); the tensor of the keys."""
+    """State of writers: tensor -> (kind, suffix, which media add that of their file to); the tensor of the keys."""
 
     fields: Mapping[str, tuple[str, str]]
     key: str | None
@@ -49,7 +48,7 @@ class _Context:
 
 
 def recognise(ds: lakebed.Dataset) -> str | None:
-    """Say how many samples there are; None without tensors."""
+    """Return the numbers of samples and files in words; None without tensors."""
     return f"{ds.min_len:,} samples of {len(ds.tensors)} files" if ds.tensors else None
 
 
@@ -136,7 +135,7 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
 
 
 def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
-    """Write what shards do not tell: the tensors, the names of the classes, how many samples each shard has."""
+    """Write the tensors, the names of the classes, and the number of samples of each shard."""
     told: dict[str, Any] = {
         "shards": {},
         "tensors": {},
@@ -150,7 +149,7 @@ def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
         for name, of in seen.items():
             kinds.setdefault(name, set()).update(of)
     for name, of in kinds.items():
-        # Links may lead to files of other kinds than the tensor says.
+        # Links may lead to files of another kind than the tensor has.
         kind = context.described[name].get("sample_compression")
         if kind is not None and of != {kind}:
             told["described"][name] = {
@@ -161,7 +160,7 @@ def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
 
 
 def _kind(tensor: lakebed.Tensor, described: Described) -> str | None:
-    """Return what files of a tensor hold; None if a row is several files."""
+    """Return the kind of the files of a tensor; None if a row is several files."""
     if described.is_file or tensor.is_link or is_drawn(tensor, described):
         return None if described.is_sequence else "media"
     if described.is_sequence or described.storing not in (Storing.ARRAY, Storing.TEXT):
@@ -175,7 +174,7 @@ def _kind(tensor: lakebed.Tensor, described: Described) -> str | None:
 
 
 def _field(name: str, kind: str, kinds: Mapping[str, str]) -> str:
-    """Return the suffix of a tensor's files; of media what stands before it."""
+    """Return the suffix of a tensor's files; for media, the part before that of the file."""
     suffix = {"media": "", "labels": "json"}.get(kind, kind)
     alone = sum(_like(other) == _like(kind) for other in kinds.values()) == 1
     plain = name.replace("/", "_").replace(".", "_")
@@ -194,9 +193,9 @@ def _key(row: lakebed.Dataset, number: int, context: _Context, taken: set[str]) 
     key = str(row[context.key].text())
     last = key.rpartition("/")[2]
     if not last or "." in last or key.startswith("/") or "\0" in key or ".." in key.split("/"):
-        raise ExportError(f"{key!r} is no key of a sample: a name without a dot was expected")
+        raise ExportError(f"{key!r} cannot be the key of a sample: a name without a dot was expected")
     if key in taken:
-        raise ExportError(f"the key {key!r} is there twice in one shard")
+        raise ExportError(f"the key {key!r} occurs twice in one shard")
     return key
 
 

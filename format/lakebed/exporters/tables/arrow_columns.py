@@ -1,33 +1,38 @@
-"""Rows as Arrow, with Hugging Face's features in the metadata, and what lakebed says of each tensor.
+"""Rows as Arrow tables, with the features of Hugging Face and the descriptions of the tensors in the metadata.
 
-images, audio, video      struct<bytes, path>: the files as they are stored, or, of links, their addresses
+tensor                    column
+images, audio, video      struct<bytes, path>: the files as they are stored; of links, their addresses
 other files               binary
 class_label               int64, or a list; the names are in the metadata
 json, list, tag           text of JSON
-arrays of one shape       lists; of two to five axes ``Array2D`` to ``Array5D``
-sequences                 lists of what their items are
-all else                  what the dataset hands out as Arrow
+arrays of one shape       lists; with two to five axes ``Array2D`` to ``Array5D``
+sequences                 lists of items
+others                    as :meth:`Tensor.to_arrow` returns them
 """
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
-import lakebed
+import numpy as np
+
 from lakebed.described import KEY, Described
-from lakebed.errors import ExportError, InvalidOperationError, LakebedError
-from lakebed.exporters.arrays.layout import even_shape
+from lakebed.errors import ExportError, InvalidOperationError
+from lakebed.exporters.arrays.layout import FAILURES, even_shape
 from lakebed.exporters.core.media import extents, file_of, is_drawn
-from lakebed.exporters.core.plan import Piece, tensor_of
+from lakebed.exporters.core.plan import ExportPlan, Order, Piece, Written, tensor_of, without_splits
+from lakebed.exporters.core.target import Target
 from lakebed.htypes.base import Storing
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FAILURES = (LakebedError, ValueError, TypeError, OSError)
+    from lakebed.dataset.dataset import Dataset
+    from lakebed.dataset.tensor import Tensor
 
 _FILES: Mapping[str, str] = {
     "image": "Image",
@@ -38,8 +43,74 @@ _FILES: Mapping[str, str] = {
 }
 _BLOCK_BYTES = 16 << 20
 _MOST_ROWS = 65_536
-# Of the features Array2D to Array5D.
+# Axes of the features Array2D to Array5D.
 _FEWEST_AXES, _MOST_AXES = 2, 5
+
+
+class TableOptions(TypedDict, total=False):
+    """Options of exporters of tables."""
+
+    tensors: Annotated[Sequence[str], "Tensors that are written; by default all."]
+    links: Annotated[bool, "Write the addresses of linked files instead of the files."]
+
+
+@dataclass
+class Tables(ABC):
+    """Files of tables that are being written.
+
+    Parameters
+    ----------
+    ds, columns
+        The dataset and its columns.
+    order
+        Order in which pieces are appended.
+    """
+
+    ds: Dataset
+    columns: Sequence[ArrowColumn]
+    order: Order = field(default_factory=Order)
+
+    @abstractmethod
+    def append(self, split: str, table: pa.Table, target: Target) -> None:
+        """Append rows to the file of a split."""
+
+    def append_nothing(self, target: Target) -> None:
+        """Make the file of a dataset without rows."""
+        piece = Piece(0, "", np.zeros(0, np.int64), 0)
+        self.append("", table_of(self.ds[0:0], piece, self.columns)[0], target)
+
+
+def planned(
+    ds: Dataset,
+    made: Callable[[list[ArrowColumn]], Tables],
+    *,
+    tensors: Sequence[str] = (),
+    links: bool = False,
+) -> ExportPlan:
+    """Plan a column for each tensor; `made` returns the context of the plan."""
+    for name in tensors:
+        tensor_of(ds, "tensors", name)
+    problems: list[tuple[str, str]] = []
+    found = [_column_of(ds[name], name, problems, links) for name in tensors or without_splits(ds)]
+    columns = [one for one in found if one is not None]
+    if not columns:
+        raise ExportError("the dataset has no tensors" if not found else f"no tensor fits: {problems[0][1]}")
+    names = [one.name for one in columns]
+    row = 1.0 + ds[names].size_approx() / max(1, ds.min_len)
+    return ExportPlan(
+        f"{ds.min_len:,} rows of {len(columns)} columns",
+        {name: name for name in names},
+        made(columns),
+        piece_rows=int(min(_MOST_ROWS, max(1, _BLOCK_BYTES // row))),
+        problems=problems,
+    )
+
+
+def write(view: Dataset, piece: Piece, context: Tables, target: Target) -> Written:
+    """Make the columns of some rows, and append all pieces that are next in order."""
+    table, skipped = table_of(view, piece, context.columns)
+    context.order.write(piece.number, lambda: context.append(piece.split, table, target))
+    return Written(rows=len(table), skipped=skipped)
 
 
 @dataclass(frozen=True)
@@ -53,11 +124,11 @@ class ArrowColumn:
     how
         file, address, label, or plain.
     described
-        The tensor.
+        Description of the tensor.
     feature
-        What Hugging Face calls it; None for what Arrow's type tells.
+        Its feature of Hugging Face; None if the type of Arrow tells it.
     shape
-        Of arrays of two to five axes and one shape.
+        Shape of arrays of two to five axes; empty for others.
     """
 
     name: str
@@ -67,46 +138,22 @@ class ArrowColumn:
     shape: tuple[int, ...] = ()
 
 
-def arrow_columns(
-    ds: lakebed.Dataset, tensors: Sequence[str], problems: list[tuple[str, str]], *, links: bool
-) -> list[ArrowColumn]:
-    """Return the columns of tensors; of none, of all.
-
-    Parameters
-    ----------
-    problems
-        Where it is told what does not go along.
-    links
-        Write the addresses of links.
-    """
-    for name in tensors:
-        tensor_of(ds, "tensors", name)
-    found = [_column_of(ds[name], name, problems, links) for name in tensors or ds.tensors]
-    kept = [one for one in found if one is not None]
-    if not kept:
-        raise ExportError("the dataset has no tensors" if not found else f"no tensor fits: {problems[0][1]}")
-    return kept
-
-
-def _column_of(
-    tensor: lakebed.Tensor, name: str, problems: list[tuple[str, str]], links: bool
-) -> ArrowColumn | None:
+def _column_of(tensor: Tensor, name: str, problems: list[tuple[str, str]], links: bool) -> ArrowColumn | None:
     described = Described.of(tensor)
     base, names = described.base, described.info.get("class_names")
-    feature: dict[str, Any] | None = None
-    if tensor.is_link:
+    if tensor.is_link or described.is_file or is_drawn(tensor, described):
         feature = {"_type": _FILES[base]} if base in _FILES else {"dtype": "binary", "_type": "Value"}
-        if links and base in _FILES:
+        if tensor.is_link and links and base in _FILES:
             return ArrowColumn(name, "address", described, feature)
-        problems.append(
-            (name, "the files that its links lead to are written, not the links (links=True, --links)")
-        )
+        if tensor.is_link:
+            problems.append(
+                (name, "the files that its links lead to are written, not the links (links=True, --links)")
+            )
+        elif described.is_chunked_file:
+            described = described.decoded()
+        else:
+            described = replace(described, more={"shape": extents(tensor)})
         return ArrowColumn(name, "file", described, feature)
-    if described.is_file or is_drawn(tensor, described):
-        feature = {"_type": _FILES[base]} if base in _FILES else {"dtype": "binary", "_type": "Value"}
-        if described.is_chunked_file:
-            return ArrowColumn(name, "file", described.decoded(), feature)
-        return ArrowColumn(name, "file", replace(described, more={"shape": extents(tensor)}), feature)
     if described.dtype is not None and described.dtype.startswith("complex"):
         problems.append((name, "Arrow has no type for complex numbers: it is left out"))
         return None
@@ -125,17 +172,10 @@ def _column_of(
     return ArrowColumn(name, "plain", described)
 
 
-def rows_of_table(ds: lakebed.Dataset, columns: Sequence[ArrowColumn]) -> int:
-    """Return how many rows are about 16 MB."""
-    count = max(1, ds.min_len)
-    row = 1.0 + ds[[one.name for one in columns]].size_approx() / count
-    return int(min(_MOST_ROWS, max(1, _BLOCK_BYTES // row)))
-
-
 def table_of(
-    view: lakebed.Dataset, piece: Piece, columns: Sequence[ArrowColumn]
+    view: Dataset, piece: Piece, columns: Sequence[ArrowColumn]
 ) -> tuple[pa.Table, list[tuple[int, str]]]:
-    """Return some rows, without those that cannot be read; and (row, reason) of these."""
+    """Return some rows, and (row, reason) of those that cannot be read."""
     import pyarrow as pa
 
     count = len(piece.rows)
@@ -155,14 +195,7 @@ def table_of(
     return table, [(int(piece.rows[at]), reason) for at, reason in sorted(wrong.items())]
 
 
-def empty_table(ds: lakebed.Dataset, columns: Sequence[ArrowColumn]) -> pa.Table:
-    """Return the columns without rows."""
-    import numpy as np
-
-    return table_of(ds[0:0], Piece(0, "", np.zeros(0, np.int64), 0), columns)[0]
-
-
-def _one_by_one(view: lakebed.Dataset, one: ArrowColumn, count: int, wrong: dict[int, str]) -> Any:
+def _one_by_one(view: Dataset, one: ArrowColumn, count: int, wrong: dict[int, str]) -> Any:
     import pyarrow as pa
 
     found: list[Any] = []
@@ -176,7 +209,7 @@ def _one_by_one(view: lakebed.Dataset, one: ArrowColumn, count: int, wrong: dict
     return pa.concat_arrays([pa.nulls(1, kind) if array is None else array for array in found])
 
 
-def _read(view: lakebed.Dataset, one: ArrowColumn, count: int) -> Any:
+def _read(view: Dataset, one: ArrowColumn, count: int) -> Any:
     import pyarrow as pa
 
     tensor = view[one.name]
@@ -191,7 +224,7 @@ def _read(view: lakebed.Dataset, one: ArrowColumn, count: int) -> Any:
 
 
 def _as_lists(array: Any, axes: int) -> Any:
-    """Return lists of any length for those of a fixed one, as Hugging Face stores arrays."""
+    """Return fixed-size lists as lists of any length, as Hugging Face stores arrays."""
     import pyarrow as pa
 
     kind = array.type
@@ -202,7 +235,7 @@ def _as_lists(array: Any, axes: int) -> Any:
     return array.cast(kind)
 
 
-def _files(tensor: lakebed.Tensor, count: int, one: ArrowColumn) -> pa.Array:
+def _files(tensor: Tensor, count: int, one: ArrowColumn) -> pa.Array:
     """Return files as Hugging Face stores them."""
     import pyarrow as pa
 
@@ -232,7 +265,7 @@ def _files(tensor: lakebed.Tensor, count: int, one: ArrowColumn) -> pa.Array:
 
 
 def _schema(kinds: Sequence[pa.DataType], columns: Sequence[ArrowColumn]) -> pa.Schema:
-    """Return the schema, with the features and descriptions of all columns."""
+    """Return the schema, with features and descriptions in its metadata."""
     import pyarrow as pa
 
     fields = [
@@ -249,7 +282,7 @@ def _schema(kinds: Sequence[pa.DataType], columns: Sequence[ArrowColumn]) -> pa.
 
 
 def _extension(one: ArrowColumn) -> dict[str, str] | None:
-    """Return the type as which ``datasets`` stores an array, as the metadata of a field."""
+    """Return the metadata of the field of an array, which name its extension type in ``datasets``."""
     if not one.shape or one.feature is None:
         return None
     return {
@@ -259,16 +292,14 @@ def _extension(one: ArrowColumn) -> dict[str, str] | None:
 
 
 def features_of(kinds: Sequence[pa.DataType], columns: Sequence[ArrowColumn]) -> dict[str, Any]:
-    """Return what ``datasets`` must know of columns that it would take for something else."""
+    """Return the features of columns for ``datasets``."""
     import pyarrow as pa
 
     found: dict[str, Any] = {}
     for one, kind in zip(columns, kinds, strict=True):
         if one.feature is None:
             found[one.name] = feature_of(kind)
-        elif one.feature["_type"] in ("Image", "Audio", "Video", "ClassLabel", "Value") and pa.types.is_list(
-            kind
-        ):
+        elif not one.shape and pa.types.is_list(kind):
             found[one.name] = {"feature": dict(one.feature), "_type": "List"}
         else:
             found[one.name] = dict(one.feature)
@@ -276,7 +307,7 @@ def features_of(kinds: Sequence[pa.DataType], columns: Sequence[ArrowColumn]) ->
 
 
 def feature_of(kind: pa.DataType) -> dict[str, Any]:
-    """Return the feature that an Arrow type is."""
+    """Return the feature of an Arrow type."""
     import pyarrow as pa
 
     if pa.types.is_fixed_size_list(kind):

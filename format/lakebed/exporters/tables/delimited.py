@@ -6,36 +6,30 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-import lakebed
 from lakebed.errors import ExportError
-from lakebed.exporters.core.plan import ExportPlan, Piece, Written, without_splits
+from lakebed.exporters.core.media import MEDIA
+from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of, without_splits
 from lakebed.exporters.core.target import Target
 
+if TYPE_CHECKING:
+    from lakebed.dataset.dataset import Dataset
+    from lakebed.dataset.tensor import Tensor
+
 _ROWS = 16_384
-_MEDIA = ("image", "image.rgb", "image.gray", "audio", "video", "dicom", "nifti", "point_cloud", "mesh", "binary_mask",
-          "segment_mask", "instance_label")  # fmt: skip
+_NO_TEXT = (*MEDIA, "binary_mask", "segment_mask", "instance_label")
 
 
-@dataclass(frozen=True)
-class _Context:
+class _Context(NamedTuple):
     tensors: Sequence[str]
     labels: Mapping[str, Sequence[str]]
     delimiter: str
-    suffix: str
 
 
-def recognise(ds: lakebed.Dataset) -> str | None:
-    """Say how many columns there are; None without any."""
-    found = columns_of(ds)
-    return f"{ds.min_len:,} rows of {len(found)} columns" if found else None
-
-
-def plan(ds: lakebed.Dataset, *, tensors: Sequence[str] = (), delimiter: str = ",") -> ExportPlan:
+def plan(ds: Dataset, *, tensors: Sequence[str] = (), delimiter: str = ",") -> ExportPlan:
     """Plan a column for each tensor that is no image or other file.
 
     Parameters
@@ -43,39 +37,51 @@ def plan(ds: lakebed.Dataset, *, tensors: Sequence[str] = (), delimiter: str = "
     ds
         The dataset.
     tensors
-        Tensors that are written; left out, all but files and masks.
+        Tensors that are written; by default all but files and masks.
     delimiter
-        What is between fields; a tab makes .tsv files.
+        Separator of fields; a tab makes .tsv files.
     """
-    problems: list[tuple[str, str]] = []
-    chosen = chosen_columns(ds, tensors, problems)
+    found = planned(ds, tensors)
+    names = found.context
     labels = {
         name: [str(one) for one in ds[name].info.get("class_names") or ()]
-        for name in chosen
+        for name in names
         if ds[name].htype == "class_label"
     }
-    problems += [(name, told) for name in chosen if (told := _loss(ds[name]))]
-    context = _Context(chosen, labels, delimiter, ".tsv" if delimiter == "\t" else ".csv")
+    found.problems += [(name, told) for name in names if (told := _loss(ds[name]))]
+    found.context = _Context(names, labels, delimiter)
+    return found
+
+
+def planned(ds: Dataset, tensors: Sequence[str]) -> ExportPlan:
+    """Plan a column for each tensor that is named, or for all but files and masks.
+
+    Raises
+    ------
+    ExportError
+        If the dataset has no such tensor, or no column is left.
+    """
+    columns = columns_of(ds)
+    chosen = list(tensors) or [name for name in without_splits(ds) if name in columns]
+    for name in chosen:
+        tensor_of(ds, "tensors", name)
+    if not chosen:
+        raise ExportError("the dataset has no columns for a table: its tensors are files and masks")
+    problems = [(name, f"{ds[name].htype} has no text") for name in ds.tensors if name not in columns]
     found = f"{ds.min_len:,} rows of {len(chosen)} columns"
-    return ExportPlan(found, {name: name for name in chosen}, context, piece_rows=_ROWS, problems=problems)
+    return ExportPlan(found, {name: name for name in chosen}, chosen, piece_rows=_ROWS, problems=problems)
 
 
-def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target) -> Written:
+def write(view: Dataset, piece: Piece, context: _Context, target: Target) -> Written:
     """Make the lines of some rows."""
     del target
     table = view.to_arrow(list(context.tensors), labels="numbers", files="arrays")
     columns = [_texts(table.column(name), context.labels.get(name)) for name in context.tensors]
     out = io.StringIO()
-    write_row = csv.writer(
-        out, delimiter=context.delimiter, lineterminator="\n", quoting=csv.QUOTE_MINIMAL
-    ).writerow
+    write_row = csv.writer(out, delimiter=context.delimiter, lineterminator="\n").writerow
     for row in zip(*columns, strict=True):
-        if "" in row:
-            # The writer quotes no empty text, which would then be a null.
-            out.write(
-                context.delimiter.join('""' if one == "" else _field(one, context.delimiter) for one in row)
-                + "\n"
-            )
+        if "" in row:  # the writer would not quote an empty text, which would become a null
+            out.write(_line(row, context.delimiter))
         else:
             write_row(row)
     return Written(rows=len(piece.rows), result=out.getvalue().encode())
@@ -83,8 +89,8 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
 
 def finish(results: Sequence[tuple[Piece, bytes]], context: _Context, target: Target) -> None:
     """Write a file for each split."""
-    head = context.delimiter.join(_field(name, context.delimiter) for name in context.tensors) + "\n"
-    write_files(results, context.suffix, target, head.encode())
+    suffix = ".tsv" if context.delimiter == "\t" else ".csv"
+    write_files(results, suffix, target, _line(context.tensors, context.delimiter).encode())
 
 
 def write_files(
@@ -99,37 +105,15 @@ def write_files(
                     file.write(lines)
 
 
-def chosen_columns(ds: lakebed.Dataset, tensors: Sequence[str], problems: list[tuple[str, str]]) -> list[str]:
-    """Return the names of the tensors that are columns: those that are named, or all but files and masks.
-
-    Raises
-    ------
-    ExportError
-        If there is no such tensor, or none is left.
-    """
-    columns = columns_of(ds)
-    chosen = list(tensors) or [name for name in without_splits(ds) if name in columns]
-    for name in chosen:
-        if name not in ds.tensors:
-            raise ExportError(f"the dataset has no tensor {name!r}: {', '.join(ds.tensors)}")
-    if not chosen:
-        raise ExportError("the dataset has no columns for a table: its tensors are files and masks")
-    problems += [(name, f"{ds[name].htype} has no text") for name in ds.tensors if name not in columns]
-    return chosen
-
-
-def columns_of(ds: lakebed.Dataset) -> list[str]:
+def columns_of(ds: Dataset) -> list[str]:
     """Return the names of the tensors that are no files and masks."""
-    return [name for name in ds.tensors if _base(str(ds[name].htype)) not in _MEDIA]
+    return [name for name in ds.tensors if _base(str(ds[name].htype)) not in _NO_TEXT]
 
 
-def _loss(tensor: lakebed.Tensor) -> str | None:
-    """Return what of a tensor does not come back from a table of texts."""
-    if (
-        tensor.htype == "class_label"
-        and len(tensor.meta.max_shape) <= 1
-        and max(tensor.meta.max_shape, default=0) <= 1
-    ):
+def _loss(tensor: Tensor) -> str | None:
+    """Return what a table of texts loses of a tensor; None for nothing."""
+    is_one = len(tensor.meta.max_shape) <= 1 and max(tensor.meta.max_shape, default=0) <= 1
+    if tensor.htype == "class_label" and is_one:
         return f"names of classes are texts when they come back, unless they are said to be (labels={tensor.key})"
     is_number = (
         str(tensor.base_htype or "generic") == "generic" and max(tensor.meta.max_shape, default=0) <= 1
@@ -147,26 +131,27 @@ def _base(htype: str) -> str:
 
 def _texts(column: pa.ChunkedArray, names: Sequence[str] | None) -> list[Any]:
     """Return the fields of a column; None is null."""
-    if names is not None:
-        return [_named(value, names) for value in column.to_pylist()]
     kind = column.type
-    if pa.types.is_temporal(kind) or pa.types.is_boolean(kind):
-        texts: list[Any] = column.cast(pa.string()).to_pylist()
-        return texts
-    values = column.to_pylist()
+    if names is None and (pa.types.is_temporal(kind) or pa.types.is_boolean(kind)):
+        column = column.cast(pa.string())
+    values: list[Any] = column.to_pylist()
+    if names is not None:
+        return [None if value is None else _named(value, names) for value in values]
     if pa.types.is_nested(kind):
         return [None if value is None else json.dumps(value) for value in values]
     if pa.types.is_floating(kind):
         return [None if value is None else repr(value) for value in values]
-    return list(values)
+    return values
 
 
 def _named(value: Any, names: Sequence[str]) -> Any:
-    if value is None:
-        return None
     if isinstance(value, list):
         return json.dumps([names[one] for one in value], ensure_ascii=False)
     return names[value] if value < len(names) else value
+
+
+def _line(row: Sequence[Any], delimiter: str) -> str:
+    return delimiter.join('""' if one == "" else _field(one, delimiter) for one in row) + "\n"
 
 
 def _field(value: Any, delimiter: str) -> str:

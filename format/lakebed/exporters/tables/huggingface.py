@@ -1,11 +1,11 @@
-"""Hugging Face ``datasets``: the files that ``load_from_disk`` reads, written without their package.
+"""Hugging Face ``datasets``: the files that ``load_from_disk`` reads, written without its package.
 
     DEST/dataset_dict.json           names of the splits, a folder each; a dataset without splits is DEST itself
     DEST/train/dataset_info.json     features: images, sounds, class labels, arrays, lists
     DEST/train/state.json            names of the Arrow files
     DEST/train/data-00000.arrow      rows, as Arrow streams
 
-``arrow_columns.py`` says what columns are. Pieces are made by several threads, and written in order.
+:mod:`arrow_columns` defines the columns.
 """
 
 from __future__ import annotations
@@ -15,25 +15,20 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-import lakebed
-from lakebed.exporters.core.order import Order
-from lakebed.exporters.core.plan import ExportPlan, Piece, Written, splits_of, without_splits
+from lakebed.exporters.core.plan import ExportPlan, splits_of
 from lakebed.exporters.core.target import Target
-from lakebed.exporters.tables.arrow_columns import (
-    ArrowColumn,
-    arrow_columns,
-    empty_table,
-    features_of,
-    rows_of_table,
-    table_of,
-)
+from lakebed.exporters.tables.arrow_columns import TableOptions, Tables, features_of, planned, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Of a file, about.
+    from lakebed.dataset.dataset import Dataset
+
+__all__ = ["finish", "plan", "write"]
+
+# Approximate size of a file.
 _FILE_BYTES = 500 << 20
 
 
@@ -49,67 +44,55 @@ class _Split:
 
 
 @dataclass
-class _Context:
-    """The dataset, its columns, the folder of each split, and what is open."""
+class _Folders(Tables):
+    """A folder of files for each split."""
 
-    ds: lakebed.Dataset
-    columns: Sequence[ArrowColumn]
-    folders: Mapping[str, str]
-    order: Order = field(default_factory=Order)
+    folders: Mapping[str, str] = field(default_factory=dict)
     splits: dict[str, _Split] = field(default_factory=dict)
 
+    def append(self, split: str, table: pa.Table, target: Target) -> None:
+        import pyarrow as pa
 
-def recognise(ds: lakebed.Dataset) -> str | None:
-    """Say how many rows and columns there are; None without tensors."""
-    return f"{ds.min_len:,} rows of {len(ds.tensors)} columns" if ds.tensors else None
+        of = self.splits.setdefault(split, _Split())
+        if of.writer is None or of.nbytes >= _FILE_BYTES * len(of.names):
+            if of.writer is not None:
+                of.writer.close()
+            of.names.append(f"{self.folders[split]}data-{len(of.names):05d}.arrow")
+            of.writer = pa.ipc.new_stream(target.path(of.names[-1]), table.schema)
+            of.schema = table.schema
+        of.writer.write_table(table)
+        of.nbytes += table.nbytes
+        of.rows += len(table)
 
 
-def plan(ds: lakebed.Dataset, *, tensors: Sequence[str] = (), links: bool = False) -> ExportPlan:
+def plan(ds: Dataset, **options: Unpack[TableOptions]) -> ExportPlan:
     """Plan a column for each tensor, and a dataset for each split.
 
     Parameters
     ----------
     ds
         The dataset.
-    tensors
-        Tensors that are written; left out, all.
-    links
-        Write addresses of linked files in place of the files.
+    options
+        Tensors and links.
     """
-    problems: list[tuple[str, str]] = []
-    splits = set(splits_of(ds)) - {""}
-    columns = arrow_columns(ds, tensors or without_splits(ds), problems, links=links)
-    return ExportPlan(
-        f"{ds.min_len:,} rows of {len(columns)} columns",
-        {one.name: one.name for one in columns},
-        _Context(ds, columns, _folders(splits)),
-        piece_rows=rows_of_table(ds, columns),
-        problems=problems,
-    )
+    folders = _folders(set(splits_of(ds)) - {""})
+    return planned(ds, lambda columns: _Folders(ds, columns, folders=folders), **options)
 
 
-def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target) -> Written:
-    """Make the columns of some rows, and write all pieces whose turn it is."""
-    table, skipped = table_of(view, piece, context.columns)
-    context.order.write(piece.number, lambda: _append(piece.split, table, context, target))
-    return Written(rows=len(table), skipped=skipped)
-
-
-def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
-    """Write what says that the files are a dataset."""
+def finish(results: Sequence[Any], context: _Folders, target: Target) -> None:
+    """Write the documents that make the files a dataset."""
     del results
     if not context.splits:
-        _append("", empty_table(context.ds, context.columns), context, target)
+        context.append_nothing(target)
     for split, of in context.splits.items():
         folder = context.folders[split]
         of.writer.close()
         features = features_of(of.schema.types, context.columns)
         about = {"citation": "", "description": "", "features": features, "homepage": "", "license": ""}
+        key = f"{context.ds.path}\0{split}\0{of.rows}\0{of.nbytes}"
         state: dict[str, Any] = {
             "_data_files": [{"filename": name.rpartition("/")[2]} for name in of.names],
-            "_fingerprint": sha256(
-                f"{context.ds.path}\0{split}\0{of.rows}\0{of.nbytes}".encode()
-            ).hexdigest()[:16],
+            "_fingerprint": sha256(key.encode()).hexdigest()[:16],
             "_format_columns": None,
             "_format_kwargs": {},
             "_format_type": None,
@@ -123,23 +106,8 @@ def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
         target.write("dataset_dict.json", json.dumps({"splits": names}).encode())
 
 
-def _append(split: str, table: pa.Table, context: _Context, target: Target) -> None:
-    import pyarrow as pa
-
-    of = context.splits.setdefault(split, _Split())
-    if of.writer is None or of.nbytes >= _FILE_BYTES * len(of.names):
-        if of.writer is not None:
-            of.writer.close()
-        of.names.append(f"{context.folders[split]}data-{len(of.names):05d}.arrow")
-        of.writer = pa.ipc.new_stream(target.path(of.names[-1]), table.schema)
-        of.schema = table.schema
-    of.writer.write_table(table)
-    of.nbytes += table.nbytes
-    of.rows += len(table)
-
-
 def _folders(splits: AbstractSet[str]) -> dict[str, str]:
-    """Return the folder of each split, with its slash; without splits it is the root."""
+    """Return the folder of each split, with its slash; the root without splits."""
     if not splits:
         return {"": ""}
     others = "rest"

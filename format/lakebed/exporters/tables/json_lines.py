@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from math import isnan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lakebed
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written
 from lakebed.exporters.core.target import Target
-from lakebed.exporters.tables.delimited import chosen_columns, recognise, write_files
+from lakebed.exporters.tables.delimited import planned, write_files
 
-_ROWS = 16_384
+if TYPE_CHECKING:
+    from lakebed.dataset.dataset import Dataset
 
 
-def plan(ds: lakebed.Dataset, *, tensors: Sequence[str] = ()) -> ExportPlan:
+def plan(ds: Dataset, *, tensors: Sequence[str] = ()) -> ExportPlan:
     """Plan a member for each tensor that is no image or other file.
 
     Parameters
@@ -23,16 +23,13 @@ def plan(ds: lakebed.Dataset, *, tensors: Sequence[str] = ()) -> ExportPlan:
     ds
         The dataset.
     tensors
-        Tensors that are written; left out, all but files and masks.
+        Tensors that are written; by default all but files and masks.
     """
-    problems: list[tuple[str, str]] = []
-    names = chosen_columns(ds, tensors, problems)
-    found = f"{ds.min_len:,} rows of {len(names)} columns"
-    return ExportPlan(found, {name: name for name in names}, names, piece_rows=_ROWS, problems=problems)
+    return planned(ds, tensors)
 
 
-def write(view: lakebed.Dataset, piece: Piece, context: Sequence[str], target: Target) -> Written:
-    """Make the lines of some rows; a row with an infinite number is left out, since JSON has none."""
+def write(view: Dataset, piece: Piece, context: Sequence[str], target: Target) -> Written:
+    """Make the lines of some rows; leave out rows with infinite numbers, which JSON lacks."""
     del target
     lines, skipped = [], []
     for number, row in zip(piece.rows, view._rows_of(list(context)), strict=True):  # noqa: SLF001
@@ -50,7 +47,7 @@ def finish(results: Sequence[tuple[Piece, bytes]], context: Sequence[str], targe
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: NaN as null, arrays as lists, dates and times as ISO text."""
+    """Return a value as JSON: NaN as null, arrays as lists, dates and times as ISO text."""
     if value is None or isinstance(value, str | int | float):
         return None if isinstance(value, float) and isnan(value) else value
     if isinstance(value, Mapping):
@@ -60,6 +57,3 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return _plain(value.tolist())
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
-
-
-__all__ = ["finish", "plan", "recognise", "write"]

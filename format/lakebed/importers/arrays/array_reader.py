@@ -1,12 +1,12 @@
-"""HDF5, Zarr and bcolz are read by a process of their own: at some damage their libraries end it, or never return.
+"""A process that reads HDF5, Zarr, bcolz and LMDB: at some damage their libraries crash, or never return.
 
-The process has the seconds of CPU and the memory that reading takes at most. It is a program that speaks over its
-standard streams, gets no credentials, and ends when nothing is asked of it for a while.
+The process has limits of CPU time for each answer and of memory. It speaks over its standard streams, gets no
+credentials, and ends when it is not asked for a while.
 
-    message                     8 bytes, length; JSON; the bytes of arrays, whose dtypes and shapes the JSON tells
-    open, read                  what is asked: what is in the file; rows of an array
-    bytes                       what it asks back, of a file in a bucket: a range of it
-    error                       in place of an answer
+    message                     8 bytes, length; JSON; the bytes of arrays, whose dtypes and shapes the JSON lists
+    open, read                  requests: the contents of the file; rows of an array; LMDB has requests of its own
+    bytes                       a request back, for a range of a file in a bucket
+    error                       instead of an answer
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import IO, Any
 import numpy as np
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.arrays.arrays import Block, Context, Found, arrays_of, attribute, converted, made
+from lakebed.importers.arrays.arrays import Block, Context, Found, arrays_of, attributes_of, converted, made
 from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Ranges, Source
 from lakebed.transforms.output import Skipped
@@ -40,7 +40,7 @@ _MOST_JSON = 1 << 30
 _SECONDS = 60  # of CPU, for one answer
 _MEMORY = 16 << 30
 _IDLE_SECONDS = 20.0
-_MOST_FAILURES = 32  # in a block, before its rows are given up together
+_MOST_FAILURES = 32  # in a block, before the rest of it is given up
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; from lakebed.importers.arrays.array_reader import serve; "
@@ -52,29 +52,35 @@ _PROGRAM = (
 
 
 class Reader:
-    """A file or folder that another process has open; for one thread at a time.
+    """A file or folder that another process has open.
 
     Parameters
     ----------
     module
-        Name of the module of the format: its ``opened`` opens a path or a file, its ``found_in`` tells what is there.
+        Name of the module of the format. Its ``opened`` opens a path or a file, and its ``found_in`` makes of that the
+        arrays, or an object of any type, which its ``answered`` then gets with each request.
+    name
+        Name of the file in the source; "" for the source itself.
     """
 
-    def __init__(self, source: Source, module: str) -> None:
-        self._source = source
-        self._module = module
-        self._raw: Any = None if source.is_local else source.open()
+    def __init__(self, source: Source, module: str, name: str = "") -> None:
         self._popen: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._module = module
+        self._shown = f"{source.shown}/{name}" if name else source.shown
+        self._path = None if not source.is_local else source.path(name) if name else source.address
+        self._size = 0 if source.is_local else source.files[name or source.name]
+        self._raw: Any = None if source.is_local else source.open(name)
 
     def found(self) -> Found:
-        """Return what is there.
+        """Return the contents.
 
         Raises
         ------
         IngestionError
             If it is not of the format, or damaged.
         """
-        head, _ = self._ask({"open": True})
+        head, _ = self.ask({"open": True})
         return Found(
             {name: _Array(self, name, tuple(shape), np.dtype(kind)) for name, shape, kind in head["arrays"]},
             head["kinds"],
@@ -84,14 +90,14 @@ class Reader:
         )
 
     def read(self, name: str, start: int, stop: int) -> Any:
-        """Return rows of an array: an array, or a list of texts, of what JSON holds or of arrays.
+        """Return rows of an array: an array, or a list of texts, documents or arrays.
 
         Raises
         ------
         IngestionError
             If they are damaged.
         """
-        head, arrays = self._ask({"read": name, "start": start, "stop": stop})
+        head, arrays = self.ask({"read": name, "start": start, "stop": stop})
         if "values" in head:
             return head["values"]
         if len(arrays) == 1:
@@ -101,7 +107,7 @@ class Reader:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no process is there, as after a crash."""
+        """Whether the process is gone, as after a crash."""
         return self._popen is None
 
     def close(self) -> None:
@@ -119,7 +125,18 @@ class Reader:
     def __del__(self) -> None:
         self.close()
 
-    def _ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    def ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+        """Return the answer to a request: JSON and arrays.
+
+        Raises
+        ------
+        IngestionError
+            If the process says so, or crashes.
+        """
+        with self._lock:
+            return self._asked(request)
+
+    def _asked(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         for attempt in (0, 1):
             popen = self._popen
             is_new = popen is None
@@ -134,15 +151,15 @@ class Reader:
                 self.close()
                 if is_new or attempt:
                     raise IngestionError(
-                        f"{self._source.shown} is damaged: the library that reads it crashed, or did not come to an end"
+                        f"{self._shown} is damaged: the library that reads it crashed, or did not come to an end"
                     ) from None
             # The process had nothing to do, and ended; or the library crashed: a new one tells.
         raise AssertionError("two attempts")
 
     def _started(self) -> subprocess.Popen[bytes]:
-        path = self._source.address if self._source.is_local else None
-        size = 0 if path is not None else self._source.files[self._source.name]
-        program = _PROGRAM.format(path=sys.path, module=self._module, file=path, size=size, seconds=_SECONDS)
+        program = _PROGRAM.format(
+            path=sys.path, module=self._module, file=self._path, size=self._size, seconds=_SECONDS
+        )
         return subprocess.Popen(  # noqa: S603 - this Python
             [sys.executable, "-c", program],
             stdin=subprocess.PIPE,
@@ -159,13 +176,13 @@ class Reader:
                 _send(popen.stdin, {}, [np.frombuffer(self._raw.read(size), np.uint8)])
                 continue
             if "error" in head:
-                raise IngestionError(f"{self._source.shown}: {head['error']}")
+                raise IngestionError(f"{self._shown}: {head['error']}")
             return head, arrays
 
 
 @dataclass(frozen=True)
 class _Array:
-    """A dataset of a file that another process has open."""
+    """An array of a file that another process has open."""
 
     reader: Reader
     name: str
@@ -180,20 +197,20 @@ _own = threading.local()
 
 
 def new_reader(source: Source, module: str) -> Reader:
-    """Return a reader for a source that may have changed since this thread read it."""
+    """Return a new reader for a source, which may have changed since this thread read it."""
     reader = Reader(source, module)
     _own.known = (_state(source), reader)
     return reader
 
 
 def _reader_of(source: Source, module: str) -> Reader:
-    """Return the reader that this thread has for a source."""
+    """Return the reader of this thread for a source."""
     known: tuple[Any, Reader] | None = getattr(_own, "known", None)
     return known[1] if known is not None and known[0] == _state(source) else new_reader(source, module)
 
 
 def _state(source: Source) -> tuple[Any, ...]:
-    """Return what changes with a source."""
+    """Return values that change with a source."""
     if not source.is_local:
         return (source.identity,)
     with contextlib.suppress(OSError):
@@ -203,9 +220,9 @@ def _state(source: Source) -> tuple[Any, ...]:
 
 
 def blocks(item: Block, context: Context, module: str) -> Iterator[Any]:
-    """Yield some rows of all arrays, and why others cannot be read: halves are tried down to the rows that are damaged.
+    """Yield some rows of all arrays, and reasons for damaged ones, which are found by halving.
 
-    Where much is damaged, or the library crashes at it, what is left is told as a whole.
+    If much is damaged, or the library crashes, the rest is reported as a whole.
     """
     waiting, failures = [item], 0
     try:
@@ -217,7 +234,7 @@ def blocks(item: Block, context: Context, module: str) -> Iterator[Any]:
     while waiting:
         block = waiting.pop()
         try:
-            columns = list(made(arrays, block, context))
+            columns = made(arrays, block, context)
         except LakebedError as error:
             failures += _MOST_FAILURES if reader.is_closed else 1
             half = (block.start + block.stop) // 2
@@ -226,7 +243,7 @@ def blocks(item: Block, context: Context, module: str) -> Iterator[Any]:
             else:
                 yield Skipped(str(block), str(error), block.stop - block.start)
         else:
-            yield from columns
+            yield columns
 
 
 def _send(stream: IO[bytes] | None, head: Mapping[str, Any], arrays: Sequence[Any] = ()) -> None:
@@ -277,18 +294,19 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
 
 
 def serve(module: str, file: str | None, size: int, seconds: int) -> None:
-    """Answer until nothing is asked any more."""
+    """Answer requests until none comes."""
     of_format = import_module(module)
     requests = os.fdopen(os.dup(0), "rb", buffering=0)
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print
+    os.dup2(2, 1)  # libraries may print
     _limit_memory()
     raw: Any = (
         file
         if file is not None
         else io.BufferedReader(Ranges(partial(_asked, requests, answers), size), 1 << 20)
     )
-    found: Found | None = None
+    answered = getattr(of_format, "answered", _answered)
+    found: Any = None
     while True:
         if not select.select([requests], [], [], _IDLE_SECONDS)[0]:
             return
@@ -300,13 +318,13 @@ def serve(module: str, file: str | None, size: int, seconds: int) -> None:
         try:
             if found is None:
                 found = of_format.found_in(of_format.opened(raw))
-            _send(answers, *_answered(request, found))
+            _send(answers, *answered(request, found))
         except Exception as error:  # noqa: BLE001 - told to the other side
             _send(answers, {"error": f"not of the format, or damaged: {error}"})
 
 
 def _asked(requests: IO[bytes], answers: IO[bytes], start: int, count: int) -> bytes:
-    """Return bytes of the file, which the other side reads; as many as there were."""
+    """Return a range of the file, which the other side reads."""
     _send(answers, {"bytes": [start, count]})
     _, (data,) = _receive(requests)
     found: bytes = data.tobytes()
@@ -323,14 +341,8 @@ def _answered(request: Mapping[str, Any], found: Found) -> tuple[dict[str, Any],
                 kinds[name], dtype = "json", np.dtype(f"V{dtype.itemsize}")
             arrays.append([name, list(array.shape), dtype.str])
         problems = [[problem.where, problem.reason] for problem in found.problems]
-        told = {key: attribute(value) for key, value in found.attributes.items()}
-        return {
-            "arrays": arrays,
-            "kinds": kinds,
-            "attributes": told,
-            "steps": dict(found.steps),
-            "problems": problems,
-        }, []
+        head = {"arrays": arrays, "kinds": kinds, "steps": dict(found.steps), "problems": problems}
+        return {**head, "attributes": attributes_of(found.attributes)}, []
     name = request["read"]
     array = found.arrays[name]
     values = array.read(request["start"], request["stop"])
@@ -354,7 +366,7 @@ def _limit_memory() -> None:
 
 
 def _limit_time(seconds: int) -> None:
-    """Let the system end this process if the answer takes too long."""
+    """Make the system end this process if the answer takes too long."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 

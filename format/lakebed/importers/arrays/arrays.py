@@ -1,68 +1,90 @@
-"""Arrays that lie side by side, a row of each at a time: what NumPy, HDF5 and Zarr files have in common.
+"""Arrays side by side, one row of each at a time: the part that NumPy, HDF5, Zarr, bcolz and Dask share.
 
-Arrays whose first axis is as long as that of most others become tensors, whose rows are along it. Of the others small
-ones are kept in the info of the dataset, and larger ones are told. Arrays are read in blocks of some megabytes.
+Arrays whose first axis has the length that most arrays have become tensors, with rows along this axis. Small arrays of
+other shapes are kept in the info of the dataset; larger ones are reported. Arrays are read in blocks of some megabytes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError
+from lakebed.importers.arrays.stored import BESIDE, Array, Stored, sampled_bytes, size_of, stored_of, text_of
 from lakebed.importers.core.columns import tensor_name
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.core.source import Source
-from lakebed.importers.core.stored import Stored, names_beside, sampled_bytes, size_of, stored_of
+
+ALONE = "array"
+"""Name of an array that has none."""
 
 _ITEM_BYTES = 16 << 20
 _MOST_IN_INFO = 64 << 10
 _CHUNKS = "lz4"
-_NUMBERS = "biufc"
+_KINDS = {**dict.fromkeys("biufc", "numbers"), **dict.fromkeys("SU", "text"), **dict.fromkeys("mM", "times")}
 
-# Bytes of arrays for each byte of the file that holds them: no compression of zeros reaches as many. Files that are not
-# large when they are unpacked may be compressed as they like.
+# Bytes of arrays for each byte of their file; no compression of zeros reaches as many. Arrays below the second limit
+# may be compressed in any ratio.
 _MOST_PER_BYTE = 2000
 _SMALL = 1 << 30
 
 
-class Array(Protocol):
-    """An array of a file."""
+class ArrayOptions(TypedDict, total=False):
+    """Options of importers of arrays."""
+
+    arrays: Annotated[
+        Sequence[str], "Names of the arrays that are taken, such as group/name; by default all."
+    ]
+    rows: Annotated[
+        str | None,
+        "Name of the array whose first axis has the length of the rows; by default the length of most arrays.",
+    ]
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """An array of a library that returns rows for slices."""
+
+    data: Any
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Its shape."""
+        return tuple(self.data.shape or ())
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Its type; ``object`` for texts and for arrays of varying length."""
+        """Its dtype."""
+        found = self.data.dtype
+        return np.dtype(object) if found.kind == "T" else found
 
     def read(self, start: int, stop: int) -> Any:
-        """Return rows, as an array or a list of what they hold."""
+        """Return rows."""
+        return np.asarray(self.data[start:stop] if self.data.shape else self.data[()])
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a file holds.
+    """The contents of a file.
 
     Parameters
     ----------
     arrays
-        By name.
+        Arrays by name.
     kinds
-        Name -> ``text``, ``json`` or ``arrays`` for what the dtype does not tell.
+        Name -> ``text``, ``json`` or ``arrays``, if the dtype does not tell.
     attributes
-        Name of an array -> what is said of it; "" is the whole.
+        Attributes by name of their array; "" is the whole file.
     steps
-        Name -> rows that are stored together.
+        Name -> number of rows that are stored together.
     problems
-        What is left out.
+        Arrays that are left out.
     """
 
     arrays: Mapping[str, Array]
@@ -84,37 +106,37 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Context:
-    """What workers know: the tensor and the kind of each array."""
+    """Context of workers: the tensor and the kind of each array."""
 
     source: Source
     tensors: Mapping[str, str]
     kinds: Mapping[str, str]
 
 
-def planned(source: Source, found: Found, what: str, wanted: Sequence[str], rows: str | None) -> Plan:
+def planned(
+    source: Source, found: Found, what: str, *, arrays: Sequence[str] = (), rows: str | None = None
+) -> Plan:
     """Plan a tensor for each array.
 
     Parameters
     ----------
     what
-        What the source is, in words.
-    wanted
-        Names of the arrays that are taken; none for all.
-    rows
-        Name of the array whose first axis is that of the rows; None for the one that most arrays have.
+        Description of the source.
+    arrays, rows
+        See :class:`ArrayOptions`.
 
     Raises
     ------
     IngestionError
-        If there are no arrays of rows, or none of a name.
+        If a named array does not exist, or no array has rows.
     """
-    for name in (*wanted, *([rows] if rows is not None else [])):
+    for name in (*arrays, *([rows] if rows is not None else [])):
         if name not in found.arrays:
             raise IngestionError(
                 f"{source.shown} has no array {name!r}: {', '.join(sorted(found.arrays)) or 'it has none'}"
             )
-    arrays = {name: array for name, array in found.arrays.items() if not wanted or name in wanted}
-    count = _length(arrays, rows)
+    wanted = {name: array for name, array in found.arrays.items() if not arrays or name in arrays}
+    count = _length(wanted, rows)
     if count is None:
         raise IngestionError(f"{source.shown} has no arrays with rows")
     problems = list(found.problems)
@@ -122,7 +144,7 @@ def planned(source: Source, found: Found, what: str, wanted: Sequence[str], rows
     tensors: list[TensorPlan] = []
     names: dict[str, str] = {}
     kinds: dict[str, str] = {}
-    for name, array in arrays.items():
+    for name, array in wanted.items():
         if not array.shape or array.shape[0] != count:
             _aside(name, array, count, about, problems)
             continue
@@ -134,11 +156,12 @@ def planned(source: Source, found: Found, what: str, wanted: Sequence[str], rows
         tensors.append(_tensor(name, names[name], kind, array, found))
     if not tensors:
         raise IngestionError(f"{source.shown} has no arrays that can be imported: {problems[0].reason}")
-    if not wanted:
-        _check_sizes(source, [arrays[name] for name in names])
-    step = _step(
-        [_row_bytes(arrays[name]) for name in names], max(found.steps.get(name, 1) for name in names)
-    )
+    if not arrays:
+        _check_sizes(source, [wanted[name] for name in names])
+    # About 16 MB, of whole units of storage.
+    step = max(1, _ITEM_BYTES // (1 + sum(_row_bytes(wanted[name]) for name in names)))
+    unit = max(found.steps.get(name, 1) for name in names)
+    step -= step % unit if step > unit else 0
     return Plan(
         f"{what} of {len(tensors)} arrays with {count:,} rows",
         tensors,
@@ -152,19 +175,19 @@ def planned(source: Source, found: Found, what: str, wanted: Sequence[str], rows
 
 
 def with_stored(found: Found) -> Found:
-    """Put what an exporter of lakebed laid in arrays together again, and take what lies beside them away."""
+    """Replace arrays that an exporter of lakebed wrote by the tensors that they store."""
     arrays = dict(found.arrays)
     for name in found.arrays:
         one = stored_of(name, found.attributes.get(name) or {}, found.arrays.get)
         if one is not None:
             arrays[name] = one
-            for beside in names_beside(name):
-                arrays.pop(beside, None)
+            for of in BESIDE:
+                arrays.pop(f"{name}.{of}", None)
     return replace(found, arrays=arrays)
 
 
 def arrays_of(found: Found, context: Context) -> dict[str, Array]:
-    """Return the arrays that were planned; of what is stored with others beside it, all of them.
+    """Return the arrays that were planned.
 
     Raises
     ------
@@ -172,9 +195,9 @@ def arrays_of(found: Found, context: Context) -> dict[str, Array]:
         If the file has changed.
     """
     arrays: dict[str, Array] = {}
-    for name in context.tensors:
+    for name, kind in context.kinds.items():
         array = found.arrays.get(name)
-        if context.kinds[name] == "stored":
+        if kind == "stored":
             array = stored_of(name, found.attributes.get(name) or {}, found.arrays.get)
         if array is None:
             raise IngestionError(f"{name} is no more what it was: the file has changed")
@@ -182,8 +205,8 @@ def arrays_of(found: Found, context: Context) -> dict[str, Array]:
     return arrays
 
 
-def made(arrays: Mapping[str, Array], block: Block, context: Context) -> Iterator[dict[str, Any]]:
-    """Yield the columns of some rows.
+def made(arrays: Mapping[str, Array], block: Block, context: Context) -> dict[str, Any]:
+    """Return the columns of some rows.
 
     Raises
     ------
@@ -196,22 +219,19 @@ def made(arrays: Mapping[str, Array], block: Block, context: Context) -> Iterato
         if len(values) != block.stop - block.start:
             raise IngestionError(f"{name} ends before {block}")
         columns[called] = converted(values, context.kinds[name])
-    yield columns
+    return columns
 
 
 def _check_sizes(source: Source, arrays: Sequence[Array]) -> None:
-    """Refuse what would fill the disk: a small file that says it holds arrays of any size.
+    """Refuse small files that claim arrays of any size: they would fill the disk.
 
     Raises
     ------
     IngestionError
-        If the arrays are two thousand times as large as their file, and of more than 1 GB.
+        If the arrays take 1 GB, and two thousand times the size of their file.
     """
-    size = sum(
-        prod(part.shape) * max(1, part.dtype.itemsize)
-        for array in arrays
-        for part in (array.parts if isinstance(array, Stored) else (array,))
-    )
+    parts = [part for array in arrays for part in (array.parts if isinstance(array, Stored) else (array,))]
+    size = sum(_nbytes(part) for part in parts)
     if size > max(_SMALL, _MOST_PER_BYTE * source.nbytes):
         raise IngestionError(
             f"{source.shown} says that its {source.nbytes:,} bytes hold arrays of {size:,}: if they are what they "
@@ -219,23 +239,25 @@ def _check_sizes(source: Source, arrays: Sequence[Array]) -> None:
         )
 
 
+def _nbytes(array: Array) -> int:
+    return prod(array.shape) * max(1, array.dtype.itemsize)
+
+
 def _length(arrays: Mapping[str, Array], rows: str | None) -> int | None:
     if rows is not None:
         return arrays[rows].shape[0] if arrays[rows].shape else None
-    # Rows without bytes may be as many as a header says.
+    # A header may claim any number of rows without bytes.
     lengths = Counter(array.shape[0] for array in arrays.values() if array.shape and 0 not in array.shape)
     if not lengths:
-        return (
-            0 if any(isinstance(array, Stored) and not array.shape[0] for array in arrays.values()) else None
-        )
+        is_empty = any(isinstance(array, Stored) and not array.shape[0] for array in arrays.values())
+        return 0 if is_empty else None
     return max(lengths, key=lambda length: (lengths[length], length))
 
 
 def _aside(name: str, array: Array, count: int, about: dict[str, Any], problems: list[Problem]) -> None:
-    """Keep what is no column of rows in the info, or tell that it is left out."""
-    size = prod(array.shape) * max(1, array.dtype.itemsize)
-    if array.dtype.kind in "biuf" and size <= _MOST_IN_INFO:
-        whole = array.read(0, array.shape[0]) if array.shape else array.read(0, 1)
+    """Keep an array of another length in the info, or report that it is left out."""
+    if array.dtype.kind in "biuf" and _nbytes(array) <= _MOST_IN_INFO:
+        whole = array.read(0, array.shape[0] if array.shape else 1)
         about.setdefault("arrays", {})[name] = {
             "dtype": str(array.dtype.newbyteorder("=")),
             "shape": list(array.shape),
@@ -243,36 +265,23 @@ def _aside(name: str, array: Array, count: int, about: dict[str, Any], problems:
         }
         return
     told = f"{array.shape[0]:,} rows" if array.shape else "no rows"
-    problems.append(
-        Problem(
-            name, f"it has {told}, and others {count:,}: it is left out (import it alone, by its name)", 0
-        )
-    )
+    reason = f"it has {told}, and others {count:,}: it is left out (import it alone, by its name)"
+    problems.append(Problem(name, reason, 0))
 
 
 def _kind(name: str, array: Array, found: Found) -> str | None:
     if isinstance(array, Stored):
         return "stored"
-    if name in found.kinds:
-        return found.kinds[name]
-    kind = array.dtype.kind
-    if kind in _NUMBERS:
-        return "numbers"
-    if kind in "SU":
-        return "text"
-    if kind in "mM":
-        return "times"
-    return "json" if array.dtype.names else None
+    return found.kinds.get(name) or ("json" if array.dtype.names else _KINDS.get(array.dtype.kind))
 
 
 def _tensor(name: str, called: str, kind: str, array: Array, found: Found) -> TensorPlan:
     if isinstance(array, Stored):
-        planned = array.plan
-        return TensorPlan(called, planned.arguments, planned.info)
+        return replace(array.plan, name=called)
     info = dict(found.attributes.get(name) or {})
     if called != name:
         info["column"] = name
-    if kind == "text" or kind == "json":
+    if kind in ("text", "json"):
         return tensor(called, kind, info=info, chunk_compression=_CHUNKS)
     if kind == "times":
         return tensor(called, dtype="int64", info={**info, "logical_type": str(array.dtype)})
@@ -290,14 +299,8 @@ def _row_bytes(array: Array) -> int:
     return prod(array.shape[1:]) * max(1, array.dtype.itemsize)
 
 
-def _step(rows: Sequence[int], stored: int) -> int:
-    """Return how many rows workers take at a time: whole pieces of what is stored together, about 16 MB."""
-    step = max(1, _ITEM_BYTES // (1 + sum(rows)))
-    return step if step <= stored else step - step % stored
-
-
 def converted(values: Any, kind: str) -> Any:
-    """Return rows of an array as its tensor takes them."""
+    """Return rows of an array as values of its tensor."""
     if kind == "stored":
         return values
     if kind == "text":
@@ -313,27 +316,13 @@ def converted(values: Any, kind: str) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """Return the text of a value.
-
-    Raises
-    ------
-    IngestionError
-        If it is no UTF-8.
-    """
-    if value is None:
-        return None
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError as error:
-            raise IngestionError(f"a text is no UTF-8: {error}") from error
     if isinstance(value, np.ndarray):
         raise IngestionError("arrays of texts have no tensor: a text for each row was expected")
-    return str(value)
+    return None if value is None else text_of(value, "an array")
 
 
 def _document(value: Any) -> Any:
-    """Return what JSON can hold of a record."""
+    """Return a record as JSON."""
     names = getattr(getattr(value, "dtype", None), "names", None)
     if names:
         return {name: _document(value[name]) for name in names}
@@ -344,18 +333,23 @@ def _document(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def attributes_of(attributes: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return attributes as JSON."""
+    return {str(name): attribute(value) for name, value in attributes.items()}
+
+
 def attribute(value: Any) -> Any:
-    """Return what JSON can hold of an attribute; its text where there is nothing better."""
+    """Return an attribute as JSON; its text if JSON cannot hold it."""
     if isinstance(value, str | int | float | bool) or value is None:
         return value
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, np.generic):
         return attribute(value.item())
-    if isinstance(value, np.ndarray):
-        return [attribute(one) for one in value.tolist()] if value.nbytes <= _MOST_IN_INFO else str(value)
+    if isinstance(value, np.ndarray) and value.nbytes <= _MOST_IN_INFO:
+        value = value.tolist()
     if isinstance(value, list | tuple):
         return [attribute(one) for one in value]
     if isinstance(value, Mapping):
-        return {str(key): attribute(one) for key, one in value.items()}
+        return attributes_of(value)
     return str(value)

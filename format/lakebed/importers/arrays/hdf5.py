@@ -1,21 +1,27 @@
 """HDF5: arrays of a file and its groups, with their attributes; read chunk by chunk.
 
-Links to other files, storage outside of the file, and virtual datasets of other files are not followed.
+Links to other files, external storage, and virtual datasets of other files are not followed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
-from typing import Any
-
-import numpy as np
+from typing import Any, Unpack
 
 from lakebed.errors import IngestionError
 from lakebed.importers.arrays.array_reader import blocks, new_reader
-from lakebed.importers.arrays.arrays import Block, Context, Found, attribute, planned, with_stored
+from lakebed.importers.arrays.arrays import (
+    ArrayOptions,
+    Block,
+    Context,
+    Found,
+    Sliced,
+    attribute,
+    planned,
+    with_stored,
+)
 from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source
 
@@ -23,24 +29,17 @@ BATCHED = True
 
 
 def recognise(source: Source) -> str | None:
-    """Say that it is an HDF5 file; None if it is none."""
+    """Describe an HDF5 file."""
     return "an HDF5 file" if source.suffix == ".h5" else None
 
 
-def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None) -> Plan:
-    """Plan a tensor for each array, by its path: ``group/name``.
-
-    Parameters
-    ----------
-    source
-        The file.
-    arrays
-        Paths of the arrays that are taken; left out, all.
-    rows
-        Path of the array whose first axis is that of the rows; left out, the length that most arrays have.
-    """
-    _check_installed()
-    return planned(source, with_stored(new_reader(source, __name__).found()), "an HDF5 file", arrays, rows)
+def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:
+    """Plan a tensor for each array, by its path: ``group/name``."""
+    if find_spec("h5py") is None:
+        raise IngestionError(
+            "HDF5 files need h5py: pip install h5py, or, in a checkout, pip install '.[hdf5]'"
+        )
+    return planned(source, with_stored(new_reader(source, __name__).found()), "an HDF5 file", **options)
 
 
 def rows(item: Block, context: Context) -> Iterator[Any]:
@@ -48,52 +47,21 @@ def rows(item: Block, context: Context) -> Iterator[Any]:
     return blocks(item, context, __name__)
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Say the attributes of the file, and which arrays are no columns of rows."""
-    return plan.about
-
-
-def _check_installed() -> None:
-    if find_spec("h5py") is None:
-        raise IngestionError(
-            "HDF5 files need h5py: pip install h5py, or, in a checkout, pip install '.[hdf5]'"
-        )
-
-
 # -- in the process of array_reader -------------------------------------------------------------------------------
 
 
 def opened(file: Any) -> Any:
-    """Open a file, by its path or as a file that is open."""
-    # Others may write to the file as soon as it is read, though this process stays for a while.
+    """Open a file, by its path or as an open file."""
+    # Other programs may write to the file after it is read, while this process still waits for requests.
     os.environ["HDF5_USE_FILE_LOCKING"] = "FALSE"
     import h5py
 
     return h5py.File(file, "r")
 
 
-@dataclass(frozen=True)
-class _Array:
-    """A dataset of an open file."""
-
-    data: Any
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.data.shape or ())
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        found: np.dtype[Any] = self.data.dtype
-        return found
-
-    def read(self, start: int, stop: int) -> Any:
-        return self.data[start:stop] if self.data.shape else self.data[()]
-
-
 def found_in(file: Any) -> Found:
     """Return the arrays of a file and its groups."""
-    arrays: dict[str, _Array] = {}
+    arrays: dict[str, Sliced] = {}
     kinds: dict[str, str] = {}
     attributes: dict[str, Mapping[str, Any]] = {"": _attributes(file)}
     steps: dict[str, int] = {}
@@ -109,14 +77,13 @@ def found_in(file: Any) -> Found:
                 continue
             if hasattr(one, "keys"):
                 groups.append((full, one))
-                found = _attributes(one)
-                if found:
+                if found := _attributes(one):
                     attributes[""] = {**attributes[""], full: found}
                 continue
             kind = _kind(one, full, problems)
             if kind == "":
                 continue
-            arrays[full] = _Array(one)
+            arrays[full] = Sliced(one)
             attributes[full] = _attributes(one)
             if kind is not None:
                 kinds[full] = kind
@@ -126,7 +93,7 @@ def found_in(file: Any) -> Found:
 
 
 def _followed(group: Any, name: str, full: str, seen: set[Any], problems: list[Problem]) -> Any:
-    """Return a group or dataset of this file that was not seen before; None for all else."""
+    """Return a group or dataset of this file that was not seen before; None for others."""
     import h5py
 
     link = group.get(name, getlink=True)
@@ -134,22 +101,20 @@ def _followed(group: Any, name: str, full: str, seen: set[Any], problems: list[P
         problems.append(Problem(full, f"a link to the file {link.filename!r} is not followed", 0))
         return None
     if isinstance(link, h5py.SoftLink):
-        return None  # another name of what has one of its own, or a way through another file
+        return None  # a second name, or a way through another file
     try:
         one = group[name]
     except (KeyError, OSError, RuntimeError) as error:
         problems.append(Problem(full, f"it cannot be opened: {error}", 0))
         return None
-    if not isinstance(one, h5py.Group | h5py.Dataset):
-        return None
-    if one.id in seen:
-        return None  # by another name, or a circle
+    if not isinstance(one, h5py.Group | h5py.Dataset) or one.id in seen:
+        return None  # a named type, a second name, or a circle
     seen.add(one.id)
     return one
 
 
 def _kind(one: Any, full: str, problems: list[Problem]) -> str | None:
-    """Return the kind that the dtype does not tell, None where it does; "" for what is left out."""
+    """Return the kind of an array, None if its dtype tells it, and "" if the array is left out."""
     import h5py
 
     why = ""

@@ -14,52 +14,42 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
 from tokenize import TokenError
-from typing import IO, Any
+from typing import IO, Any, Literal, Unpack
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.arrays.arrays import Block, Context, Found, made, planned
+from lakebed.importers.arrays.arrays import ArrayOptions, Block, Context, Found, made, planned
 from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.transforms.output import Skipped
 
 BATCHED = True
 
+_STREAMED_BYTES = 16 << 20
 # Arrays in Fortran order are read whole.
 _MOST_WHOLE = 1 << 30
 _MOST_HEADER = 65_536
-# Arrays of a source, all of which are open at a time.
+# Arrays of a source; all of them are open at the same time.
 _MOST_ARRAYS = 4096
 _FAILURES = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
 
 
 def recognise(source: Source) -> str | None:
-    """Say which kind of file it is; None if it is no NumPy file."""
+    """Describe a NumPy file."""
     return "NumPy arrays" if source.is_file and source.suffix in (".npy", ".npz") else None
 
 
-def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None) -> Plan:
-    """Plan a tensor for each array.
-
-    Parameters
-    ----------
-    source
-        A file, or a folder of ``.npy`` files.
-    arrays
-        Names of the arrays that are taken; left out, all.
-    rows
-        Name of the array whose first axis is that of the rows; left out, the length that most arrays have.
-    """
+def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:
+    """Plan a tensor for each array of a file, or of a folder of ``.npy`` files."""
     with ExitStack() as stack:
         opened, problems = _opened(source, stack)
-        found = Found(opened, problems=problems)
-        made_plan = planned(source, found, "NumPy arrays", arrays, rows)
+        found = planned(source, Found(opened, problems=problems), "NumPy arrays", **options)
     if any(one.is_stream for one in opened.values()):
-        made_plan.items = [Block(0, made_plan.rows or 0)]
-    return made_plan
+        found.items = [Block(0, found.rows or 0)]
+    return found
 
 
 def rows(item: Block, context: Context) -> Iterator[Any]:
@@ -70,24 +60,18 @@ def rows(item: Block, context: Context) -> Iterator[Any]:
             opened, _ = _opened(context.source, stack, list(context.tensors))
             step = item.stop - item.start
             if any(one.is_stream for one in opened.values()):
-                widest = max(one.row_bytes for one in opened.values())
-                step = max(1, (16 << 20) // max(1, widest))
+                step = max(1, _STREAMED_BYTES // max(1, *(one.row_bytes for one in opened.values())))
             for at in range(item.start, item.stop, step):
-                columns = list(made(opened, Block(at, min(at + step, item.stop)), context))
+                columns = made(opened, Block(at, min(at + step, item.stop)), context)
                 done = at + step
-                yield from columns
+                yield columns
     except (*_FAILURES, KeyError) as error:
         yield Skipped(str(item), f"{error}", item.stop - done)
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Say which arrays are no columns of rows."""
-    return plan.about
-
-
 @dataclass
 class _Array:
-    """An array of a file that is open, in C order or read whole; streams are read once, from the start."""
+    """An array of an open file; streams are read once, from the start."""
 
     file: IO[bytes]
     begin: int
@@ -102,17 +86,13 @@ class _Array:
         return prod(self.shape[1:]) * self.dtype.itemsize
 
     def read(self, start: int, stop: int) -> Any:
-        count = stop - start
         if self.fortran:
             self.whole = self._whole() if self.whole is None else self.whole
             return self.whole[start:stop]
         if not self.is_stream:
             self.file.seek(self.begin + start * self.row_bytes)
-        size = count * self.row_bytes if self.shape else self.dtype.itemsize
-        data = self.file.read(size)
-        if len(data) != size:
-            raise IngestionError(f"the array of shape {self.shape} ends before row {stop:,}")
-        return np.frombuffer(data, self.dtype).reshape((count, *self.shape[1:]) if self.shape else ())
+        shape = (stop - start, *self.shape[1:]) if self.shape else ()
+        return self._next(shape, f"ends before row {stop:,}")
 
     def _whole(self) -> Any:
         if self.shape[0] * self.row_bytes > _MOST_WHOLE:
@@ -122,22 +102,25 @@ class _Array:
             )
         if not self.is_stream:
             self.file.seek(self.begin)
-        size = prod(self.shape) * self.dtype.itemsize
+        return self._next(self.shape, "is cut short", order="F")
+
+    def _next(self, shape: tuple[int, ...], damage: str, order: Literal["C", "F"] = "C") -> Any:
+        size = prod(shape) * self.dtype.itemsize
         data = self.file.read(size)
         if len(data) != size:
-            raise IngestionError(f"the array of shape {self.shape} is cut short")
-        return np.frombuffer(data, self.dtype).reshape(self.shape, order="F")
+            raise IngestionError(f"the array of shape {self.shape} {damage}")
+        return np.frombuffer(data, self.dtype).reshape(shape, order=order)
 
 
 def _opened(
     source: Source, stack: ExitStack, wanted: Sequence[str] | None = None
 ) -> tuple[Mapping[str, _Array], list[Problem]]:
-    """Open the arrays of a source, and say which ones cannot be.
+    """Open the arrays of a source; return them and the problems of others.
 
     Raises
     ------
     IngestionError
-        If the file is none.
+        If the file is no NumPy file.
     """
     found: dict[str, _Array] = {}
     problems: list[Problem] = []
@@ -181,17 +164,14 @@ def loaded(data: bytes) -> NDArray[Any]:
     Raises
     ------
     IngestionError
-        If it is none, is cut short, or holds pickled objects.
+        If it is no array, is cut short, or holds pickled objects.
     """
     found: dict[str, _Array] = {}
     problems: list[Problem] = []
     _add("", io.BytesIO(data), found, problems, size=len(data), seeks=True)
     if not found:
         raise IngestionError(problems[0].reason)
-    array = found[""]
-    if not array.shape:
-        return np.asarray(array.read(0, 1))
-    return np.asarray(array.read(0, array.shape[0]))
+    return np.asarray(found[""].read(0, found[""].shape[0] if found[""].shape else 1))
 
 
 def _add(
@@ -212,17 +192,16 @@ def _add(
         problems.append(Problem(name, f"it is no array: {error}", 0))
         return
     begin = file.tell()
+    reason = ""
     if name in found:
-        problems.append(Problem(name, "an array of this name is there already: it is left out", 0))
+        reason = "an array of this name is there already: it is left out"
     elif dtype.hasobject:
-        problems.append(
-            Problem(name, "it holds pickled objects, which are not loaded, since that would run code", 0)
-        )
+        reason = "it holds pickled objects, which are not loaded, since that would run code"
     elif any(length < 0 for length in shape):
-        problems.append(Problem(name, f"no array has the shape {shape}", 0))
+        reason = f"no array has the shape {shape}"
     elif begin + prod(shape) * dtype.itemsize > size:
-        problems.append(
-            Problem(name, f"an array of shape {shape} is cut short: the file has {size:,} bytes", 0)
-        )
+        reason = f"an array of shape {shape} is cut short: the file has {size:,} bytes"
     else:
         found[name] = _Array(file, begin, tuple(shape), dtype, fortran and len(shape) > 1, not seeks)
+    if reason:
+        problems.append(Problem(name, reason, 0))

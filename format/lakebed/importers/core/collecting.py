@@ -1,34 +1,30 @@
-"""What the search for unreachable cycles (``gc``) need not look at: what an import reads and plans is in no cycle.
-
-An import holds objects by the million, of annotations and of plans, and each full search looks at all of them.
-"""
+"""Rests of the garbage collector: an import holds millions of objects without cycles, and a full search visits all."""
 
 from __future__ import annotations
 
 import gc
 import threading
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 _MANY = 100_000
 _MANY_ROWS = 1_000
 
 
-class _Inside(ABC):
-    """``with`` it, something is so, until the last of the threads that are inside leaves."""
+class _Rest:
+    """A context that several threads may enter: the first begins the rest, the last ends it.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    begin
+        Begins the rest; returns False if somebody else did, who then ends it.
+    """
+
+    def __init__(self, begin: Callable[[], bool], end: Callable[[], None]) -> None:
+        self._begin, self._end = begin, end
         self._mutex = threading.Lock()
         self._inside = 0
         self._is_ours = False
-
-    @abstractmethod
-    def _begin(self) -> bool:
-        """Let it be so; tell whether it was not before."""
-
-    @abstractmethod
-    def _end(self) -> None:
-        """Let it be as it was."""
 
     def __enter__(self) -> None:
         with self._mutex:
@@ -43,42 +39,34 @@ class _Inside(ABC):
                 self._end()
 
 
-class _NoSearch(_Inside):
-    """The search rests. What was made meanwhile is old then: it is looked at once, not in each generation."""
-
-    def _begin(self) -> bool:
-        was_on = gc.isenabled()
-        gc.disable()
-        return was_on
-
-    def _end(self) -> None:
-        # To count what is frozen is to walk all of it, which a few objects are not worth.
-        if gc.get_count()[0] >= _MANY and not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()
-        gc.enable()
+def _disable() -> bool:
+    was_on = gc.isenabled()
+    gc.disable()
+    return was_on
 
 
-class _Aside(_Inside):
-    """What there is already is not looked at, only what is made from now on. What the program has frozen stays so."""
-
-    def _begin(self) -> bool:
-        if gc.get_freeze_count():
-            return False
+def _enable() -> None:
+    # Objects made meanwhile become old at once. Counting frozen objects visits all of them: only many are worth it.
+    if gc.get_count()[0] >= _MANY and not gc.get_freeze_count():
         gc.freeze()
-        return True
-
-    def _end(self) -> None:
         gc.unfreeze()
+    gc.enable()
 
 
-NO_SEARCH = _NoSearch()
-ASIDE = _Aside()
+def _freeze() -> bool:
+    if gc.get_freeze_count():
+        return False
+    gc.freeze()
+    return True
+
+
+NO_SEARCH = _Rest(_disable, _enable)
+"""Within it the collector does not run."""
+
+ASIDE = _Rest(_freeze, gc.unfreeze)
+"""Within it the collector visits new objects only; what the program has frozen itself stays frozen."""
 
 
 def aside(rows: int | None) -> AbstractContextManager[None]:
-    """Return what an import of so many rows, or of a number that is not known, runs in.
-
-    A short one is over before anything is searched in full.
-    """
+    """Return the context for an import of `rows` rows; a short one ends before the collector searches everything."""
     return nullcontext() if rows is not None and rows < _MANY_ROWS else ASIDE

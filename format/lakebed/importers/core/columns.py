@@ -1,14 +1,14 @@
-"""Columns of tables: which tensor an Arrow type becomes, and what of a batch goes into it.
+"""Columns of tables: the tensor of an Arrow type, and the values of a batch for it.
 
     Arrow                                    tensor
     integers, floats, booleans               numbers of that dtype
     decimals                                 text with all digits
-    dates, times, timestamps, durations      their integers; ``logical_type`` in the info says what they mean
+    dates, times, timestamps, durations      their integers; ``logical_type`` in the info tells the meaning
     strings, UUIDs                           text
     dictionaries of strings                  class_label
     lists of numbers of one length           embedding for floats, otherwise arrays
     lists of numbers                         arrays
-    binary                                   its bytes, or files where it is said to hold media
+    binary                                   its bytes, or files if the user says so
     struct<bytes, path>                      images, as Hugging Face stores them
     structs, maps, other lists               json
     null                                     text, all null
@@ -25,60 +25,95 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, TypedDict
 
-import lakebed
+import numpy as np
+import pyarrow as pa
+
 from lakebed.described import Described
 from lakebed.errors import IngestionError, InvalidTensorNameError, LakebedError
 from lakebed.htypes.arrow import is_text, numpy_dtype, plain_type, without_views
 from lakebed.htypes.documents import plain_value
-from lakebed.importers.core.described_columns import as_described, described_column, described_columns
+from lakebed.importers.core.described_columns import (
+    as_described,
+    described_column,
+    described_columns,
+    innermost,
+    is_list,
+    is_number,
+)
 from lakebed.importers.core.plan import Problem, TensorPlan, kept, media, tensor
 from lakebed.importers.core.source import Source
 from lakebed.importers.folders.pictures import form_of
+from lakebed.links.link import link
+from lakebed.links.read import read
 from lakebed.storage.address import scheme_of
 from lakebed.transforms.output import Skipped
 from lakebed.writing.names import check_tensor_name, is_companion
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+FIRST_ROWS = 64
+"""Rows that are looked at to find the kinds of files."""
 
 # Texts and JSON of chunks are compressed, as the destination does it.
 _CHUNKS = "lz4"
 
-_SUPPOSED = {"audio": "wav", "video": "mp4"}
 _MEDIA = ("image", "audio", "video")
 
-# What stands for something else in the files of datasets.
+SUPPOSED = {"audio": "wav", "video": "mp4", "image": "png", "dicom": "dcm"}
+"""Kinds of files of which none is known."""
+
+_FEATURES = {"Image": "image", "Audio": "audio", "Video": "video"}
+
+# Characters with a meaning of their own in the files of datasets.
 _NOT_IN_NAMES = re.compile(r"[,:\\\0.]")
 _LONGEST_PART = 200  # bytes of a part of a name; file systems take 255
 
-# Rows that a byte of a file may stand for: more are no table, but a way to keep this machine busy.
+# More rows for each byte of a file are no table, but an attack on this machine.
 _MOST_ROWS_PER_BYTE = 10_000
+
+
+class FileOptions(TypedDict, total=False):
+    """Options of importers of tables of text."""
+
+    media: Annotated[
+        Mapping[str, str] | None,
+        "Columns that hold files, as bytes, as paths below the source or as addresses: photo=image, sound=audio.",
+    ]
+    labels: Annotated[Sequence[str], "Columns whose texts are names of classes."]
+    link: Annotated[bool, "Store links to files that are given by path instead of the files."]
+    creds_key: Annotated[str | None, "Name of the credentials that the links need."]
+    compression: Annotated[str | None, "Kind of file that tensors of media store."]
+
+
+class ColumnOptions(FileOptions, total=False):
+    """Options of importers of tables with lists."""
+
+    embeddings: Annotated[Sequence[str], "Columns of lists that are embeddings."]
+    documents: Annotated[Sequence[str], "Columns that are stored as JSON, such as lists with nulls in them."]
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user says of columns: names of columns by what they are.
+    """The values of :class:`ColumnOptions`."""
 
-    Parameters
-    ----------
-    media
-        Column -> ``image``, ``audio`` or ``video``: files as bytes, paths below the source, or addresses.
-    """
-
-    media: Mapping[str, str]
+    media: Mapping[str, str] = field(default_factory=dict)
     labels: Sequence[str] = ()
     embeddings: Sequence[str] = ()
+    documents: Sequence[str] = ()
     link: bool = False
     creds_key: str | None = None
     compression: str | None = None
-    documents: Sequence[str] = ()
 
-    def concern(self, name: str) -> bool:
-        """Whether the user says what a column is."""
-        return name in (*self.media, *self.labels, *self.embeddings, *self.documents) or self.link
+    @classmethod
+    def of(cls, options: Mapping[str, object]) -> Wishes:
+        """Return the wishes of a user."""
+        return cls(**{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns that the user describes."""
+        return (*self.media, *self.labels, *self.embeddings, *self.documents)
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse names that no column has.
@@ -86,18 +121,24 @@ class Wishes:
         Raises
         ------
         IngestionError
-            If there is one.
+            If the user names one.
         """
-        for name in (*self.media, *self.labels, *self.embeddings, *self.documents):
+        for name in self.names:
             if name not in names:
                 raise IngestionError(f"there is no column {name!r}: {', '.join(names)}")
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column, its tensor, and how it gets there: ``arrow``, ``text``, ``json``, ``label``, ``file`` or ``link``.
+    """A column and its tensor.
 
-    ``described`` is what an exporter of lakebed said of it: ``how`` is then one of :mod:`described_columns`.
+    Parameters
+    ----------
+    how
+        ``arrow``, ``text``, ``json``, ``label``, ``class``, ``file`` or ``link``; with `described`, one of
+        :mod:`described_columns`.
+    described
+        Description of the tensor by an exporter of lakebed.
     """
 
     name: str
@@ -108,12 +149,12 @@ class Column:
 
 @contextmanager
 def reading(where: str) -> Iterator[None]:
-    """Turn what Arrow raises at damage, which is of many kinds, into one error.
+    """Turn the many errors that Arrow raises at damage into one.
 
     Raises
     ------
     IngestionError
-        If what is read is no table, or damaged.
+        If the file is no table, or damaged.
     """
     try:
         yield
@@ -125,36 +166,129 @@ def reading(where: str) -> Iterator[None]:
 
 
 def check_rows(count: int, nbytes: int, where: str) -> None:
-    """Refuse numbers of rows that a file of so many bytes cannot mean.
+    """Refuse a number of rows that a file of `nbytes` cannot hold.
 
     Raises
     ------
     IngestionError
-        If there are more than ten thousand for each byte, or fewer than none.
+        If it is negative, or above ten thousand for each byte.
     """
     if not 0 <= count <= _MOST_ROWS_PER_BYTE * nbytes:
         raise IngestionError(f"{where} says that its {nbytes:,} bytes hold {count:,} rows: it is damaged")
 
 
-def columns_of(
+@dataclass(frozen=True)
+class Table:
+    """The columns of a table: the context, or a part of it, of workers.
+
+    Parameters
+    ----------
+    source
+        Folder of files that the table names.
+    """
+
+    source: Source
+    wishes: Wishes
+    columns: Sequence[Column]
+
+    def rows(self, batch: pa.RecordBatch, where: str) -> Iterator[Any]:
+        """Yield the rows of a batch that cannot be imported, then the values of the tensors for the others.
+
+        Parameters
+        ----------
+        where
+            Name of the batch, for people.
+        """
+        count = len(batch.column(0)) if self.columns else 0
+
+        def called(row: int) -> str:
+            return f"{where}, row {row:,} of {count:,}" if count > 1 else where
+
+        for start, piece in _sound(batch):
+            if isinstance(piece, str):
+                yield Skipped(called(start), piece)
+                continue
+            found: dict[str, Any] = {}
+            wrong: dict[int, str] = {}
+            rows = 0
+            for number, column in enumerate(self.columns):
+                values = _storage(piece.column(number))
+                rows = len(values)
+                found[column.tensor] = self._values(values, column, wrong)
+            for row, reason in sorted(wrong.items()):
+                yield Skipped(called(start + row), reason)
+            if len(wrong) < rows:
+                yield kept(found, [row for row in range(rows) if row not in wrong]) if wrong else found
+
+    def _values(self, values: Any, column: Column, wrong: dict[int, str]) -> Any:
+        """Return the values of a tensor; note the rows that have none."""
+        import pyarrow.compute as pc
+
+        if column.described is not None:
+            return as_described(values, column.how, column.described, wrong, self.file)
+        if column.how == "text":
+            return values if is_text(values.type) else values.cast(pa.string())
+        if isinstance(values, pa.Array) and pa.types.is_fixed_size_binary(values.type):
+            values = values.cast(pa.binary())
+        if column.how == "json":
+            return [None if value is None else plain_value(value) for value in values.to_pylist()]
+        if column.how == "class":  # Hugging Face marks samples without a known class by negative numbers
+            return pc.if_else(pc.less(values, 0), None, values)
+        if column.how == "label":
+            if pa.types.is_dictionary(values.type):
+                words = values.dictionary.cast(pa.string())
+                values = pa.DictionaryArray.from_arrays(values.indices, words)
+            return [None if one is None else str(one) for one in values.to_pylist()]
+        if column.how in ("file", "link"):
+            files: list[Any] = []
+            for row, value in enumerate(values.to_pylist()):
+                try:
+                    files.append(self.file(value, linked=column.how == "link"))
+                except (LakebedError, OSError, ValueError) as error:
+                    files.append(None)
+                    wrong.setdefault(row, f"{column.name}: {error}")
+            return files
+        for row in _with_nulls_inside(values):
+            wrong.setdefault(
+                row,
+                f"{column.name}: null inside a list of numbers, which arrays cannot hold; as JSON it can be kept "
+                f"(documents={column.name})",
+            )
+        return values
+
+    def file(self, value: Any, *, linked: bool = False) -> Any:
+        """Return a file that a row gives as bytes, as path or address, or as both."""
+        if isinstance(value, Mapping):
+            data, value = value.get("bytes"), value.get("path")
+            if data is not None:
+                return read(data)
+        if value is None or value == "":
+            return None
+        if isinstance(value, bytes):
+            return read(value)
+        text = str(value)
+        if scheme_of(text) == "file":
+            text = _below(text.removeprefix("file://"), self.source)
+        return link(text, creds_key=self.wishes.creds_key) if linked else read(text, creds=self.source.creds)
+
+
+def table_of(
     schema: pa.Schema, wishes: Wishes, first: pa.RecordBatch | None, source: Source, problems: list[Problem]
-) -> tuple[list[Column], list[TensorPlan]]:
-    """Return the columns of a table, and their tensors.
+) -> tuple[Table, list[TensorPlan]]:
+    """Return a table and its tensors.
 
     Parameters
     ----------
     first
-        Some rows, by which the kind of files is known.
+        Some rows, which tell the kinds of files.
     problems
-        Where it is told what is converted.
+        Receives conversions.
 
     Raises
     ------
     IngestionError
         If two columns have one name.
     """
-    import pyarrow as pa
-
     wishes.check(schema.names)
     if len(set(schema.names)) < len(schema.names):
         double = next(name for name in schema.names if schema.names.count(name) > 1)
@@ -163,37 +297,34 @@ def columns_of(
     if first is not None:
         first = next((piece for _, piece in _sound(first) if not isinstance(piece, str)), None)
     described = described_columns(schema)
+    table = Table(source, wishes, [])
     columns, tensors = [], []
     taken: set[str] = set()
     for named in schema:
         field = pa.field(named.name, _stored(named.type))
         name = tensor_name(field.name, taken)
         taken.add(name)
-        feature = features.get(field.name) or {}
         values = _storage(first.column(field.name)) if first is not None else None
-        said = described.get(field.name) if not wishes.concern(field.name) else None
+        is_wished = wishes.link or field.name in wishes.names
+        said = None if is_wished else described.get(field.name)
         told = described_column(name, field, said, values) if said is not None else None
-        how, plan = told or _tensor_of(name, field, feature, wishes, values, source, problems)
+        how, plan = told or _tensor_of(name, field, features.get(field.name) or {}, table, values, problems)
         if name != field.name:
             problems.append(renamed(field.name, name))
-            plan = TensorPlan(plan.name, plan.arguments, {**plan.info, "column": field.name})
+            plan = replace(plan, info={**plan.info, "column": field.name})
         columns.append(Column(field.name, name, how, said if told is not None else None))
         tensors.append(plan)
-    return columns, tensors
+    return replace(table, columns=columns), tensors
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """Return what an extension type stores: which types are known depends on what the program has imported."""
-    import pyarrow as pa
-
+    """Return the storage type of an extension type, as which types are known depends on the imports of the program."""
     if isinstance(kind, pa.UuidType):
         return pa.string()
     return plain_type(kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)
 
 
 def _storage(values: Any) -> Any:
-    import pyarrow as pa
-
     if isinstance(values, pa.Array) and isinstance(values.type, pa.UuidType):
         return pa.array([None if one is None else str(one) for one in values.to_pylist()], pa.string())
     values = values.storage if isinstance(values, pa.ExtensionArray) else values
@@ -201,9 +332,9 @@ def _storage(values: Any) -> Any:
 
 
 def tensor_name(column: str, taken: set[str]) -> str:
-    """Return the name of a column's tensor: the column's, with ``_`` for what names of tensors cannot hold.
+    """Return the name of a column's tensor: the column's, with ``_`` for characters that names cannot hold.
 
-    ``_`` is put behind names with which Deep Lake 3 could not open the dataset, and behind those of groups.
+    ``_`` is appended to names with which Deep Lake 3 could not open the dataset, and to those of groups.
     """
     text = _NOT_IN_NAMES.sub("_", column).encode("utf-8", "replace").decode()
     parts = [part.strip().encode()[:_LONGEST_PART].decode("utf-8", "ignore") for part in text.split("/")]
@@ -215,60 +346,31 @@ def tensor_name(column: str, taken: set[str]) -> str:
     return name
 
 
+def free_name(column: str, taken: set[str]) -> str:
+    """Return the name of a column's tensor as :func:`tensor_name` does, and note that it is taken."""
+    name = tensor_name(column, taken)
+    taken.add(name)
+    return name
+
+
 def renamed(column: str, name: str) -> Problem:
-    """Return what is told of a column whose tensor has another name."""
+    """Return the problem of a column whose tensor has another name."""
     return Problem(column, f"the column is tensor {name!r}, which ds[{column!r}] finds, too", 0)
 
 
 def _is_refused(name: str) -> bool:
-    if is_companion(name):
-        return True
     try:
         check_tensor_name(name)
     except InvalidTensorNameError:
         return True
-    return False
-
-
-def converted(
-    batch: pa.RecordBatch, columns: Sequence[Column], source: Source, wishes: Wishes, where: str
-) -> Iterator[Any]:
-    """Yield what of a batch cannot be a row, then the values of the tensors for the others.
-
-    Parameters
-    ----------
-    where
-        What of the source the batch is of, for people.
-    """
-    count = len(batch.column(0)) if columns else 0
-
-    def called(row: int) -> str:
-        return f"{where}, row {row:,} of {count:,}" if count > 1 else where
-
-    for start, piece in _sound(batch):
-        if isinstance(piece, str):
-            yield Skipped(called(start), piece)
-            continue
-        found: dict[str, Any] = {}
-        wrong: dict[int, str] = {}
-        rows = 0
-        for number, column in enumerate(columns):
-            values = _storage(piece.column(number))
-            rows = len(values)
-            found[column.tensor] = _converted(values, column, source, wishes, wrong)
-        for row, reason in sorted(wrong.items()):
-            yield Skipped(called(start + row), reason)
-        if len(wrong) < rows:
-            yield kept(found, [row for row in range(rows) if row not in wrong]) if wrong else found
+    return is_companion(name)
 
 
 def _sound(batch: Any, start: int = 0) -> Iterator[tuple[int, Any]]:
-    """Yield runs of rows whose values Arrow may look at, each with its first row; for a row that is damaged, why.
+    """Yield runs of valid rows with the number of their first row; for a damaged row, the reason.
 
-    Files may say of texts and lists that they lie where no memory is, and nothing notices before they are looked at.
+    Damaged files may place texts and lists outside of memory, which crashes the first that looks at them.
     """
-    import pyarrow as pa
-
     if not isinstance(batch, pa.RecordBatch):
         yield start, batch
         return
@@ -285,88 +387,19 @@ def _sound(batch: Any, start: int = 0) -> Iterator[tuple[int, Any]]:
         yield start, batch
 
 
-def _converted(values: Any, column: Column, source: Source, wishes: Wishes, wrong: dict[int, str]) -> Any:
-    """Return the values of a tensor; note the rows for which there are none."""
-    import pyarrow as pa
-
-    if column.described is not None:
-        return as_described(
-            values, column.how, column.described, wrong, lambda one: _file(one, "file", source, wishes)
-        )
-    if column.how == "text":
-        return values if is_text(values.type) else values.cast(pa.string())
-    if isinstance(values, pa.Array) and pa.types.is_fixed_size_binary(values.type):
-        values = values.cast(pa.binary())
-    if column.how == "json":
-        return _documents(values)
-    if column.how == "class":
-        # What Hugging Face has for samples whose class is not known is a negative number.
-        import pyarrow.compute as pc
-
-        return pc.if_else(pc.less(values, 0), None, values)
-    if column.how == "label":
-        if pa.types.is_dictionary(values.type):
-            words = values.dictionary.cast(pa.string())
-            values = pa.DictionaryArray.from_arrays(values.indices, words)
-        return [None if one is None else str(one) for one in values.to_pylist()]
-    if column.how in ("file", "link"):
-        files: list[Any] = []
-        for row, value in enumerate(values.to_pylist()):
-            try:
-                files.append(_file(value, column.how, source, wishes))
-            except (LakebedError, OSError, ValueError) as error:
-                files.append(None)
-                wrong.setdefault(row, f"{column.name}: {error}")
-        return files
-    for row in _with_nulls_inside(values):
-        wrong.setdefault(
-            row,
-            f"{column.name}: null inside a list of numbers, which arrays cannot hold; as JSON it can be kept "
-            f"(documents={column.name})",
-        )
-    return values
-
-
 def _with_nulls_inside(values: Any) -> list[int]:
     """Return the rows whose lists hold nulls, at any depth."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    kind = values.type
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+    if not is_list(values.type):
         return []
     inner = pc.list_flatten(values)
-    rows = (
-        set(pc.list_parent_indices(values).filter(inner.is_null()).to_pylist()) if inner.null_count else set()
-    )
-    deeper = _with_nulls_inside(inner)
-    if deeper:
-        rows |= set(pc.list_parent_indices(values).take(pa.array(deeper)).to_pylist())
-    return sorted(rows)
-
-
-def _documents(values: pa.Array) -> list[Any]:
-    return [None if value is None else plain_value(value) for value in values.to_pylist()]
-
-
-def _file(value: Any, how: str, source: Source, wishes: Wishes) -> Any:
-    """Return a row's file: given as bytes, as path or address, or as both."""
-    if isinstance(value, Mapping):
-        data, value = value.get("bytes"), value.get("path")
-        if data is not None:
-            return lakebed.read(data)
-    if value is None or value == "":
-        return None
-    if isinstance(value, bytes):
-        return lakebed.read(value)
-    text = str(value)
-    if scheme_of(text) == "file":
-        text = _below(text.removeprefix("file://"), source)
-    return (
-        lakebed.link(text, creds_key=wishes.creds_key)
-        if how == "link"
-        else lakebed.read(text, creds=source.creds)
-    )
+    wrong = np.array(inner.is_null())
+    wrong[_with_nulls_inside(inner)] = True
+    if not wrong.any():
+        return []
+    found: list[int] = pc.unique(pc.list_parent_indices(values).filter(pa.array(wrong))).to_pylist()
+    return found
 
 
 def _below(path: str, source: Source) -> str:
@@ -378,12 +411,11 @@ def _below(path: str, source: Source) -> str:
         If it is not below the folder of the table.
     """
     if source.is_object:
-        return path  # the program's own words
+        return path  # given by the program
     root = (source.address if source.is_folder else source.address.rpartition("/")[0]).rstrip("/")
     text = path if path.startswith(f"{root}/") else f"{root}/{path}"
     is_outside = path.startswith("/") and text != path
     if source.is_local and not source.follow_symlinks:
-        # Symbolic links count, too.
         is_outside |= not os.path.realpath(text).startswith(f"{os.path.realpath(root).rstrip('/')}/")
     if is_outside or ".." in path.replace("\\", "/").split("/"):
         raise IngestionError(f"the file {path!r} is not below {root or '/'}")
@@ -391,12 +423,9 @@ def _below(path: str, source: Source) -> str:
 
 
 def _features(schema: pa.Schema) -> dict[str, Any]:
-    """Return what Hugging Face says of columns, by name."""
-    found = (schema.metadata or {}).get(b"huggingface")
-    if found is None:
-        return {}
+    """Return the features of Hugging Face by column."""
     try:
-        features = json.loads(found)["info"]["features"]
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
     except (ValueError, KeyError, TypeError):
         return {}
     return features if isinstance(features, dict) else {}
@@ -406,24 +435,22 @@ def _tensor_of(
     name: str,
     field: pa.Field,
     feature: Mapping[str, Any],
-    wishes: Wishes,
+    table: Table,
     values: pa.Array | None,
-    source: Source,
     problems: list[Problem],
 ) -> tuple[str, TensorPlan]:
-    """Return how a column gets into its tensor, and the tensor."""
-    import pyarrow as pa
-
-    kind = field.type
+    """Return how the values of a column are converted, and the tensor."""
+    kind, wishes = field.type, table.wishes
     if field.name in wishes.documents:
         return "json", tensor(name, "json", chunk_compression=_CHUNKS)
-    said = wishes.media.get(field.name) or {"Image": "image", "Audio": "audio", "Video": "video"}.get(
-        str(feature.get("_type"))
+    is_file = pa.types.is_struct(kind) and {one.name for one in kind} == {"bytes", "path"}
+    said = (
+        wishes.media.get(field.name)
+        or _FEATURES.get(str(feature.get("_type")))
+        or ("image" if is_file else None)
     )
-    if said is None and _is_file_struct(kind):
-        said = "image"
     if said is not None:
-        return _media_of(name, said, kind, values, wishes, source, problems)
+        return _media_of(name, said, kind, values, table, problems)
     if feature.get("_type") == "ClassLabel" and pa.types.is_integer(kind):
         return "class", tensor(
             name, "class_label", class_names=[str(one) for one in feature.get("names") or ()]
@@ -431,109 +458,87 @@ def _tensor_of(
     if field.name in wishes.labels or (pa.types.is_dictionary(kind) and is_text(kind.value_type)):
         return "label", tensor(name, "class_label")
     if pa.types.is_dictionary(kind):
-        return _tensor_of(
-            name, pa.field(field.name, kind.value_type), feature, wishes, None, source, problems
-        )
+        return _tensor_of(name, pa.field(field.name, kind.value_type), feature, table, None, problems)
     if pa.types.is_decimal(kind):
         return "text", tensor(name, "text", info={"type": str(kind)}, chunk_compression=_CHUNKS)
     if is_text(kind) or pa.types.is_null(kind):
         return "text", tensor(name, "text", chunk_compression=_CHUNKS)
-    if (
-        pa.types.is_temporal(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-    ):
-        return "arrow", _numbers(name, kind)
+    bare = {"create_shape_tensor": False, "create_id_tensor": False}
+    if pa.types.is_temporal(kind):
+        return "arrow", tensor(name, dtype=f"int{kind.bit_width}", info={"logical_type": str(kind)}, **bare)
+    if is_number(kind):
+        return "arrow", tensor(name, dtype=numpy_dtype(kind).name, **bare)
     if _is_binary(kind):
         return "arrow", tensor(name, dtype="uint8", chunk_compression=_CHUNKS)
-    inner = _innermost(kind)
-    if inner is not None:
+    inner, _ = innermost(kind)
+    if is_number(inner):
         is_embedding = pa.types.is_floating(inner) and pa.types.is_fixed_size_list(kind)
-        dtype = numpy_dtype(inner).name
         htype = "embedding" if is_embedding or field.name in wishes.embeddings else None
-        return "arrow", tensor(name, htype, dtype=dtype)
+        return "arrow", tensor(name, htype, dtype=numpy_dtype(inner).name)
     return "json", tensor(name, "json", chunk_compression=_CHUNKS)
 
 
-def _numbers(name: str, kind: pa.DataType) -> TensorPlan:
-    import pyarrow as pa
-
-    info: dict[str, Any] = {}
-    if pa.types.is_temporal(kind):
-        info["logical_type"] = str(kind)
-        dtype = f"int{kind.bit_width}"
-    else:
-        dtype = numpy_dtype(kind).name
-    return tensor(name, dtype=dtype, info=info, create_shape_tensor=False, create_id_tensor=False)
-
-
 def _media_of(
-    name: str,
-    htype: str,
-    kind: pa.DataType,
-    values: pa.Array | None,
-    wishes: Wishes,
-    source: Source,
-    problems: list[Problem],
+    name: str, htype: str, kind: pa.DataType, values: pa.Array | None, table: Table, problems: list[Problem]
 ) -> tuple[str, TensorPlan]:
-    import pyarrow as pa
-
+    is_struct = pa.types.is_struct(kind)
     if htype not in _MEDIA:
         raise IngestionError(f"column {name!r} is said to hold {htype!r}; media are {', '.join(_MEDIA)}")
-    if not (is_text(kind) or _is_binary(kind) or pa.types.is_struct(kind)):
+    if not (is_text(kind) or _is_binary(kind) or is_struct):
         raise IngestionError(f"column {name!r} of {kind} holds neither files nor paths")
+    given = values.to_pylist() if values is not None else []
     found: dict[str, tuple[int, int]] = {}
-    for value in values.to_pylist() if values is not None else ():
+    for value in given:
         try:
-            file = _file(value, "file", source, wishes)
+            file = table.file(value)
             if file is not None and file.compression:
                 count, nbytes = found.get(file.compression, (0, 0))
                 found[file.compression] = count + 1, nbytes + len(file.buffer)
-        except (lakebed.errors.LakebedError, OSError, ValueError):
-            continue  # told when its row is made
-    is_stored = _is_binary(kind) or (pa.types.is_struct(kind) and _has_bytes(values))
-    how = "link" if wishes.link and not is_stored else "file"
-    if htype == "image":
-        chosen = form_of(found, wishes.compression, problems if how == "file" else None, where=name)
-    else:
-        chosen = wishes.compression or max(found, key=lambda kind: found[kind], default=_SUPPOSED[htype])
-        if len(found) > 1:
-            told = ", ".join(sorted(kind.upper() for kind in found))
-            reason = f"files are of several kinds ({told}), of which a tensor holds one: {chosen.upper()} is stored"
-            problems.append(Problem(name, reason, 0))
-    return how, media(name, htype, compression=chosen, link=how == "link")
-
-
-def _has_bytes(values: Any) -> bool:
-    return values is None or any(
-        value is not None and value.get("bytes") is not None for value in values.to_pylist()
+        except (LakebedError, OSError, ValueError):
+            continue  # reported when its row is made
+    is_stored = _is_binary(kind) or (
+        is_struct
+        and (values is None or any(one is not None and one.get("bytes") is not None for one in given))
     )
+    is_link = table.wishes.link and not is_stored
+    form = form_of_files(name, htype, found, table.wishes.compression, None if is_link else problems)
+    return "link" if is_link else "file", media(name, htype, compression=form, link=is_link)
 
 
-def _is_file_struct(kind: pa.DataType) -> bool:
-    import pyarrow as pa
+def form_of_files(
+    name: str,
+    htype: str,
+    found: Mapping[str, tuple[int, int]],
+    compression: str | None,
+    problems: list[Problem] | None,
+    supposed: str | None = None,
+) -> str:
+    """Return the kind of file that a tensor of media stores.
 
-    return pa.types.is_struct(kind) and {kind.field(at).name for at in range(kind.num_fields)} == {
-        "bytes",
-        "path",
-    }
+    Parameters
+    ----------
+    found
+        Kind -> number of files, and their bytes.
+    compression
+        The wish of the user.
+    problems
+        Receives conversions; None for links.
+    supposed
+        The kind if no file is known.
+    """
+    if htype == "image":
+        return form_of(found, compression, problems, where=name, supposed=supposed or "jpeg")
+    chosen = compression or max(found, key=lambda kind: found[kind], default=supposed or SUPPOSED[htype])
+    if len(found) > 1 and problems is not None:
+        told = ", ".join(sorted(kind.upper() for kind in found))
+        reason = (
+            f"files are of several kinds ({told}), of which a tensor holds one: {chosen.upper()} is stored"
+        )
+        problems.append(Problem(name, reason, 0))
+    return chosen
 
 
 def _is_binary(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     return bool(
         pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
     )
-
-
-def _innermost(kind: pa.DataType) -> pa.DataType | None:
-    """Return the numbers that lists of lists hold; None if they hold something else."""
-    import pyarrow as pa
-
-    depth = 0
-    while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        kind, depth = kind.value_type, depth + 1
-    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    return kind if depth and is_number else None

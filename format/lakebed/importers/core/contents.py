@@ -1,14 +1,14 @@
-"""What bytes hold whose kind nothing tells: values of key-value stores, columns of records, fields of tables.
+"""Kinds of bytes without a declared type: values of key-value stores, columns of records, fields of tables.
 
-what they are                                    kind
-text in UTF-8; an object or a list of JSON       ``text``, ``json``
-a file whose signature cannot be met by chance   ``image``, ``audio``, ``video``, ``dicom``: byte for byte
+bytes                                            kind
+UTF-8; an object or a list of JSON               ``text``, ``json``
+a file with an unmistakable signature            ``image``, ``audio``, ``video``, ``dicom``: byte for byte
 an array as NumPy saves it                       ``array``
-anything else, what is pickled too               ``bytes``
+others, pickles included                         ``bytes``
 
-A tensor is made for what was looked at, or for what the user says. A value of another kind that comes later is
-converted where nothing is lost, and otherwise its row is left out, with what to do about it. No bytes are a null, among
-files, arrays and JSON.
+A tensor is made for the values that were looked at, or for the wish of the user. A later value of another kind is
+converted if nothing is lost, and otherwise its row is left out, with advice. Empty bytes are a null among files, arrays
+and JSON.
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-import lakebed
 from lakebed.errors import IngestionError, LakebedError
+from lakebed.htypes.registry import FILE_KINDS
 from lakebed.importers.arrays.numpy_files import loaded
+from lakebed.importers.core.columns import SUPPOSED, form_of_files
 from lakebed.importers.core.plan import Problem, TensorPlan, media, tensor
-from lakebed.importers.folders.pictures import form_of
+from lakebed.importers.core.source import Source
+from lakebed.links.read import read
 
 KINDS = ("image", "audio", "video", "dicom", "array", "json", "text", "bytes")
-"""What a user may say that bytes are."""
+"""Kinds that a user may wish."""
 
 FILES = frozenset({"image", "audio", "video", "dicom"})
-"""Kinds of which a tensor stores files."""
+"""Kinds whose tensors store files."""
 
 NAMES: Mapping[str, str] = {"image": "images", "audio": "audio", "video": "videos", "dicom": "scans"}
-"""What a tensor of files is called where the source names none."""
+"""Names of tensors of files, if the source gives none."""
 
 PICKLED = "pickled objects are not loaded, since that would run code"
 
@@ -46,7 +48,6 @@ _OF_FILES: Mapping[str, str] = {
     **dict.fromkeys(("mp4", "mkv", "avi"), "video"),
     "dcm": "dicom",
 }
-_SUPPOSED = {"audio": "wav", "video": "mp4", "image": "png", "dicom": "dcm"}
 _CHUNKS = "lz4"
 _LEAST_BYTES = 12  # of a file
 _NPY = b"\x93NUMPY"
@@ -56,7 +57,7 @@ _PICKLE = re.compile(rb"\A\x80[\x02-\x05].*\.\Z", re.DOTALL)
 _PPM = re.compile(rb"P[4-6]\s(?:\s|#[^\n]*\n)*\d+\s+\d+\s")
 # Lengths of the second header of a bitmap.
 _BITMAPS = frozenset({12, 40, 52, 56, 64, 108, 124})
-# Of MPEG 1, 2 and 2.5: kbit/s by the numbers 1 to 14 of layer III, and samples per second.
+# MPEG 1, then 2 and 2.5: kbit/s by the numbers 1 to 14 of layer III; and samples per second.
 _RATES = (
     (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
     (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
@@ -64,8 +65,23 @@ _RATES = (
 _HERTZ = (44_100, 48_000, 32_000)
 
 
+def check_kinds(source: Source, kinds: Mapping[str, str], known: Sequence[str], what: str) -> None:
+    """Check that a source has all columns whose kinds the user gives.
+
+    Raises
+    ------
+    IngestionError
+        If it lacks one.
+    """
+    for name in kinds:
+        if name not in known:
+            raise IngestionError(
+                f"{source.shown} has no {what} {name!r}: {', '.join(known) or 'it has none'}"
+            )
+
+
 class Kind(NamedTuple):
-    """What a value is: one of :data:`KINDS` or ``pickle``, and of a file its kind."""
+    """The kind of a value: one of :data:`KINDS` or ``pickle``, and the kind of a file."""
 
     name: str
     compression: str | None = None
@@ -75,7 +91,7 @@ class Kind(NamedTuple):
 
 
 def kind_of(data: bytes) -> Kind:
-    """Return what a value is beyond doubt; ``bytes`` for anything else."""
+    """Return the kind of a value; ``bytes`` if there is any doubt."""
     if is_text(data):
         return Kind("json" if _is_json(data) else "text")
     if data.startswith(_NPY):
@@ -97,16 +113,16 @@ def is_text(data: bytes) -> bool:
 
 @dataclass(frozen=True)
 class Content:
-    """What the values of a tensor are.
+    """The kind of the values of a tensor.
 
     Parameters
     ----------
     kind
         One of :data:`KINDS`.
     compression
-        Kind of file that the tensor stores, of files.
+        Kind of file that the tensor stores.
     many
-        Whether a row has any number of them.
+        A row has any number of values.
     """
 
     kind: str = "bytes"
@@ -116,18 +132,18 @@ class Content:
 
 @dataclass
 class Looked:
-    """What was seen of a column of bytes.
+    """Values of a column that were looked at.
 
     Parameters
     ----------
     kinds
-        Kind -> how many values are of it.
+        Number of values by kind.
     nbytes
-        Kind -> how many bytes they have, where that is known.
+        Bytes of values by kind, if they are known.
     empty
-        How many values are no bytes, which say nothing.
+        Number of empty values, which have no kind.
     most
-        The most that a row has.
+        Largest number of values in a row.
     """
 
     kinds: Counter[Kind] = field(default_factory=Counter)
@@ -136,7 +152,7 @@ class Looked:
     most: int = 0
 
     def add(self, values: Sequence[bytes]) -> None:
-        """Look at what a row has."""
+        """Look at the values of a row."""
         self.most = max(self.most, len(values))
         for value in values:
             if value:
@@ -165,55 +181,45 @@ def content_of(
     supposed: str | None = None,
     texts: bool = True,
 ) -> Content:
-    """Return what a column of bytes is, so that nothing of what was looked at is lost.
+    """Return the kind of a column of bytes, so that nothing that was looked at is lost.
 
     Parameters
     ----------
     name
-        What the column is called, for people.
+        Name of the column, for people.
     problems
-        Where it is told what is converted, and what stays as bytes.
+        Receives conversions, and reasons for storing bytes.
     wish
-        What the user says that it is.
+        The kind that the user wishes.
     compression
-        Kind of file that the user wants tensors of images to hold.
+        Kind of file that the user wishes for images.
     supposed
-        Kind of file that it is where no file was looked at.
+        Kind of file, if none was looked at.
     texts
-        Whether it may be text or JSON where the user says nothing.
+        Whether it may be text or JSON without a wish.
 
     Raises
     ------
     IngestionError
-        If the user says something else than :data:`KINDS`.
+        If the wish is none of :data:`KINDS`.
     """
     if wish is not None and wish not in KINDS:
         raise IngestionError(f"{name} cannot be {wish!r}: kinds are {', '.join(KINDS)}")
-    many = looked.most > 1
     kind, why = (wish, "") if wish is not None else _kind(looked, texts=texts)
     if why:
         problems.append(
             Problem(name, f"{why}: they are stored as bytes (kinds={name}=... says otherwise)", 0)
         )
-    if kind not in FILES:
-        return Content(kind, None, many)
-    if kind == "image":
+    form = None
+    if kind in FILES:
         found = {
             str(one.compression): (count, looked.nbytes[one])
             for one, count in looked.kinds.items()
-            if one.name == kind
+            if one.name == kind and one.compression
         }
-        form = form_of(found, compression, problems, where=name, supposed=supposed or _SUPPOSED[kind])
-        return Content(kind, form, many)
-    files = [one.compression for one, _ in looked.kinds.most_common() if one.name == kind and one.compression]
-    told = ", ".join(sorted(one.upper() for one in files))
-    if len(files) > 1:
-        reason = (
-            f"files are of several kinds ({told}), of which a tensor holds one: {files[0].upper()} is stored"
-        )
-        problems.append(Problem(name, reason, 0))
-        return Content(kind, files[0], many)
-    return Content(kind, files[0] if files else supposed or _SUPPOSED[kind], many)
+        wished = compression if kind == "image" else None
+        form = form_of_files(name, kind, found, wished, problems, supposed or SUPPOSED[kind])
+    return Content(kind, form, looked.most > 1)
 
 
 def tensor_of(
@@ -231,12 +237,12 @@ def tensor_of(
 
 
 def value_of(data: bytes, content: Content) -> Any:
-    """Return the value of a tensor for bytes.
+    """Return bytes as a value of the tensor.
 
     Raises
     ------
     IngestionError
-        If the bytes are something else than what the tensor holds, and would lose something.
+        If the bytes are of another kind, and would lose something.
     """
     if content.kind == "bytes":
         return np.frombuffer(data, np.uint8)
@@ -252,7 +258,7 @@ def value_of(data: bytes, content: Content) -> Any:
 
 
 def decoded(data: bytes) -> str:
-    """Return what a text says.
+    """Decode a text.
 
     Raises
     ------
@@ -266,7 +272,7 @@ def decoded(data: bytes) -> str:
 
 
 def document(data: bytes, *, strict: bool = False) -> Any:
-    """Return what a JSON document says.
+    """Parse a JSON document.
 
     Parameters
     ----------
@@ -276,7 +282,7 @@ def document(data: bytes, *, strict: bool = False) -> Any:
     Raises
     ------
     IngestionError
-        If it is none, or nested too deeply.
+        If it is no JSON, or nested too deeply.
     """
     try:
         return json.loads(data, object_pairs_hook=_unique if strict else None)
@@ -290,16 +296,13 @@ def document(data: bytes, *, strict: bool = False) -> Any:
 
 
 def _file(data: bytes, content: Content) -> Any:
-    sample = lakebed.read(data)
+    sample = read(data)
     found = str(sample.compression)
-    if found == content.compression:
-        return sample
-    if content.kind not in FILES or found not in lakebed.file_kinds[content.kind]:
-        raise IngestionError(f"it is {found.upper()}, and others are {str(content.compression).upper()}")
-    if content.kind != "image":
+    is_alike = content.kind in FILES and found in FILE_KINDS[content.kind]
+    if found != content.compression and not (is_alike and content.kind == "image"):
+        hint = ": import them as bytes (kinds=NAME=bytes)" if is_alike else ""
         raise IngestionError(
-            f"it is {found.upper()}, and others are {str(content.compression).upper()}: import them as bytes "
-            "(kinds=NAME=bytes)"
+            f"it is {found.upper()}, and others are {str(content.compression).upper()}{hint}"
         )
     return sample
 
@@ -341,11 +344,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _file_kind(data: bytes) -> str | None:
-    """Return the kind of file that bytes are beyond doubt."""
+    """Return the kind of a file; None if there is any doubt."""
     if len(data) < _LEAST_BYTES:
         return None
     try:
-        found = lakebed.read(data).compression
+        found = read(data).compression
     except LakebedError:
         return None
     if found == "bmp" and (any(data[6:10]) or int.from_bytes(data[14:18], "little") not in _BITMAPS):
@@ -358,13 +361,13 @@ def _file_kind(data: bytes) -> str | None:
 
 
 def _is_mp3(data: bytes) -> bool:
-    """Tell whether a second frame stands where the first one says that it ends."""
+    """Tell whether a second frame begins at the end of the first one."""
     length = _frame_bytes(data[:4])
     return length is not None and _frame_bytes(data[length : length + 4]) is not None
 
 
 def _frame_bytes(head: bytes) -> int | None:
-    """Return how long a frame of layer III is; None if none begins so."""
+    """Return the length of a frame of layer III by its head; None if it is no such head."""
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE6 != 0xE2:
         return None
     version, rate, hertz = head[1] >> 3 & 3, head[2] >> 4, head[2] >> 2 & 3
@@ -372,16 +375,15 @@ def _frame_bytes(head: bytes) -> int | None:
         return None
     is_first = version == 3
     per_second = _HERTZ[hertz] >> {3: 0, 2: 1, 0: 2}[version]
-    return (144 if is_first else 72) * 1000 * _RATES[not is_first][rate - 1] // per_second + (
-        head[2] >> 1 & 1
-    )
+    size = (144 if is_first else 72) * 1000 * _RATES[not is_first][rate - 1] // per_second
+    return size + (head[2] >> 1 & 1)
 
 
 # -- some values --------------------------------------------------------------------------------------------------
 
 
 def _kind(looked: Looked, *, texts: bool) -> tuple[str, str]:
-    """Return what values are, and why they are stored as bytes if they might be something else."""
+    """Return the kind of values, and the reason for storing bytes if they might be something else."""
     kinds = set(looked.kinds)
     if not texts:
         kinds = {Kind("bytes") if kind.name in ("text", "json") else kind for kind in kinds}
@@ -394,7 +396,5 @@ def _kind(looked: Looked, *, texts: bool) -> tuple[str, str]:
         return "text", ""
     if len(names) == 1 and (len(kinds) == 1 or names == {"image"}):
         return names.pop(), ""
-    return (
-        "bytes",
-        f"values are of several kinds ({', '.join(sorted(map(str, kinds)))}), of which a tensor holds one",
-    )
+    told = ", ".join(sorted(map(str, kinds)))
+    return "bytes", f"values are of several kinds ({told}), of which a tensor holds one"

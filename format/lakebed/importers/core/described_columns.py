@@ -1,10 +1,10 @@
-"""Columns of Arrow of which an exporter of lakebed said what tensors they were, made the same tensors again.
+"""Columns of Arrow that an exporter of lakebed described: they become the same tensors again.
 
 how        column                       values
-plain      numbers, texts               as they are
-parsed     text                         what the JSON says
+plain      numbers, texts               unchanged
+parsed     text                         parsed JSON
 arrays     lists of numbers             arrays of the dtype and the number of axes
-items      lists                        sequences, polygons: each item by itself
+items      lists                        sequences and polygons, item by item
 files      struct<bytes, path>, binary  files
 """
 
@@ -13,9 +13,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakebed.codecs.registry import sniff
@@ -27,14 +28,29 @@ from lakebed.htypes.base import Storing
 from lakebed.importers.core.plan import TensorPlan
 from lakebed.importers.folders.pictures import form_of
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 _MOST_AXES = 32
 
 
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is a list of any kind."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a type is a number or a boolean."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def innermost(kind: pa.DataType) -> tuple[pa.DataType, int]:
+    """Return the type inside of lists of lists, and the depth of the lists."""
+    depth = 0
+    while is_list(kind):
+        kind, depth = kind.value_type, depth + 1
+    return kind, depth
+
+
 def described_columns(schema: pa.Schema) -> dict[str, Described]:
-    """Return what is said of the columns, by name; of what cannot be, nothing."""
+    """Return the descriptions of columns by name; empty if they are damaged."""
     try:
         tensors = json.loads((schema.metadata or {})[KEY.encode()])["tensors"]
         found = {str(name): Described.from_json(value) for name, value in tensors.items()}
@@ -46,45 +62,48 @@ def described_columns(schema: pa.Schema) -> dict[str, Described]:
 def described_column(
     name: str, field: pa.Field, said: Described, values: pa.Array | None
 ) -> tuple[str, TensorPlan] | None:
-    """Return how a column gets into its tensor, and the tensor; None if its type is no such thing."""
-    import pyarrow as pa
-
-    kind, depth = field.type, 0
-    while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        kind, depth = kind.value_type, depth + 1
+    """Return how the values of a column are converted, and the tensor; None if its type contradicts the description."""
+    kind, depth = innermost(field.type)
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     is_file = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_struct(kind)
-    is_number = pa.types.is_primitive(kind) and not pa.types.is_null(kind)
     items = int(said.is_sequence)
-    plan = TensorPlan(
-        name, said.arguments(_kind_of_files(said, values) if is_file else None), dict(said.info)
-    )
+    how = None
     if pa.types.is_null(kind) and not depth:
-        return "plain", plan
-    if is_file and depth == items and said.storing is Storing.ARRAY:
-        return ("items" if items else "files"), plan
-    if said.storing is Storing.TEXT and is_text and depth == items:
-        return ("items" if items else "plain"), plan
-    if said.storing in (Storing.JSON, Storing.LIST) and is_text and depth == items:
-        return ("items" if items else "parsed"), plan
-    if said.storing is Storing.POLYGON and is_number and depth == 3 + items:
-        return "items", plan
-    if said.is_file:
+        how = "plain"
+    elif is_file and depth == items and said.storing is Storing.ARRAY:
+        how = "files"
+    elif said.storing is Storing.TEXT and is_text and depth == items:
+        how = "plain"
+    elif said.storing in (Storing.JSON, Storing.LIST) and is_text and depth == items:
+        how = "parsed"
+    elif said.storing is Storing.POLYGON and _is_numeric(kind) and depth == 3 + items:
+        how = "items"
+    elif (
+        said.storing is Storing.ARRAY
+        and not said.is_file
+        and _is_numeric(kind)
+        and items <= depth <= _MOST_AXES
+    ):
+        how = "arrays" if depth else "plain"
+    if how is None:
         return None
-    if said.storing is Storing.ARRAY and is_number and depth <= _MOST_AXES and depth >= items:
-        return ("items" if items else "arrays" if depth else "plain"), plan
-    return None
+    arguments = said.arguments(_kind_of_files(said, values) if is_file else None)
+    return "items" if items and depth else how, TensorPlan(name, arguments, dict(said.info))
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(kind)) and not pa.types.is_null(kind)
 
 
 def as_described(
     values: Any, how: str, said: Described, wrong: dict[int, str], file: Callable[[Any], Any]
 ) -> Any:
-    """Return the values of a tensor; note the rows for which there are none.
+    """Return the values of a tensor; note the rows that have none.
 
     Parameters
     ----------
     file
-        Returns the file of a value that names one by path or address.
+        Returns the file that a value names by path or address.
     """
     if how == "plain":
         return values
@@ -114,8 +133,6 @@ def _parsed(one: Any) -> Any:
 
 def _items(values: Any, said: Described, file: Callable[[Any], Any]) -> list[Any]:
     """Return the items of a sequence, or the parts of a polygon."""
-    import pyarrow as pa
-
     kind = values.type
     if said.storing is Storing.TEXT:
         return [str(one) for one in values.to_pylist()]
@@ -137,18 +154,18 @@ def _file(one: Any, said: Described, file: Callable[[Any], Any]) -> Any:
 
 
 def file_value(data: bytes, said: Described) -> Any:
-    """Return a file as the tensor takes it; of kinds that begin with no mark, such as TGA, it is told which it is."""
+    """Return a file as a value of the tensor, whose compression tells the kind of files without a mark, such as TGA."""
     sample = Sample(buffer=data, compression=None if sniff(data) else said.sample_compression)
     extents = said.more.get("shape")
     if said.sample_compression is None and isinstance(extents, list) and len(extents) == 3:
-        # An array that went out as PNG, which knows no axis of one channel.
+        # An array that was written as PNG, which has no axis of one channel.
         array = np.asarray(sample.array)
         return array[..., None] if array.ndim == 2 else array
     return sample
 
 
 def nested_value(value: Any, said: Described) -> Any:
-    """Return what was parsed from JSON as the tensor takes it: documents, arrays, sequences of either."""
+    """Return parsed JSON as a value of the tensor: documents, arrays, or sequences of them."""
     if said.storing in (Storing.JSON, Storing.LIST):
         return decode_custom(value)
     if not isinstance(value, list):
@@ -168,38 +185,32 @@ def _nested_array(value: Any, said: Described) -> NDArray[Any]:
 
 
 def _even(values: Any, said: Described) -> NDArray[Any] | None:
-    """Return rows of one shape as one array; None if they differ, or some are null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    extents = [len(values)]
-    while pa.types.is_nested(values.type):
-        lengths = pc.unique(pc.list_value_length(values)) if values.null_count == 0 else None
-        if lengths is None or len(lengths) != 1 or not lengths[0].as_py():
-            return None
-        extents.append(lengths[0].as_py())
-        values = pc.list_flatten(values)
-    if values.null_count:
+    """Return rows of one shape as one array; None if shapes differ, or a row is null or empty."""
+    try:
+        return _array(values, said, is_full=True)
+    except IngestionError:
         return None
-    found = values.to_numpy(zero_copy_only=False)
-    return np.asarray(found, said.dtype or found.dtype).reshape(extents)
 
 
-def _array(values: Any, said: Described) -> NDArray[Any]:
+def _array(values: Any, said: Described, *, is_full: bool = False) -> NDArray[Any]:
     """Return nested lists as an array.
+
+    Parameters
+    ----------
+    is_full
+        Refuse empty lists, too.
 
     Raises
     ------
     IngestionError
         If they are uneven, or hold nulls.
     """
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     extents = [len(values)]
     while pa.types.is_nested(values.type):
         lengths = pc.unique(pc.list_value_length(values)).to_pylist()
-        if values.null_count or len(lengths) > 1:
+        if values.null_count or len(lengths) > 1 or (is_full and not any(lengths)):
             raise IngestionError("lists of several lengths, or nulls, stand where an array was")
         extents.append(lengths[0] if lengths else 0)
         values = pc.list_flatten(values)
@@ -212,7 +223,7 @@ def _array(values: Any, said: Described) -> NDArray[Any]:
 
 
 def _known_extents(found: list[int], said: Described) -> list[int]:
-    """Return the shape of an empty array: an empty list tells nothing of the axes inside of it."""
+    """Return the shape of an empty array: an empty list does not tell the axes inside of it."""
     told = said.more.get("shape")
     known = found.index(0) + 1
     if not isinstance(told, list) or len(told) < known:
@@ -222,7 +233,7 @@ def _known_extents(found: list[int], said: Described) -> list[int]:
 
 
 def _kind_of_files(said: Described, values: Any) -> str | None:
-    """Return the kind of the first files, if it is another than the tensor had: of what links led to."""
+    """Return the kind of the first files, if it differs from that of the tensor: files that were linked."""
     kinds: dict[str, tuple[int, int]] = {}
     for value in values.to_pylist() if values is not None else ():
         for one in value if isinstance(value, list) else [value]:

@@ -1,20 +1,22 @@
-"""One import from its plan to its report: create, let workers make rows, remember, commit.
+"""One import from its plan to its report: create tensors, let workers make rows, remember, commit.
 
-The info of the dataset, ``ds.info["imports"]``, says of each import where it came from and how far it is: what is
-killed and called again goes on, and what is done is not done twice. The last rows and the word that they are all there
-are published at once; what was killed before the commit that follows is only committed.
+``ds.info["imports"]`` records the source and the progress of each import. An import that was killed goes on when it is
+called again, and one that is done is not repeated. The last rows and the state "done" are published together; after a
+kill before the commit that follows, only the commit is made.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
-import lakebed
+from lakebed.api import empty, exists, load
+from lakebed.dataset.dataset import Dataset
+from lakebed.dataset.tensor import Tensor
 from lakebed.errors import (
     AllSamplesSkippedError,
     DatasetExistsError,
@@ -23,27 +25,30 @@ from lakebed.errors import (
     SkippedRowError,
     TransformError,
 )
-from lakebed.importers.core import making
 from lakebed.importers.core.collecting import NO_SEARCH, aside
+from lakebed.importers.core.making import Items, Making
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
-from lakebed.importers.core.registry import Importer, importer_of, recognised
+from lakebed.importers.core.registry import importer_of, recognised
 from lakebed.importers.core.report import ImportReport
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import Splits, chosen, splits_of
 from lakebed.importers.folders.pictures import LOSSLESS, Pictures
-from lakebed.runtime.options import check_options
+from lakebed.runtime.options import check_options, options_of
+from lakebed.runtime.plugins import Format
+from lakebed.transforms.function import transform
+from lakebed.transforms.report import TransformReport
 from lakebed.writing.names import any_name
 
-# Key of the infos of datasets under which imports are remembered.
+# Key of the imports in the info of a dataset.
 INFO = "imports"
 
 _MOST_WORKERS = 8
-# A checkpoint is made after about so many bytes of the source, or so many items where those are unknown.
+# A checkpoint follows about this many bytes of the source; or items, if the bytes are unknown.
 _CHECKPOINT_BYTES = 2_000_000_000
 _CHECKPOINT_ITEMS = 100_000
-# States of imports whose rows are all there; "rows" is how releases called it that published their end by itself.
+# States of imports whose rows are all written; older releases published "rows" before "done".
 _OVER = ("rows", "done")
-# Nulls that are appended at a time to tensors which older rows lack.
+# Nulls that are appended at a time to tensors that older rows lack.
 _NULLS = 100_000
 
 
@@ -72,63 +77,63 @@ def import_from(
 ) -> ImportReport:
     """Import a data set of another format.
 
-    What cannot be imported is left out and counted, with its reason; nothing is left out silently. A run that was
-    killed goes on where it was when it is called again.
+    Rows that cannot be imported are left out and counted, with the reason; nothing is left out silently. A run that was
+    killed goes on when it is called again.
 
     Parameters
     ----------
     format
-        Name of the format, as ``lakebed import --help`` lists them; ``"auto"`` finds out.
+        Name of the format, as ``lakebed import --help`` lists them; ``"auto"`` finds it out.
     src
-        Path or address of the source; of some formats an object, such as a data frame.
+        Path or address of the source; for some formats an object, such as a data frame.
     dest
-        Path or address of the dataset, or an open one, which is appended to.
+        Path or address of the dataset, or an open dataset, which is appended to.
     append
-        Add to the rows of a dataset that is there.
+        Add to the rows of an existing dataset.
     overwrite
-        Replace a dataset that is there.
+        Replace an existing dataset.
     dry_run
-        Say what would be done, and do nothing; ``dest`` may be left out.
+        Report what would be done, and do nothing; ``dest`` may be left out.
     strict
         Fail at the first thing that cannot be imported.
     lossless
-        Store images of several kinds as PNG, so that no pixel is lost; otherwise the kind that has most bytes stays as
-        it is, and the others are encoded anew as that kind. The same as ``compression="lossless"``.
+        Store images of several kinds as PNG, so that no pixel is lost; otherwise the kind with the most bytes is kept,
+        and the others are encoded as that kind. The same as ``compression="lossless"``.
     workers
-        How many work at a time; None is one for each core, 0 is this thread alone.
+        Number of workers; None is one for each core, 0 is this thread alone.
     scheduler
-        ``"threaded"``, ``"processed"``, ``"serial"`` or ``"ray"``; None is what suits the format.
+        ``"threaded"``, ``"processed"``, ``"serial"`` or ``"ray"``; None is the best for the format.
     split
-        Splits that are taken, in their order: ``"train/val"``. With shares, ``"train=0.8/val=0.2"``, each row is
-        assigned to one by chance. None takes all.
+        Splits that are imported, in this order: ``"train/val"``. With shares, ``"train=0.8/val=0.2"``, each row is
+        assigned by chance. None imports all.
     separate
-        Make a dataset of each split, ``dest/train`` and so on, in place of one with a tensor ``split``.
+        Make one dataset for each split, ``dest/train`` and so on, instead of one with a tensor ``split``.
     seed
-        What shares are drawn with.
+        Seed of the shares.
     checkpoint
-        Commit after so many items of the source, from where a killed import goes on; None is about every 2 GB, 0 is
+        Commit after this many items of the source; a killed import goes on from there. None is about every 2 GB, 0 is
         never.
     commit
         Commit the rows at the end.
     src_creds, dest_creds
         Credentials of the source and of the dataset.
     follow_symlinks
-        Take files outside the source that symbolic links lead to.
+        Take files outside of the source that symbolic links lead to.
     progressbar
-        Show how far it is.
+        Show the progress.
     options
         Options of the format.
 
     Returns
     -------
-    What was done, or would be; its ``dataset`` is the dataset.
+    The report of what was done, or would be; its ``dataset`` is the dataset.
 
     Raises
     ------
     IngestionError
         If the source is not of the format, or, with ``strict``, if something in it is wrong.
     DatasetExistsError
-        If a dataset is at ``dest``, and neither ``append`` nor ``overwrite`` was said.
+        If a dataset exists at ``dest``, without ``append`` or ``overwrite``.
     UnsupportedParameterException
         If the format has no such option.
 
@@ -142,7 +147,7 @@ def import_from(
     importer = recognised(source)[0] if format == "auto" else importer_of(format)
     if lossless:
         options.setdefault("compression", LOSSLESS)
-    check_options(importer.name, importer.options(), options)
+    check_options(importer.name, options_of(importer.plan), options)
     wanted = chosen(split)
     how = _How(
         append,
@@ -156,14 +161,13 @@ def import_from(
         progressbar,
         options.get("compression") == LOSSLESS,
     )
-    if importer.copied is not None:
-        is_part = append or separate or bool(split)
-        report = _copied(importer, source, None if dry_run else dest, how, options, is_part=is_part)
-        if report is not None:
-            return report
+    is_part = append or separate or bool(split)
+    report = _copied(importer, source, None if dry_run else dest, how, options, is_part=is_part)
+    if report is not None:
+        return report
     plan, splits = _planned(importer, source, wanted, seed, options)
-    if strict:
-        _check_strict(plan)
+    if strict and plan.problems:
+        raise IngestionError(_first_of(plan.problems).removeprefix(". "))
     if dry_run:
         report = ImportReport.of(importer.name, source.shown, plan)
         report.dry_run = True
@@ -176,13 +180,13 @@ def import_from(
 
 
 def _address_of(dest: Any) -> str:
-    if isinstance(dest, lakebed.Dataset):
+    if isinstance(dest, Dataset):
         return dest.path
     return os.fspath(dest) if isinstance(dest, str | os.PathLike) else ""
 
 
 def _planned(
-    importer: Importer,
+    importer: Format,
     source: Source,
     wanted: Mapping[str, float | None],
     seed: int,
@@ -193,11 +197,14 @@ def _planned(
     Raises
     ------
     IngestionError
-        If there is nothing to import.
+        If the source holds nothing to import.
     """
     only = [name for name, share in wanted.items() if share is None]
+    of_splits = getattr(importer.functions, "plan_splits", None)
     with NO_SEARCH:
-        planned = importer.plan_for(source, only, options)
+        planned = (
+            importer.plan(source, **options) if of_splits is None else of_splits(source, only, **options)
+        )
     planned.problems += [
         Problem(name, reason, 0) for name, reason in source.left_out.items() if not source.is_own(name)
     ]
@@ -213,31 +220,27 @@ def import_plan(
     format: str,  # noqa: A002 - the user's word
     source: Source,
     plan: Plan,
-    ds: lakebed.Dataset,
+    ds: Dataset,
     *,
     workers: int | None,
     progressbar: bool,
     strict: bool = False,
     lossless: bool = False,
 ) -> ImportReport:
-    """Import into an open dataset by a plan that was made for it; nothing is committed.
+    """Import into an open dataset by a plan made for it, without a commit.
 
     Parameters
     ----------
     format
         Name of the format.
     source, plan, ds
-        What is imported, how, and where to.
+        The source, its plan, and the destination.
     workers, progressbar
         As for :func:`import_from`.
     strict
-        Fail at the first row that cannot be imported; a source without rows is one, then.
+        Fail at the first row that cannot be imported; a source without rows is then allowed.
     lossless
-        Pictures lose nothing.
-
-    Returns
-    -------
-    What was done.
+        Leave out pictures that would lose something.
 
     Raises
     ------
@@ -254,7 +257,7 @@ def import_plan(
 
 @dataclass(frozen=True)
 class _How:
-    """What the caller says of any import."""
+    """Arguments of :func:`import_from` that do not depend on the format."""
 
     append: bool = False
     overwrite: bool = False
@@ -269,21 +272,22 @@ class _How:
 
 
 def _copied(
-    importer: Importer, source: Source, dest: Any, how: _How, options: Mapping[str, Any], *, is_part: bool
+    importer: Format, source: Source, dest: Any, how: _How, options: Mapping[str, Any], *, is_part: bool
 ) -> ImportReport | None:
-    """Copy a source that is a dataset with a history; None for one that is imported row by row.
+    """Copy a source that is a dataset with a history; return None for one that is imported row by row.
 
     Raises
     ------
     IngestionError
         If only a part of it was asked for, or ``dest`` is an open dataset.
     """
-    if importer.copied is None:
+    copied = getattr(importer.functions, "copied", None)
+    if copied is None:
         return None
-    found = importer.recognise(source)
+    found = importer.functions.recognise(source)
     started = perf_counter()
-    if isinstance(dest, lakebed.Dataset) or is_part:
-        if importer.copied(source, None, overwrite=False, creds=None, progressbar=False, **options) is None:
+    if isinstance(dest, Dataset) or is_part:
+        if copied(source, None, overwrite=False, creds=None, progressbar=False, **options) is None:
             return None
         raise IngestionError(
             f"{found} is copied as a whole, with its versions, to the address of a new dataset; lakebed cp copies "
@@ -291,7 +295,7 @@ def _copied(
         )
     if dest is not None:
         _check_two_places(source, os.fspath(dest))
-    done = importer.copied(
+    done = copied(
         source, dest, overwrite=how.overwrite, creds=how.creds, progressbar=how.progressbar, **options
     )
     if done is None:
@@ -314,49 +318,45 @@ def _check_two_places(source: Source, dest: str) -> None:
 
 
 def _separately(
-    importer: Importer, source: Source, plan: Plan, splits: Splits, how: _How, dest: Any
+    importer: Format, source: Source, plan: Plan, splits: Splits, how: _How, dest: Any
 ) -> ImportReport:
-    """Make a dataset of each split.
+    """Make a dataset of each split; return the sum of their reports.
 
     Raises
     ------
     IngestionError
-        If there are no splits, or ``dest`` is no address.
+        If the source has no splits, or ``dest`` is no address.
     """
     if not splits.names:
         raise IngestionError(
             "the source has no splits to make datasets of: give shares, as in train=0.8/val=0.2"
         )
-    if isinstance(dest, lakebed.Dataset):
+    if isinstance(dest, Dataset):
         raise IngestionError("separate= makes datasets below an address, not in an open dataset")
     root = os.fspath(dest)
-    whole: ImportReport | None = None
-    counts: dict[str, int] = {}
+    reports: list[ImportReport] = []
     for name in splits.names:
         part = plan if splits.shares else plan.only([name])
         of = replace(splits, only=name) if splits.shares else Splits()
-        found = _Import(importer, source, part, of, how).run(f"{root.rstrip('/')}/{name}")
-        counts[name] = found.written
-        if whole is None:
-            whole = found
-            continue
-        whole.written += found.written
-        whole.skipped += found.skipped
-        whole.seconds += found.seconds
-        whole.resumed |= found.resumed
-        for reason, count in found.reasons.items():
+        reports.append(_Import(importer, source, part, of, how).run(f"{root.rstrip('/')}/{name}"))
+    whole, *others = reports
+    whole.splits = {name: one.written for name, one in zip(splits.names, reports, strict=True)}
+    for one in others:
+        whole.written += one.written
+        whole.skipped += one.skipped
+        whole.seconds += one.seconds
+        whole.resumed |= one.resumed
+        for reason, count in one.reasons.items():
             whole.reasons[reason] = whole.reasons.get(reason, 0) + count
-        whole.left_out += found.left_out
-    if whole is None:
-        raise AssertionError("there is a split")
-    whole.dest, whole.splits, whole.nbytes, whole.planned = root, counts, plan.nbytes, plan.rows
+        whole.left_out += one.left_out
+    whole.dest, whole.nbytes, whole.planned = root, plan.nbytes, plan.rows
     return whole
 
 
 class _Import:
     """An import into one dataset."""
 
-    def __init__(self, importer: Importer, source: Source, plan: Plan, splits: Splits, how: _How) -> None:
+    def __init__(self, importer: Format, source: Source, plan: Plan, splits: Splits, how: _How) -> None:
         self._importer = importer
         self._source = source
         self._plan = plan
@@ -394,18 +394,18 @@ class _Import:
 
     # -- the dataset -------------------------------------------------------------------------------------------
 
-    def _destination(self, dest: Any) -> tuple[lakebed.Dataset, bool]:
-        """Open or create the dataset, with its tensors; tell whether it was created."""
+    def _destination(self, dest: Any) -> tuple[Dataset, bool]:
+        """Open or create the dataset, with its tensors; return whether it was created."""
         how = self._how
-        if isinstance(dest, lakebed.Dataset):
+        if isinstance(dest, Dataset):
             ds, there = dest, True
         else:
             _check_two_places(self._source, os.fspath(dest))
-            there = not how.overwrite and lakebed.exists(dest, creds=how.creds)
+            there = not how.overwrite and exists(dest, creds=how.creds)
             if there:
-                ds = lakebed.load(dest, read_only=False, creds=how.creds)
+                ds = load(dest, read_only=False, creds=how.creds)
             else:
-                ds = lakebed.empty(dest, overwrite=how.overwrite, creds=how.creds)
+                ds = empty(dest, overwrite=how.overwrite, creds=how.creds)
         if there:
             last = (ds.info.get(INFO) or [{}])[-1]
             is_interrupted = last.get("state") in ("running", "rows")
@@ -414,11 +414,12 @@ class _Import:
             if is_interrupted or self._lacks_commit(last, ds):
                 self._earlier, self._report.resumed = last, True
                 return ds, False
-            if not isinstance(dest, lakebed.Dataset) and ds.tensors and not how.append:
+            if not isinstance(dest, Dataset) and ds.tensors and not how.append:
                 raise DatasetExistsError(
                     f"a dataset is at {ds.path} already: append to it (append=True, --append), or replace it "
                     "(overwrite=True, --overwrite)"
                 )
+        plan, describe = self._plan, getattr(self._importer.functions, "describe", None)
         with ds:  # published at once
             self._create(ds)
             record = {
@@ -427,13 +428,13 @@ class _Import:
                 "identity": self._identity(),
                 "started": datetime.now(UTC).isoformat(timespec="seconds"),
                 "first": len(ds),
-                "about": self._importer.describe(self._plan),
+                "about": describe(plan) if describe is not None else plan.about,
             }
             ds.info[INFO] = [*(ds.info.get(INFO) or []), record]
         return ds, not there
 
-    def _lacks_commit(self, last: Mapping[str, Any], ds: lakebed.Dataset) -> bool:
-        """Whether this import was ended before its commit; a commit since then is another one than it was made on."""
+    def _lacks_commit(self, last: Mapping[str, Any], ds: Dataset) -> bool:
+        """Whether this import was killed just before its commit: nothing else was committed since."""
         is_this = last.get("state") == "done" and last.get("identity") == self._identity()
         return is_this and self._how.commit and last.get("below", "") == ds.commit_id
 
@@ -449,8 +450,8 @@ class _Import:
         names = ",".join(sorted(one.name for one in self._tensors))
         return f"{self._source.identity}/{len(plan.items)}/{names}/{splits.names}{splits.shares}{splits.only or ''}"
 
-    def _create(self, ds: lakebed.Dataset) -> None:
-        """Create the tensors that are not there; what older rows lack in them is null."""
+    def _create(self, ds: Dataset) -> None:
+        """Create the tensors that the dataset lacks; older rows are null in them."""
         there, rows = set(ds.tensors), len(ds)
         columns = {ds[name].info.get("column"): name for name in there}
         for one in self._tensors:
@@ -461,48 +462,51 @@ class _Import:
                     f"column {one.name!r} is tensor {columns[one.name]!r} of {ds.path}, as an earlier release called "
                     f"it: rename it first, ds.rename_tensor({columns[one.name]!r}, {one.name!r})"
                 )
-            _create_tensor(ds, one, rows)
+            created = create_tensor(ds, one)
+            for start in range(0, rows, _NULLS):
+                created.extend([None] * min(_NULLS, rows - start))
 
     # -- rows --------------------------------------------------------------------------------------------------
 
-    def _rows(self, ds: lakebed.Dataset) -> None:
-        if not len(self._plan.items):
+    def _rows(self, ds: Dataset) -> None:
+        count = len(self._plan.items)
+        if not count:
             return
-        how, importer, plan = self._how, self._importer, self._plan
+        how, functions = self._how, self._importer.functions
         planned = {one.name for one in self._tensors}
-        missing = tuple(name for name in ds.tensors if name not in planned)
-        maker: Callable[..., Iterator[Any]] = making.columns if importer.is_batched else making.each
-        size = 1 if importer.is_batched else None
-        scheduler = how.scheduler or importer.scheduler
+        making = Making(
+            self._importer,
+            self._plan.context,
+            self._splits,
+            tuple(name for name in ds.tensors if name not in planned),
+            Pictures.of(self._tensors, lossless=how.lossless),
+        )
+        scheduler = how.scheduler or getattr(functions, "SCHEDULER", "threaded")
         if scheduler == "processed" and ds.path.startswith("mem://"):
             scheduler = "threaded"
         workers = min(os.cpu_count() or 1, _MOST_WORKERS) if how.workers is None else how.workers
-        if importer.batch:
-            # Small enough for every worker to have some.
-            maker, size = making.many, min(importer.batch, -(-len(plan.items) // (2 * max(workers, 1))))
+        make, size = making.each, None
+        if getattr(functions, "BATCHED", False):
+            make, size = making.columns, 1
+        elif hasattr(functions, "BATCH"):
+            # Small enough for every worker to get some.
+            make, size = making.many, min(functions.BATCH, -(-count // (2 * max(workers, 1))))
 
-        def remember(done: Any) -> None:
+        def remember(done: TransformReport) -> None:
             self._report.count(done, self._earlier)
-            is_over = done.resumed_at + done.items >= len(plan.items)
+            is_over = done.resumed_at + done.items >= count
             state = self._over(ds) if is_over else {"state": "running"}
             self._remember(ds, {**self._report.record(), **state})
 
         try:
-            done = lakebed.transform(
-                maker,
-                making.Items(plan.items),
+            done = transform(
+                make,
+                Items(self._plan.items),
                 ds,
                 batch_size=size,
-                num_workers=workers if len(plan.items) > 1 else 0,
+                num_workers=workers if count > 1 else 0,
                 scheduler=scheduler,
-                kwargs={
-                    "importer": importer,
-                    "context": plan.context,
-                    "splits": self._splits,
-                    "missing": missing,
-                    "pictures": Pictures.of(self._tensors, lossless=how.lossless),
-                },
-                name=f"import of {importer.name}",
+                name=f"import of {self._importer.name}",
                 progressbar=how.progressbar,
                 checkpoint_interval=self._checkpoint(),
                 ignore_errors=not how.strict,
@@ -531,16 +535,16 @@ class _Import:
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    def _remember(self, ds: lakebed.Dataset, told: Mapping[str, Any]) -> None:
+    def _remember(self, ds: Dataset, told: Mapping[str, Any]) -> None:
         *before, last = ds.info[INFO]
         ds.info[INFO] = [*before, {**last, **told}]
 
-    def _over(self, ds: lakebed.Dataset) -> dict[str, Any]:
-        """Return what is remembered of an import whose rows are all there; ``below``: the commit before its own."""
+    def _over(self, ds: Dataset) -> dict[str, Any]:
+        """Return the state of an import whose rows are all written; ``below`` is the commit before its own."""
         told = {"state": "done", "finished": datetime.now(UTC).isoformat(timespec="seconds")}
         return {**told, "below": ds.commit_id} if self._how.commit else told
 
-    def _finish(self, ds: lakebed.Dataset) -> None:
+    def _finish(self, ds: Dataset) -> None:
         """Count the splits, and commit."""
         splits, report = self._splits, self._report
         if splits.names and splits.only is None:
@@ -552,31 +556,26 @@ class _Import:
             ds.commit(f"Imported {report.written:,} rows of {report.format} from {report.source}")
 
 
-def _create_tensor(ds: lakebed.Dataset, one: TensorPlan, rows: int) -> None:
+def create_tensor(ds: Dataset, one: TensorPlan) -> Tensor:
+    """Create a planned tensor, under any name."""
     with any_name():
         created = ds.create_tensor(one.name, **one.arguments)
     for key, value in one.info.items():
         created.info[key] = value
-    for start in range(0, rows, _NULLS):
-        created.extend([None] * min(_NULLS, rows - start))
-
-
-def _check_strict(plan: Plan) -> None:
-    if plan.problems:
-        raise IngestionError(_first_of(plan.problems).removeprefix(". "))
+    return created
 
 
 def _first_of(problems: Sequence[Problem]) -> str:
-    """Return a sentence about the first problem and how many more there are; nothing of none."""
+    """Return a sentence about the first problem and the number of others; empty without problems."""
     if not problems:
         return ""
     rest = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""
     return f". {problems[0].where}: {problems[0].reason}{rest}"
 
 
-def _split_counts(ds: lakebed.Dataset, name: str, first: int) -> dict[str, int]:
-    """Return how many rows from ``first`` on belong to each split, by the tensor that tells it."""
-    # Counted by Arrow: a NumPy array of it would have pandas imported, where that is installed.
+def _split_counts(ds: Dataset, name: str, first: int) -> dict[str, int]:
+    """Return the number of rows of each split from row `first` on."""
+    # Arrow counts them: a NumPy array of the column would import pandas, if it is installed.
     counts = {
         one["values"]: one["counts"]
         for one in ds.read_columns(first, len(ds), [name])[name].value_counts().to_pylist()

@@ -1,22 +1,17 @@
-"""What workers of an import do: items of a plan become rows, of which each that cannot be one is told.
-
-maker       what the importer has           what it hands out
-each        rows of one item                rows
-columns     columns of one item             columns
-many        rows of several, one each       columns, and which row is whose
-"""
+"""Work of the workers of an import: items of the plan become rows; rows that cannot be made are reported."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from lakebed.codecs.sample import Sample
 from lakebed.importers.core.plan import columns_of_rows, kept
-from lakebed.importers.core.registry import Importer
 from lakebed.importers.core.splits import Splits
 from lakebed.importers.folders.pictures import Pictures
+from lakebed.runtime.plugins import Format
 from lakebed.transforms.output import RowsOfItems, Skipped
 
 
@@ -44,43 +39,158 @@ class _Numbered(tuple[int, Any]):
         return str(self[1])
 
 
-def each(
-    entry: tuple[int, Any],
-    importer: Importer,
-    context: Any,
-    splits: Splits,
-    missing: tuple[str, ...],
-    pictures: Pictures,
-) -> Iterator[Any]:
-    """Make the rows of an item, one at a time."""
-    number, item = entry
-    empty = dict.fromkeys(missing)
-    drawn: Callable[[int], str] | None = _drawn(splits, number) if splits.names else None
-    at = 0
-    for row in importer.rows(item, context):
-        if type(row) is not dict and not isinstance(row, Mapping):
-            yield row
-            continue
-        told = list(pictures.look(row, partial(str, item)))
-        lost = [one for one in told if not one.is_change]
-        if lost:
-            yield from lost
-            continue
-        if drawn is None:
-            yield from told
-            yield {**row, **empty} if empty else row
-            continue
-        split = drawn(at)
-        at += 1
-        if splits.only in (None, split):
-            yield from told
-        if splits.only is None:
-            yield {**row, **empty, splits.tensor: split}
-        elif splits.only == split:
-            yield {**row, **empty}
+Columns = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Making:
+    """How workers turn items into rows; one of the three methods suits each importer.
+
+    Parameters
+    ----------
+    importer, context
+        The format, and the context of its plan.
+    splits
+        Splits of the rows.
+    missing
+        Tensors of the dataset that the plan lacks; they are null.
+    pictures
+        Tensors of images.
+    """
+
+    importer: Format
+    context: Any
+    splits: Splits
+    missing: tuple[str, ...]
+    pictures: Pictures
+
+    def each(self, entry: tuple[int, Any]) -> Iterator[Any]:
+        """Yield the rows of an item, one at a time."""
+        number, item = entry
+        splits, empty = self.splits, dict.fromkeys(self.missing)
+        drawn: Callable[[int], str] | None = _drawn(splits, number) if splits.names else None
+        at = 0
+        for row in self.importer.functions.rows(item, self.context):
+            if type(row) is not dict and not isinstance(row, Mapping):
+                yield row
+                continue
+            told = list(self.pictures.look(row, partial(str, item)))
+            lost = [one for one in told if not one.is_change]
+            if lost:
+                yield from lost
+                continue
+            if drawn is None:
+                yield from told
+                yield {**row, **empty} if empty else row
+                continue
+            split = drawn(at)
+            at += 1
+            if splits.only in (None, split):
+                yield from told
+                yield {**row, **empty} if splits.only else {**row, **empty, splits.tensor: split}
+
+    def columns(self, entries: Sequence[tuple[int, Any]]) -> Iterator[Any]:
+        """Yield the rows of items as columns."""
+        for number, item in entries:
+            found: Any = self.importer.functions.rows(item, self.context)
+            at = 0
+            for columns in [found] if isinstance(found, Mapping) else found:
+                if not isinstance(columns, Mapping):
+                    yield columns
+                    continue
+                columns, rows, changes = yield from self._looked_at(columns, partial(_row_of, item))
+                of = self.splits.of(number, at + len(rows))[at:] if self.splits.names else None
+                at += len(rows)
+                made, rows = self._completed(columns, rows, of)
+                yield from (change for row in rows for change in changes.get(row, ()))
+                if rows:
+                    yield made
+
+    def many(self, entries: Sequence[tuple[int, Any]]) -> Iterator[Any]:
+        """Yield the rows of several items, at most one row each, as columns."""
+        for found in self._made([item for _, item in entries]):
+            if isinstance(found, Skipped):
+                yield found
+                continue
+            which, columns = found
+            columns, rows, changes = yield from self._looked_at(columns, partial(_item_at, entries, which))
+            splits = self.splits
+            of = [splits.of(entries[which[row]][0], 1)[0] for row in rows] if splits.names else None
+            made, rows = self._completed(columns, rows, of)
+            yield from (change for row in rows for change in changes.get(row, ()))
+            if rows:
+                yield RowsOfItems(made, [which[row] for row in rows], entries)
+
+    def _completed(
+        self, columns: Columns, rows: Sequence[int], of: Sequence[str] | None
+    ) -> tuple[Columns, Sequence[int]]:
+        """Add the missing tensors and the splits to columns; keep the rows of the split that is wanted."""
+        made = {**columns, **{name: [None] * len(rows) for name in self.missing}}
+        if of is not None and self.splits.only is None:
+            made[self.splits.tensor] = of
+        elif of is not None:
+            here = [at for at, split in enumerate(of) if split == self.splits.only]
+            return kept(made, here), [rows[at] for at in here]
+        return made, rows
+
+    def _looked_at(
+        self, columns: Columns, place: Callable[[int], str]
+    ) -> Generator[Skipped, None, tuple[Columns, Sequence[int], dict[int, list[Skipped]]]]:
+        """Look at the pictures of columns; return the columns and numbers of the rows that stay, and their changes."""
+        pictures = self.pictures
+        count = len(next(iter(columns.values())))
+        out: set[int] = set()
+        changes: dict[int, list[Skipped]] = {}
+        for name in pictures.kinds.keys() & columns.keys():
+            values, suffixes, may_lose = columns[name], pictures.suffixes(name), not pictures.lossless
+            for row, value in enumerate(values if isinstance(values, list) else ()):
+                path = value.unread_path if type(value) is Sample else None
+                if path is not None and path.endswith(suffixes):
+                    value.may_lose = may_lose  # the usual case
+                    continue
+                for told in pictures.look({name: value}, partial(place, row)):
+                    if told.is_change:
+                        changes.setdefault(row, []).append(told)
+                        continue
+                    yield told
+                    out.add(row)
+        if not out:
+            return columns, range(count), changes
+        rows = [row for row in range(count) if row not in out]
+        return kept(columns, rows), rows, changes
+
+    def _made(self, items: Sequence[Any]) -> Iterator[Any]:
+        """Let the importer make the rows of several items; if that fails, the row of each remaining item alone.
+
+        An item that the importer did not expect then costs one row.
+        """
+        done: set[int] = set()
+        told: set[str] = set()
+        try:
+            for found in self.importer.functions.many(items, self.context):
+                if isinstance(found, Skipped):
+                    told.add(found.where)
+                else:
+                    done.update(found[0])
+                yield found
+        except Exception:  # noqa: BLE001 - the items that fail alone report it
+            for at, item in enumerate(items):
+                if at not in done:
+                    yield from self._alone(at, item, told)
+
+    def _alone(self, at: int, item: Any, told: set[str]) -> Iterator[Any]:
+        try:
+            for row in self.importer.functions.rows(item, self.context):
+                if not isinstance(row, Skipped):
+                    yield [at], columns_of_rows([row])
+                elif row.where not in told:
+                    yield row
+        except Exception as error:  # noqa: BLE001 - reported, with the item
+            yield Skipped(str(item), f"unexpected {type(error).__name__}: {error}")
 
 
 def _drawn(splits: Splits, number: int) -> Callable[[int], str]:
+    """Return the function that tells the split of each row of an item."""
     known: list[str] = []
 
     def of(at: int) -> str:
@@ -91,133 +201,9 @@ def _drawn(splits: Splits, number: int) -> Callable[[int], str]:
     return of
 
 
-def columns(
-    entries: Sequence[tuple[int, Any]],
-    importer: Importer,
-    context: Any,
-    splits: Splits,
-    missing: tuple[str, ...],
-    pictures: Pictures,
-) -> Iterator[Any]:
-    """Make the rows of an item, as columns."""
-    for number, item in entries:
-        found: Any = importer.rows(item, context)
-        at = 0
-        for columns in [found] if isinstance(found, Mapping) else found:
-            if not isinstance(columns, Mapping):
-                yield columns
-                continue
-            columns, whole, told = yield from _looked_at(columns, pictures, partial(_row_of, item))
-            count = len(whole)
-            if not count:
-                continue
-            made = {**columns, **{name: [None] * count for name in missing}}
-            if splits.names:
-                of = splits.of(number, at + count)[at:]
-                at += count
-                if splits.only is None:
-                    made[splits.tensor] = of
-                else:
-                    here = [index for index, split in enumerate(of) if split == splits.only]
-                    made, whole = kept(made, here), [whole[index] for index in here]
-            yield from (change for row in whole for change in told.get(row, ()))
-            yield made
-
-
-def many(
-    entries: Sequence[tuple[int, Any]],
-    importer: Importer,
-    context: Any,
-    splits: Splits,
-    missing: tuple[str, ...],
-    pictures: Pictures,
-) -> Iterator[Any]:
-    """Make the rows of several items, a row each, as columns."""
-    for found in _made(importer, [item for _, item in entries], context):
-        if isinstance(found, Skipped):
-            yield found
-            continue
-        which, columns = found
-        columns, rows, told = yield from _looked_at(columns, pictures, partial(_item_at, entries, which))
-        which = [which[row] for row in rows]
-        made = {**columns, **{name: [None] * len(which) for name in missing}}
-        if splits.names:
-            of = [splits.of(entries[at][0], 1)[0] for at in which]
-            if splits.only is None:
-                made[splits.tensor] = of
-            else:
-                here = [row for row, split in enumerate(of) if split == splits.only]
-                made, which = kept(made, here), [which[row] for row in here]
-                rows = [rows[row] for row in here]
-        yield from (change for row in rows for change in told.get(row, ()))
-        if which:
-            yield RowsOfItems(made, which, entries)
-
-
 def _row_of(item: Any, row: int) -> str:
     return f"{item}, row {row:,} of it"
 
 
 def _item_at(entries: Sequence[tuple[int, Any]], which: Sequence[int], row: int) -> str:
     return str(entries[which[row]])
-
-
-def _looked_at(
-    columns: Mapping[str, Any], pictures: Pictures, place: Callable[[int], str]
-) -> Generator[Skipped, None, tuple[Mapping[str, Any], Sequence[int], dict[int, list[Skipped]]]]:
-    """Look at the pictures of columns; return the rows that stay, which they were, and what changes in which."""
-    count = len(next(iter(columns.values())))
-    out: set[int] = set()
-    changes: dict[int, list[Skipped]] = {}
-    for name in pictures.kinds.keys() & columns.keys():
-        values, suffixes, may_lose = columns[name], pictures.suffixes(name), not pictures.lossless
-        for row, value in enumerate(values if isinstance(values, list) else ()):
-            path = value.unread_path if type(value) is Sample else None
-            if path is not None and path.endswith(suffixes):
-                value.may_lose = may_lose  # as nearly all are
-                continue
-            for told in pictures.look({name: value}, partial(place, row)):
-                if told.is_change:
-                    changes.setdefault(row, []).append(told)
-                    continue
-                yield told
-                out.add(row)
-    if not out:
-        return columns, range(count), changes
-    rows = [row for row in range(count) if row not in out]
-    return kept(columns, rows), rows, changes
-
-
-def _made(importer: Importer, items: Sequence[Any], context: Any) -> Iterator[Any]:
-    """Let an importer make the rows of several items; where that fails, of each that is left by itself.
-
-    One item may have what the importer did not reckon with: that costs its own row, which is told.
-    """
-    done: set[int] = set()
-    told: set[str] = set()
-    try:
-        for found in importer.many(items, context):
-            if isinstance(found, Skipped):
-                told.add(found.where)
-            else:
-                done.update(found[0])
-            yield found
-    except Exception:  # noqa: BLE001 - told by those that fail by themselves
-        yield from _one_by_one(importer, items, context, done, told)
-
-
-def _one_by_one(
-    importer: Importer, items: Sequence[Any], context: Any, done: set[int], told: set[str]
-) -> Iterator[Any]:
-    """Let an importer make the row of each item that is not done, by itself."""
-    for at, item in enumerate(items):
-        if at in done:
-            continue
-        try:
-            for row in importer.rows(item, context):
-                if not isinstance(row, Skipped):
-                    yield [at], columns_of_rows([row])
-                elif row.where not in told:
-                    yield row
-        except Exception as error:  # noqa: BLE001 - told, with the item
-            yield Skipped(str(item), f"unexpected {type(error).__name__}: {error}")

@@ -1,20 +1,28 @@
-"""What an import will do, before it does it: tensors, items, what is known to be missing.
+"""The plan of an import: tensors, items and known problems, made before anything is written.
 
-An importer is a module with four functions::
+An importer is a module with these functions::
 
-    recognise(source) -> str | None       what the source is, in words; None if it is no such format
-    plan(source, *, ...) -> Plan          its keyword arguments are the importer's options, told in its docstring
-    rows(item, context) -> rows           what an item of the plan becomes: rows {tensor: value}, Skipped in place of
-                                          those that cannot be made; called by workers in any thread or process
-    describe(plan) -> dict                what the info of the dataset says of the source: licences, categories, ...
+    recognise(source) -> str | None       describes the source, or returns None if it is of another format
+    plan(source, *, ...) -> Plan          its keyword arguments are the options of the format; help comes from its
+                                          docstring
+    rows(item, context) -> rows           turns an item of the plan into rows {tensor: value}, with Skipped in place of
+                                          rows that cannot be made; workers call it in any thread or process
+    describe(plan) -> dict                optional: facts for the info of the dataset; ``plan.about`` if it is missing
 
-Where the source may be a dataset already, ``copied(source, dest, *, overwrite, creds, progressbar, **options)`` copies
-it with its history, or returns None; without a dest it only counts the rows.
+Optional names of the module:
 
-With ``BATCHED = True`` in the module, ``rows`` returns columns {tensor: values}, or an iterator over several.
-With ``BATCH = n`` and a function ``many(items, context)``, that is given up to so many items, each of which becomes a
-row or none: it yields Skipped, and pairs of the numbers of items among these and the columns of their rows.
-A function ``plan_splits(source, only, *, ...)`` is called in place of ``plan``, and told which splits are wanted.
+``BATCHED = True``
+    ``rows`` returns columns {tensor: values}, or an iterator of them.
+``BATCH = n`` and ``many(items, context)``
+    ``many`` is given up to n items, each of which becomes one row or none. It yields Skipped, and pairs of the
+    positions of items in the batch and the columns of their rows.
+``SCHEDULER``
+    ``"processed"`` where rows are made by Python code; ``"threaded"`` is the default.
+``plan_splits(source, only, *, ...)``
+    Called instead of ``plan`` with the splits that are wanted, so that others are not read.
+``copied(source, dest, *, overwrite, creds, progressbar, **options)``
+    Copies a source that is a dataset already, with its history; returns None for sources that are planned. Without a
+    dest it only counts the rows.
 """
 
 from __future__ import annotations
@@ -26,9 +34,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.core.source import Source
+from lakebed.links.link import link as link_to
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class TensorPlan:
 
     @property
     def htype(self) -> str:
-        """Htype, ``generic`` where nothing is said."""
+        """Htype, ``generic`` by default."""
         return str(self.arguments.get("htype") or "generic")
 
 
@@ -62,30 +70,28 @@ def tensor(
     info
         Its info.
     is_list
-        Samples are lists of numbers: an empty one is no null, also where no list has two numbers yet.
+        Samples are lists of numbers: an empty list is stored as one, not as a null, even if no list has two numbers.
     """
     told = dict(info or {})
     if is_list:
-        number = pa.from_numpy_dtype(np.dtype(arguments.get("dtype") or "uint32"))  # that of class labels
+        number = pa.from_numpy_dtype(np.dtype(arguments.get("dtype") or "uint32"))  # class labels are uint32
         told["logical_type"] = str(pa.list_(number))
-    found = {key: value for key, value in arguments.items() if value is not None}
-    if htype is not None:
-        found["htype"] = htype
-    return TensorPlan(name, found, told)
+    given = {key: value for key, value in {"htype": htype, **arguments}.items() if value is not None}
+    return TensorPlan(name, given, told)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with the source.
+    """A defect of the source that is known before the import.
 
     Parameters
     ----------
     where
-        File, line, annotation.
+        File, line or annotation.
     reason
-        What is wrong.
+        The defect.
     rows
-        How many rows are left out for it; 0: what is imported lacks something.
+        Number of rows that are left out because of it; 0 if rows are imported with something missing.
     """
 
     where: str
@@ -100,11 +106,11 @@ class Copied:
     Parameters
     ----------
     rows
-        How many rows its last version has.
+        Number of rows of its last version.
     dataset
-        The copy; None where there was no destination.
+        The copy; None without a destination.
     problems
-        What of the source is not in it.
+        Parts of the source that the copy lacks.
     """
 
     rows: int
@@ -119,26 +125,25 @@ class Plan:
     Parameters
     ----------
     found
-        What the source is, in words.
+        Description of the source.
     tensors
-        What is created.
+        Tensors that are created.
     items
-        What workers are given one of at a time: picklable, of few bytes each, in the order of the rows. Each becomes
-        any number of rows.
+        Units of work, in the order of the rows; each becomes any number of rows. Picklable and small.
     context
-        What workers are given once; picklable.
+        Data that all workers need; picklable.
     rows
-        How many rows are expected; None if that is not known.
+        Number of rows that are expected; None if it is unknown.
     nbytes
         Bytes of the source that will be read.
     splits
-        Name of a split -> which items are its own; all items, in order. Empty where the source has none.
+        Name of a split -> range of its items. Covers all items, in order; empty for sources without splits.
     problems
-        What is known to be wrong already.
+        Defects that are known already.
     classes
-        Names of classes by tensor, for people; the tensors know theirs.
+        Names of classes by tensor, for the report.
     about
-        What the source says of itself as a whole, for ``describe``.
+        Facts about the whole source, for the info of the dataset.
     """
 
     found: str
@@ -160,15 +165,14 @@ class Plan:
         IngestionError
             If the source has no such split.
         """
-        for name in splits:
-            if name not in self.splits:
-                there = f"it has {', '.join(self.splits)}" if self.splits else "it has none"
-                raise IngestionError(
-                    f"the source has no split {name!r}: {there}. To make splits, give shares: train=0.8/val=0.2"
-                )
         items: list[Any] = []
         ranges: dict[str, range] = {}
         for name in splits:
+            if name not in self.splits:
+                known = f"it has {', '.join(self.splits)}" if self.splits else "it has none"
+                raise IngestionError(
+                    f"the source has no split {name!r}: {known}. To make splits, give shares: train=0.8/val=0.2"
+                )
             ranges[name] = range(len(items), len(items) + len(self.splits[name]))
             items.extend(self.items[at] for at in self.splits[name])
         rows = self.rows if len(items) == len(self.items) else None
@@ -191,22 +195,22 @@ def media(
     htype
         ``image``, ``audio``, ``video``, ...
     compression
-        Sample compression; of links, that of the files they lead to.
+        Sample compression; for links, that of the linked files.
     link
-        Whether links are stored.
+        Store links.
     """
-    called = f"link[{htype}]" if link else htype
-    return tensor(name, called, sample_compression=compression, info=info, **arguments)
+    htype = f"link[{htype}]" if link else htype
+    return tensor(name, htype, sample_compression=compression, info=info, **arguments)
 
 
 @dataclass(frozen=True)
 class Media:
-    """How rows hold files of the source: as they are, or as links to them.
+    """How rows hold files of the source: as bytes, or as links.
 
     Parameters
     ----------
     link
-        Whether links are stored.
+        Store links.
     creds_key
         Name of the credentials that the links need.
     """
@@ -224,7 +228,7 @@ class Media:
             If the source has no such file.
         """
         if self.link:
-            return lakebed.link(self.source.link(name), creds_key=self.creds_key)
+            return link_to(self.source.link(name), creds_key=self.creds_key)
         return self.source.media(name)
 
 

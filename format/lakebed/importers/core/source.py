@@ -1,7 +1,7 @@
-"""What is imported: an object of the program, a file, or a folder with its files, on this machine or in a bucket.
+"""The source of an import: an object of the program, a file, or a folder with its files, local or in a bucket.
 
-Names of files are relative to the root, with ``/`` between their parts, in the order of their text. No file outside the
-root is ever opened: names that an annotation or an archive gives go through :meth:`Source.find`.
+Names of files are relative to the root, with ``/`` between their parts, sorted. No file outside of the root is opened:
+names that annotations and archives give go through :meth:`Source.find`.
 """
 
 # Paths are strings here, as in storage.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +20,6 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import lakebed
 from lakebed.errors import (
     IngestionError,
     InvalidPathException,
@@ -28,6 +28,7 @@ from lakebed.errors import (
     NotFoundError,
     StorageError,
 )
+from lakebed.links.read import read as read_sample
 from lakebed.storage.address import scheme_of, shown
 from lakebed.storage.url import open_storage, parse
 
@@ -35,26 +36,26 @@ if TYPE_CHECKING:
     from lakebed.codecs.sample import Sample
     from lakebed.storage.base import Storage
 
-# Files larger than this are not read whole where an importer wants text or JSON.
+# Largest file that is read whole as text or JSON.
 MAX_DOCUMENT_BYTES = 4 << 30
 
-# What tells the kinds of files whose names do not.
+# First bytes by which files without a telling name are recognised.
 _HEAD_BYTES = 1024
 
-# What a file in a bucket is read by, bytes at a time.
+# Unit in which files of a bucket are read.
 _BLOCK_BYTES = 1 << 20
 
-# Files and folders that systems leave among the files of users, besides those whose names begin with a dot.
+# Files and folders that operating systems leave behind, besides those whose names begin with a dot.
 _LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx", "@eadir"})
 
-# What the folder of a dataset holds; its files are no files of a source that it lies in, such as its own.
+# Files at the root of a dataset. A dataset inside of a source, such as the destination, is no part of it.
 _OF_DATASETS = frozenset({"version_control_info.json", "dataset_meta.json"})
 _IS_DATASET = "a dataset of lakebed or Deep Lake, which is no part of the folder around it"
 
 
 @dataclass(frozen=True)
 class Source:
-    """What is imported.
+    """The source of an import.
 
     Parameters
     ----------
@@ -65,9 +66,9 @@ class Source:
     creds
         Credentials of a bucket or a web server.
     follow_symlinks
-        Open files outside the root that symbolic links inside lead to.
+        Open files outside of the root that symbolic links lead to.
     dest
-        Address of what is written, which may lie inside; empty if that is not known.
+        Address of the destination, which may lie inside of the source; empty if it is unknown.
     """
 
     address: str
@@ -83,7 +84,7 @@ class Source:
         Raises
         ------
         InvalidPathException
-            If nothing is at the path, or nobody knows the host of a web address.
+            If nothing is at the path, or the host of a web address is unknown.
         """
         if isinstance(src, Source):
             return src
@@ -98,29 +99,26 @@ class Source:
                 )
             if not os.path.isfile(text) and not os.path.isdir(text):
                 raise InvalidPathException(f"{text!r} is neither a file nor a folder that can be imported")
-            text = os.path.abspath(text)  # links stay
+            text = os.path.abspath(text)  # symbolic links stay
         elif scheme_of(text) in ("http", "https"):
             _check_host(text)
         return cls(text, None, creds, follow_symlinks, dest)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: getattr(self, key) for key in ("address", "data", "creds", "follow_symlinks", "dest")}
+        return {key: getattr(self, key) for key in self.__dataclass_fields__}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        for key, value in state.items():
-            object.__setattr__(self, key, value)
+        self.__dict__.update(state)
 
     def at(self, path: str | os.PathLike[str]) -> Source:
-        """Return another source: of a path relative to this one if something is there, otherwise of the path itself."""
+        """Return the source at a path: relative to this one if something is there, else the path itself."""
         text = os.fspath(path)
         if scheme_of(text) == "file" and not os.path.isabs(text) and self.is_folder:
-            if self.is_local and os.path.exists(f"{self.address}/{text}"):
-                text = f"{self.address}/{text}"
-            elif not self.is_local:
-                text = f"{self.address.rstrip('/')}/{text}"
+            below = f"{self.address.rstrip('/')}/{text}"
+            text = below if not self.is_local or os.path.exists(below) else text
         return Source.of(text, self.creds, follow_symlinks=self.follow_symlinks, dest=self.dest)
 
-    # -- what it is --------------------------------------------------------------------------------------------
+    # -- kind --------------------------------------------------------------------------------------------------
 
     @property
     def is_object(self) -> bool:
@@ -143,8 +141,16 @@ class Source:
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder, or what stands for one in a bucket."""
+        """Whether it is a folder, or a prefix in a bucket."""
         return bool(self.address) and not self.is_file
+
+    @property
+    def folder(self) -> Source:
+        """The folder that a source of one file lies in; other sources as they are."""
+        if not self.is_file:
+            return self
+        above = self.address.rpartition("/")[0] or "/"
+        return Source.of(above, self.creds, follow_symlinks=self.follow_symlinks, dest=self.dest)
 
     @property
     def name(self) -> str:
@@ -153,37 +159,37 @@ class Source:
 
     @property
     def shown(self) -> str:
-        """The address without secrets; of objects the type."""
+        """The address without secrets; the type of an object."""
         if self.is_object:
             return f"{type(self.data).__module__}.{type(self.data).__qualname__}"
         return shown(self.address)
 
     @cached_property
     def suffix(self) -> str:
-        """Suffix of a source that is one file, in lower case, with its dot: its first bytes come before its name."""
+        """Suffix of a single file, in lower case, with its dot, by its first bytes or else its name."""
         return (_suffix_of_bytes(self.head) or suffix_of(self.name)) if self.is_file else ""
 
     @cached_property
     def head(self) -> bytes:
-        """First bytes of a source that is one file, or all that it has; none of others, or if it cannot be read."""
+        """First bytes of a single file; empty for other sources and for files that cannot be read."""
         if not self.is_file:
             return b""
         try:
             with self.open() as file:
                 return file.read(_HEAD_BYTES)
         except (LakebedError, OSError):
-            return b""  # told by what reads it
+            return b""  # reported when the file is read
 
     # -- its files ---------------------------------------------------------------------------------------------
 
     @cached_property
     def files(self) -> dict[str, int]:
-        """Size in bytes by name of all files, in the order of the names; of one file, that one.
+        """Size in bytes by name of all files, sorted; of a single file, that one.
 
         Raises
         ------
         InvalidPathException
-            If there are none.
+            If it holds no files.
         """
         if self.is_object:
             return {}
@@ -200,12 +206,12 @@ class Source:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Why by name of what is in the folder and no file of the source: links that lead out, pipes, datasets."""
-        is_listed = self.is_local or "_listing" in self.__dict__  # of a bucket, no listing for this alone
+        """Entries of the folder that are no files of the source, with the reason: links out of it, pipes, datasets."""
+        is_listed = self.is_local or "_listing" in self.__dict__  # never list a bucket for this alone
         return self._listing[1] if is_listed and self.is_folder else {}
 
     def is_own(self, name: str) -> bool:
-        """Whether a name in the folder is that of what is written, or of a part of it."""
+        """Whether a name in the folder is the destination or a part of it."""
         if not self.dest or scheme_of(self.dest) != scheme_of(self.address):
             return False
         if self.is_local:
@@ -217,7 +223,7 @@ class Source:
 
     @cached_property
     def folders(self) -> dict[str, list[str]]:
-        """Names of files by the folder that they are in; "" is the root."""
+        """Names of files by folder; "" is the root."""
         found: dict[str, list[str]] = {}
         for name in self.files:
             found.setdefault(name.rpartition("/")[0], []).append(name)
@@ -227,8 +233,17 @@ class Source:
         """Return the names of all files with one of these suffixes: lower case, with the dot."""
         return [name for name in self.files if self.suffix_of(name) in suffixes]
 
+    def chosen(self, *suffixes: str) -> list[str]:
+        """Return the name of a single file, whatever its suffix; of a folder, the files with one of these suffixes."""
+        return [self.name] if self.is_file else self.with_suffix(*suffixes)
+
+    def mainly(self, *suffixes: str) -> list[str]:
+        """Return the names of files with one of these suffixes, if at least half of all files have one."""
+        names = [] if self.is_object else self.with_suffix(*suffixes)
+        return names if self.is_file or 2 * len(names) >= len(self.files) else []
+
     def suffix_of(self, name: str) -> str:
-        """Return the suffix of a file, as :attr:`suffix` is that of a source that is one file."""
+        """Return the suffix of a file; of a single file, :attr:`suffix`."""
         return self.suffix if self.is_file else suffix_of(name)
 
     def find(self, name: str) -> str:
@@ -237,7 +252,7 @@ class Source:
         Raises
         ------
         NotFoundError
-            If it is no file of the source: missing, absolute, or outside the root.
+            If the source has no such file: the name is missing, absolute, or leads outside of the root.
         """
         parts: list[str] = []
         for part in name.replace("\\", "/").split("/"):
@@ -253,19 +268,15 @@ class Source:
         return found
 
     def path(self, name: str) -> str | None:
-        """Return the path of a file on this machine; None for files elsewhere."""
-        if not self.is_local:
-            return None
-        return self.address if self.is_file else f"{self.address}/{name}"
+        """Return the path of a local file; None for files elsewhere."""
+        return self.link(name) if self.is_local else None
 
     def link(self, name: str) -> str:
-        """Return the address of a file, as a link to it is stored."""
-        if self.is_file:
-            return self.address
-        return f"{self.address.rstrip('/')}/{name}"
+        """Return the address of a file, as links to it store it."""
+        return self.address if self.is_file else f"{self.address.rstrip('/')}/{name}"
 
     def read(self, name: str = "") -> bytes:
-        """Return the content of a file; of a source that is one file, of that.
+        """Return the content of a file; no name is needed for a single file.
 
         Raises
         ------
@@ -278,12 +289,10 @@ class Source:
         if path is not None:
             with _reading(path):
                 return Path(path).read_bytes()
-        if self.is_file:
-            return self._one.get(self._name)
-        return self._storage.get(name)
+        return self._one.get(self._name) if self.is_file else self._storage.get(name)
 
     def document(self, name: str = "") -> bytes:
-        """Return the content of a file that is read whole into memory, such as JSON.
+        """Return the content of a file, such as JSON, that is read whole into memory.
 
         Raises
         ------
@@ -298,7 +307,7 @@ class Source:
         return self.read(name)
 
     def open(self, name: str = "") -> BinaryIO:
-        """Open a file for reading; of a bucket's, only what is read is fetched. Errors as of :meth:`read`."""
+        """Open a file for reading; from a bucket, only the ranges that are read are fetched. Errors as of `read`."""
         path = self.path(name)
         if path is not None:
             with _reading(path):
@@ -310,15 +319,13 @@ class Source:
         return io.BufferedReader(raw, _BLOCK_BYTES)
 
     def media(self, name: str) -> Sample:
-        """Return a file as a sample, which is stored byte for byte where the tensor has its compression."""
+        """Return a file as a sample, which is stored byte for byte if the tensor has its compression."""
         path = self.path(name)
-        if path is not None:
-            return lakebed.read(path)
-        return lakebed.read(self.read(name))
+        return read_sample(self.read(name) if path is None else path)
 
     @cached_property
     def identity(self) -> str:
-        """Digest of names and sizes of all files; of objects, of what they are."""
+        """Digest of the names and sizes of all files; of an object, of its type."""
         found = sha256(self.shown.encode())
         for name, size in self.files.items():
             found.update(f"{name}\0{size}\0".encode("utf-8", "surrogatepass"))
@@ -333,7 +340,7 @@ class Source:
 
     @cached_property
     def _listing(self) -> tuple[dict[str, int], dict[str, str]]:
-        """Sizes of the files, and what is none of them."""
+        """Sizes of the files, and the reasons for other entries."""
         left_out: dict[str, str] = {}
         found = dict(sorted(self._walk(left_out) if self.is_local else self._listed(left_out)))
         return found, dict(sorted(left_out.items()))
@@ -344,51 +351,44 @@ class Source:
         while folders:
             folder = folders.pop()
             try:
-                entries = os.scandir(f"{self.address}/{folder}" if folder else self.address)
+                with os.scandir(f"{self.address}/{folder}") as entries:
+                    found = [entry for entry in entries if not _is_hidden(entry.name)]
             except OSError as error:
                 left_out[folder or "."] = f"it cannot be listed: {error.strerror}"
                 continue
-            with entries:
-                found = list(entries)
-                if folder and _OF_DATASETS.issubset(entry.name for entry in found):
-                    left_out[folder] = _IS_DATASET
+            if folder and _OF_DATASETS.issubset(entry.name for entry in found):
+                left_out[folder] = _IS_DATASET
+                continue
+            for entry in found:
+                name = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_symlink():
+                    target = os.path.realpath(entry.path)
+                    if not self.follow_symlinks and target != root and not target.startswith(f"{root}/"):
+                        left_out[name] = (
+                            "a symbolic link that leads out of the folder is not followed; to follow such links: "
+                            "follow_symlinks=True (--follow-symlinks)"
+                        )
+                        continue
+                    if entry.is_dir() and target in seen:
+                        continue  # a link to a folder above would never end
+                    seen.add(target)
+                if entry.is_dir():
+                    folders.append(name)
                     continue
-                for entry in found:
-                    name = f"{folder}/{entry.name}" if folder else entry.name
-                    if _is_hidden(entry.name):
-                        continue
-                    if entry.is_symlink():
-                        target = os.path.realpath(entry.path)
-                        if not self.follow_symlinks and target != root and not target.startswith(f"{root}/"):
-                            left_out[name] = (
-                                "a symbolic link that leads out of the folder is not followed; to follow such links: "
-                                "follow_symlinks=True (--follow-symlinks)"
-                            )
-                            continue
-                        if entry.is_dir() and target in seen:
-                            continue  # a link to a folder above: no end
-                        seen.add(target)
-                    if entry.is_dir():
-                        folders.append(name)
-                        continue
-                    try:
-                        stat = entry.stat()
-                    except OSError as error:
-                        left_out[name] = f"it is not there: {error.strerror}"
-                        continue
-                    if S_ISREG(stat.st_mode):
-                        yield name, stat.st_size
-                    else:
-                        left_out[name] = "a pipe, a socket or a device is no file"
+                try:
+                    stat = entry.stat()
+                except OSError as error:
+                    left_out[name] = f"it is not there: {error.strerror}"
+                    continue
+                if S_ISREG(stat.st_mode):
+                    yield name, stat.st_size
+                else:
+                    left_out[name] = "a pipe, a socket or a device is no file"
 
     def _listed(self, left_out: dict[str, str]) -> Iterator[tuple[str, int]]:
         found = [(key, stat.size) for key, stat in self._storage.list("") if not key.endswith("/")]
-        last_parts: dict[str, set[str]] = {}
-        for key, _ in found:
-            folder, _, last = key.rpartition("/")
-            if folder and last in _OF_DATASETS:
-                last_parts.setdefault(folder, set()).add(last)
-        datasets = [folder for folder, names in last_parts.items() if names == _OF_DATASETS]
+        marks = Counter(key.rpartition("/")[0] for key, _ in found if key.rpartition("/")[2] in _OF_DATASETS)
+        datasets = [folder for folder, count in marks.items() if folder and count == len(_OF_DATASETS)]
         left_out.update(dict.fromkeys(datasets, _IS_DATASET))
         inside = tuple(f"{folder}/" for folder in datasets)
         for key, size in found:
@@ -407,7 +407,7 @@ class Source:
 
     @cached_property
     def _one(self) -> Storage:
-        """The folder that a single file is in."""
+        """The folder of a single file."""
         return open_storage(parse(self.address.rpartition("/")[0], creds=self.creds))
 
     @property
@@ -416,12 +416,12 @@ class Source:
 
 
 def _check_host(address: str) -> None:
-    """Look the host of a web address up: a client, which tries again and again, tells after half a minute.
+    """Look up the host of a web address: a client would retry for half a minute.
 
     Raises
     ------
     InvalidPathException
-        If nobody knows it, and no proxy might.
+        If it is unknown, and no proxy might know it.
     """
     import socket
     from urllib.parse import urlsplit
@@ -456,12 +456,12 @@ def _reading(path: str) -> Iterator[None]:
 
 
 class Ranges(io.RawIOBase):
-    """A file of which ranges are asked for: it is in a bucket, or the other side of a pipe has it.
+    """A file whose ranges are fetched on demand: from a bucket, or through a pipe.
 
     Parameters
     ----------
     ranged
-        Returns the bytes from a place on, as many as are asked for; fewer at the end.
+        Returns the bytes from a position on, as many as are asked for; fewer at the end.
     size
         Bytes of the file.
     """
@@ -471,11 +471,11 @@ class Ranges(io.RawIOBase):
         self._at = 0
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Tell that it can be positioned."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -489,7 +489,7 @@ class Ranges(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Read what is left, and no more than fits."""
+        """Read the next bytes, up to the size of the buffer."""
         count = min(len(buffer), max(0, self._size - self._at))
         if not count:
             return 0
@@ -500,7 +500,7 @@ class Ranges(io.RawIOBase):
 
 
 def suffix_of(name: str) -> str:
-    """Return the suffix of a name in lower case, with its dot; ``.nii.gz`` and ``.tar.gz`` are one."""
+    """Return the suffix of a name in lower case, with its dot; ``.nii.gz`` and ``.tar.gz`` are single suffixes."""
     stem, dot, last = name.rpartition("/")[2].rpartition(".")
     if not dot or not stem:
         return ""
@@ -510,8 +510,11 @@ def suffix_of(name: str) -> str:
 
 
 def _suffix_of_bytes(head: bytes) -> str | None:
-    """Return the suffix that files have which begin so; None if their bytes do not tell."""
-    if b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:520]):  # .mat of MATLAB has a block of its own before it
+    """Return the suffix of files that begin with these bytes; None if the bytes do not tell."""
+    if b"\x89HDF\r\n\x1a\n" in (
+        head[:8],
+        head[512:520],
+    ):  # .mat files of MATLAB begin with a block of their own
         return ".h5"
     if head.startswith(b"PK\3\4") and head[30 : 30 + int.from_bytes(head[26:28], "little")].endswith(b".npy"):
         return ".npz"
@@ -524,7 +527,7 @@ def _suffix_of_bytes(head: bytes) -> str | None:
 
 
 def _is_arrow_stream(head: bytes) -> bool:
-    """Tell whether bytes begin with a message of Arrow: a mark, its length, and a flatbuffer whose table is inside."""
+    """Tell whether bytes begin with an Arrow message: a mark, its length, and a flatbuffer with its table inside."""
     mark, length, root = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4, 8))
     table = int.from_bytes(head[8 + root : 12 + root], "little", signed=True)
     is_inside = 4 <= root < min(length, len(head) - 12) and 0 <= root - table < length
@@ -534,15 +537,9 @@ def _is_arrow_stream(head: bytes) -> bool:
 def stem_of(name: str) -> str:
     """Return the last part of a name without its suffix."""
     last = name.rpartition("/")[2]
-    found = suffix_of(name)
-    return last[: len(last) - len(found)] if found else last
+    return last[: len(last) - len(suffix_of(last))]
 
 
 def kinds_of(names: Iterable[str], kinds: Mapping[str, str]) -> dict[str, int]:
-    """Return how many names there are of each kind that their suffixes say."""
-    found: dict[str, int] = {}
-    for name in names:
-        kind = kinds.get(suffix_of(name))
-        if kind is not None:
-            found[kind] = found.get(kind, 0) + 1
-    return found
+    """Count names by the kind that their suffix tells."""
+    return dict(Counter(kinds[suffix] for suffix in map(suffix_of, names) if suffix in kinds))

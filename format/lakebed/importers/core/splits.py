@@ -1,12 +1,11 @@
-"""Which rows of an import belong to which split: as the source says, or by shares drawn for each row."""
+"""Splits of an import: as the source names them, or by shares drawn for each row."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -26,34 +25,34 @@ SPLITS: Mapping[str, str] = {
     "test": "test",
     "testing": "test",
 }
-"""Words of names that tell a split, and what the split is called."""
+"""Words in names of files and folders -> the split that they name."""
 
 _ORDER = {"train": 0, "val": 1, "test": 2}
 
-_TOLERANCE = 1e-6  # by which shares may add up to more than 1
+_TOLERANCE = 1e-6  # by which the sum of shares may differ from 1
 
 
 T = TypeVar("T")
 
 
 def split_of(name: str) -> str:
-    """Return the split that the last word of a path names that names one; "" for none."""
+    """Return the split that a path names, by its last such word; "" for none."""
     words = re.split(r"[-_./]", name.lower())
     return next((SPLITS[word] for word in reversed(words) if word in SPLITS), "")
 
 
 def in_order(by_split: Mapping[str, T]) -> list[tuple[str, T]]:
-    """Return splits in their order: train, val and test, then others by their names."""
+    """Return splits in their order: train, val and test, then others by name."""
     return sorted(by_split.items(), key=lambda pair: (_ORDER.get(pair[0], len(_ORDER)), pair[0]))
 
 
 def ranges_of(by_split: Iterable[tuple[str, Sequence[T]]]) -> tuple[list[T], dict[str, range]]:
-    """Return the items of all splits, and which of them are whose; none of the latter if there is no split.
+    """Return the items of all splits, and the range of each split; no ranges if no split has a name.
 
     Parameters
     ----------
     by_split
-        Name of a split, "" for what belongs to none, and its items, in order.
+        Name of a split, or "", and its items, in order.
     """
     items: list[T] = []
     ranges: dict[str, range] = {}
@@ -65,20 +64,22 @@ def ranges_of(by_split: Iterable[tuple[str, Sequence[T]]]) -> tuple[list[T], dic
 
 @dataclass(frozen=True)
 class Splits:
-    """What rows belong to which split.
+    """Assignment of rows to splits.
 
     Parameters
     ----------
     names
-        Names of the splits, in order; none if rows belong to none.
+        Names of the splits, in order; empty for imports without splits.
     ends
-        Number of the first item behind each split, where items belong to splits as a whole.
+        Number of the first item behind each split, if whole items belong to splits.
     shares
-        Share of the rows of each split, where they are drawn.
+        Share of the rows of each split, if splits are drawn.
     seed
-        What is drawn.
+        Seed of the draws.
     only
-        Rows of other splits are dropped.
+        The split whose rows are kept; None keeps all.
+    tensor
+        Name of the tensor that stores the split of a row.
     """
 
     names: tuple[str, ...] = ()
@@ -86,7 +87,7 @@ class Splits:
     shares: tuple[float, ...] = ()
     seed: int = 0
     only: str | None = None
-    tensor: str = field(default=TENSOR)
+    tensor: str = TENSOR
 
     def of(self, item: int, rows: int) -> list[str]:
         """Return the split of each of the first rows of an item."""
@@ -98,24 +99,22 @@ class Splits:
 
 
 def chosen(text: str | Sequence[str] | Mapping[str, float] | None) -> dict[str, float | None]:
-    """Return what ``--split`` says: name -> share, None where the source's own split is meant.
+    """Parse the option ``split``: name -> share, or None for a split of the source.
 
-    ``train/val/test``, ``val``, ``train=0.8/val=0.1/test=0.1``; from Python a list of names or {name: share}, too.
+    ``train/val/test``, ``val``, ``train=0.8/val=0.1/test=0.1``; in Python also a list of names, or {name: share}.
 
     Raises
     ------
     InvalidInputError
-        If names are given twice or are no names, or shares do not add up to 1.
+        If a name is empty or given twice, or shares do not add up to 1.
     """
     if not text:
         return {}
+    found: dict[str, float | None] = {}
     if isinstance(text, Mapping):
-        pairs = [(str(name), float(share)) for name, share in text.items()]
-        found: dict[str, float | None] = dict(pairs)
+        found.update((str(name), float(share)) for name, share in text.items())
     else:
-        parts = text.split("/") if isinstance(text, str) else list(text)
-        found = {}
-        for part in parts:
+        for part in text.split("/") if isinstance(text, str) else text:
             name, equals, share = part.partition("=")
             if not name or name in found:
                 raise InvalidInputError(f"splits are train/val/test or train=0.8/val=0.2, not {text!r}")
@@ -132,7 +131,7 @@ def chosen(text: str | Sequence[str] | Mapping[str, float] | None) -> dict[str, 
 
 
 def splits_of(plan: Plan, wanted: Mapping[str, float | None], seed: int) -> tuple[Plan, Splits]:
-    """Return the plan for the splits that are wanted, and what tells the splits of its rows.
+    """Return the plan for the wanted splits, and the assignment of its rows.
 
     Raises
     ------
@@ -146,8 +145,6 @@ def splits_of(plan: Plan, wanted: Mapping[str, float | None], seed: int) -> tupl
         return plan, Splits(tuple(wanted), shares=shares, seed=seed, tensor=tensor)
     if wanted:
         plan = plan.only(list(wanted))
+    plan.splits = {name: items for name, items in plan.splits.items() if len(items)}
     ends = tuple(items.stop for items in plan.splits.values())
-    if any(first >= last for first, last in pairwise(ends)):
-        plan.splits = {name: items for name, items in plan.splits.items() if len(items)}
-        ends = tuple(items.stop for items in plan.splits.values())
     return plan, Splits(tuple(plan.splits), ends=ends, tensor=tensor)

@@ -1,13 +1,13 @@
 """All versions of a dataset of Deep Lake 4, as commits in their order.
 
-Its package says of each version, in words, what was done in it, and opens each one by itself:
+Its package opens each version, and describes the changes of each:
 
-    what was done                          what is read
+    change                                 rows that are read
     rows were appended, and nothing else   these rows
-    anything else                          what both versions have, compared in stretches; rows that differ are written
-    a column was renamed                   nothing: its tensor is renamed, and then compared as the others are
+    others                                 the rows of both versions; rows that differ are written
+    a column was renamed                   its tensor is renamed, and then compared like others
 
-The words decide only what is compared; rows, columns and types are those that each version has.
+The descriptions decide only which rows are compared; rows, columns and types are those of each version.
 """
 
 from __future__ import annotations
@@ -17,115 +17,80 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-import lakebed
+from lakebed.api import empty, exists, load
+from lakebed.dataset.dataset import Dataset
 from lakebed.errors import DatasetExistsError, IngestionError, InvalidInputError, TagExistsError
-from lakebed.importers.core.plan import Problem, TensorPlan
+from lakebed.importers.core.importing import INFO, create_tensor
+from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Source
+from lakebed.importers.deeplake.deeplake_columns import Column, columns_of, metadata_of
 from lakebed.runtime.progress import rows_bar
-from lakebed.writing.names import any_name
 
-_INFO = "imports"
 _APPENDED = re.compile(r"Appended [\d,]+ rows? to column \d+")
 _RENAMED = re.compile(r"Renamed column \d+ to '(.*)'", re.DOTALL)
-# Rows are read in stretches of about so many bytes.
+# Rows are read in stretches of about this size.
 _BYTES = 32 << 20
 _MOST_ROWS = 256
-
-
-class Held(NamedTuple):
-    """A column as a version has it: its tensor, and how values get there."""
-
-    plan: TensorPlan
-    how: str
-
-    @property
-    def kind(self) -> tuple[Any, ...]:
-        """What must be equal for two versions to share a tensor: all but names of classes, and the name."""
-        told = {key: value for key, value in self.plan.arguments.items() if key != "class_names"}
-        return self.how, told, dict(self.plan.info)
-
-
-@dataclass(frozen=True)
-class Reader:
-    """How columns of a version are found and read; what :mod:`deeplake_datasets` has for single versions.
-
-    Parameters
-    ----------
-    columns
-        Dataset -> columns by name.
-    raw
-        Values of a column as they are compared: (column, how, start, stop).
-    made
-        Values as tensors take them: (raw values, how).
-    metadata
-        Dataset -> what it says of itself.
-    """
-
-    columns: Callable[[Any], dict[str, Held]]
-    raw: Callable[[Any, str, int, int], list[Any]]
-    made: Callable[[list[Any], str], list[Any]]
-    metadata: Callable[[Any], dict[str, Any]]
 
 
 def copy_versions(
     source: Source,
     theirs: Any,
-    reader: Reader,
     dest: Any,
+    columns: Sequence[str],
     *,
     overwrite: bool,
     creds: Any,
     progressbar: bool,
-    columns: Sequence[str] = (),
-) -> tuple[lakebed.Dataset, list[Problem]]:
-    """Write all versions of the branch that is open into a new dataset, or go on where that was interrupted.
+) -> tuple[Dataset, list[Problem]]:
+    """Write all versions of the open branch into a new dataset, or continue an interrupted import.
 
     Parameters
     ----------
     source, theirs
-        The dataset, and as its package has it open.
+        The dataset, and its open object of their package.
     dest
         Path or address of the new dataset.
+    columns
+        Columns that are taken; an interrupted import continues with the same ones only.
     overwrite, creds, progressbar
         As for :func:`lakebed.import_from`.
-    columns
-        Columns that are taken; they are part of what makes an interrupted import the same.
 
     Returns
     -------
-    The dataset, and what of the source is not in it.
+    The dataset, and the parts of the source that it lacks.
 
     Raises
     ------
     DatasetExistsError
-        If a dataset is at ``dest``, and it is none that this import began.
+        If a dataset exists at ``dest`` that this import did not begin.
     IngestionError
-        If rows of a version cannot be read: left out, they would put those of later versions out of step.
+        If rows of a version cannot be read: leaving them out would shift those of later versions.
     """
     identity = f"{source.identity}/{','.join(columns)}/versions"
     ds, done = _destination(dest, identity, overwrite=overwrite, creds=creds)
     versions = _versions(theirs)
     total = sum(len(version.open()) for version in versions[-1:])
     with rows_bar("Importing versions", total, shown=progressbar) as advance:
-        before: tuple[Any, dict[str, Held]] | None = None
+        before: _Version | None = None
         for number, version in enumerate(versions):
-            now = version.open()
-            held = reader.columns(now)
+            opened = version.open()
+            now = _Version(opened, {one.name: one for one in columns_of(opened, columns)})
             if number >= done:
-                change = _Change(ds, reader, f"{source.shown}: version {version.id}", advance)
-                change.apply(before, (now, held), version.operations)
-                _remember(ds, source, identity, reader.metadata(now), versions, number)
+                change = _Change(ds, f"{source.shown}: version {version.id}", advance)
+                change.apply(before, now, version.operations)
+                _remember(ds, source, identity, described(opened), versions, number)
                 ds.commit(version.message or f"version {version.id}")
-            before = now, held
+            before = now
     return ds, _tag(ds, theirs, versions)
 
 
 def _versions(theirs: Any) -> list[Any]:
-    """Return the versions, oldest first, without the empty one that each dataset begins with."""
+    """Return the versions, oldest first, without the empty one at the beginning of each dataset."""
     history = theirs.history
     found = [history[number] for number in range(len(history))]
     if found and not found[0].operations and not found[0].open().schema.columns:
@@ -133,15 +98,15 @@ def _versions(theirs: Any) -> list[Any]:
     return found
 
 
-def _destination(dest: Any, identity: str, *, overwrite: bool, creds: Any) -> tuple[lakebed.Dataset, int]:
-    """Open or make the dataset; return how many versions it has already."""
-    if overwrite or not lakebed.exists(dest, creds=creds):
-        ds = lakebed.empty(dest, overwrite=overwrite, creds=creds)
+def _destination(dest: Any, identity: str, *, overwrite: bool, creds: Any) -> tuple[Dataset, int]:
+    """Open or make the dataset; return it and the number of versions that it has already."""
+    if overwrite or not exists(dest, creds=creds):
+        ds = empty(dest, overwrite=overwrite, creds=creds)
         with ds:
-            ds.info[_INFO] = [{"state": "running", "identity": identity, "versions": 0}]
+            ds.info[INFO] = [{"state": "running", "identity": identity, "versions": 0}]
         return ds, 0
-    ds = lakebed.load(dest, read_only=False, creds=creds)
-    last = (ds.info.get(_INFO) or [{}])[-1]
+    ds = load(dest, read_only=False, creds=creds)
+    last = (ds.info.get(INFO) or [{}])[-1]
     is_begun = last.get("identity") == identity and "versions" in last
     if not is_begun or (last["state"] == "done" and len(ds.commits) >= last["versions"]):
         raise DatasetExistsError(
@@ -150,21 +115,21 @@ def _destination(dest: Any, identity: str, *, overwrite: bool, creds: Any) -> tu
     if not ds.commits:
         return _destination(dest, identity, overwrite=True, creds=creds)
     ds.reset()
-    return ds, int(ds.info[_INFO][-1]["versions"])
+    return ds, int(ds.info[INFO][-1]["versions"])
 
 
 def _remember(
-    ds: lakebed.Dataset,
+    ds: Dataset,
     source: Source,
     identity: str,
     metadata: Mapping[str, Any],
     versions: Sequence[Any],
     number: int,
 ) -> None:
-    """Note which version a commit is."""
+    """Record the version of a commit in the info."""
     one = versions[number]
     told = {"id": one.id, "message": one.message, "time": str(one.timestamp)}
-    ds.info[_INFO] = [
+    ds.info[INFO] = [
         {
             "format": "deeplake",
             "source": source.shown,
@@ -179,8 +144,8 @@ def _remember(
     ]
 
 
-def _tag(ds: lakebed.Dataset, theirs: Any, versions: Sequence[Any]) -> list[Problem]:
-    """Give the commits of tagged versions their names."""
+def _tag(ds: Dataset, theirs: Any, versions: Sequence[Any]) -> list[Problem]:
+    """Tag the commits of tagged versions."""
     commits = [one["commit"] for one in reversed(ds.commits)]
     ids = {version.id: commit for version, commit in zip(versions, commits, strict=True)}
     problems: list[Problem] = []
@@ -196,117 +161,121 @@ def _tag(ds: lakebed.Dataset, theirs: Any, versions: Sequence[Any]) -> list[Prob
     return problems
 
 
+def described(ds: Any) -> dict[str, Any]:
+    """Return the metadata of a version and of its columns."""
+    of_columns = {column.name: metadata_of(ds[column.name]) for column in ds.schema.columns}
+    return {"dataset": metadata_of(ds), **{name: found for name, found in of_columns.items() if found}}
+
+
+@dataclass(frozen=True)
+class _Version:
+    """An open version, and its columns by name."""
+
+    ds: Any
+    columns: Mapping[str, Column]
+
+
 @dataclass
 class _Change:
-    """What one version does to the dataset."""
+    """Applies the changes of one version to the dataset."""
 
-    ds: lakebed.Dataset
-    reader: Reader
+    ds: Dataset
     where: str
     advance: Callable[[int], object]
 
-    def apply(
-        self,
-        before: tuple[Any, dict[str, Held]] | None,
-        now: tuple[Any, dict[str, Held]],
-        operations: Sequence[str],
-    ) -> None:
-        """Make the dataset what a version is, from what the version before was."""
-        new, columns = now
-        old, held = before if before is not None else (new, {})
-        names = {name: name for name in columns if name in held}
-        names |= self._renamed(held, columns, operations)
+    def apply(self, before: _Version | None, now: _Version, operations: Sequence[str]) -> None:
+        """Turn the dataset from the version before into a version."""
+        columns = now.columns
+        held = before.columns if before is not None else {}
+        names = {name: name for name in columns if name in held} | _renamed(held, columns, operations)
         same = {
             name: was
             for name, was in names.items()
             if held[was].kind == columns[name].kind
-            and (name != was or held[was].plan.name == columns[name].plan.name)
+            and (name != was or held[was].tensor == columns[name].tensor)
         }
         for was, one in held.items():
             if was not in same.values():
-                self.ds.delete_tensor(one.plan.name, large_ok=True)
+                self.ds.delete_tensor(one.tensor, large_ok=True)
         for name, was in same.items():
             if name != was:
-                self.ds.rename_tensor(held[was].plan.name, columns[name].plan.name)
+                self.ds.rename_tensor(held[was].tensor, columns[name].tensor)
             self._rename_classes(held[was], columns[name])
-        count, rows = (len(old) if held else 0), (len(new) if columns else 0)
+        count = len(before.ds) if before is not None and held else 0
+        rows = len(now.ds) if columns else 0
         if rows < count and same:
             self.ds.pop(slice(rows, count))
         shared = min(rows, count)
-        is_longer_only = before is not None and operations and all(map(_APPENDED.fullmatch, operations))
-        if not (is_longer_only and len(same) == len(held) == len(columns)):
+        is_appended = before is not None and operations and all(map(_APPENDED.fullmatch, operations))
+        if before is not None and not (is_appended and len(same) == len(held) == len(columns)):
             for name, was in same.items():
-                self._compare(old[was], new[name], columns[name], shared)
-        added = [name for name in columns if name not in same]
-        for name in added:
-            plan = columns[name].plan
-            with any_name():
-                made = self.ds.create_tensor(plan.name, **plan.arguments)
-            for key, value in plan.info.items():
-                made.info[key] = value
+                self._compare(before.ds, held[was], now.ds, columns[name], shared)
+        added = [one for name, one in columns.items() if name not in same]
+        for one in added:
+            create_tensor(self.ds, one.plan)
         if len(added) == len(columns):
             shared = 0
-        self._extend(new, {name: columns[name] for name in added}, 0, shared)
-        self._extend(new, columns, shared, rows)
+        self._extend(now.ds, added, 0, shared)
+        self._extend(now.ds, list(columns.values()), shared, rows)
 
-    @staticmethod
-    def _renamed(
-        held: Mapping[str, Held], columns: Mapping[str, Held], operations: Sequence[str]
-    ) -> dict[str, str]:
-        """Return which column was which, where that is beyond doubt: of one that went and one that came."""
-        gone = [name for name in held if name not in columns]
-        came = [name for name in columns if name not in held]
-        told = [found[1] for one in operations if (found := _RENAMED.fullmatch(one))]
-        return {came[0]: gone[0]} if len(gone) == len(came) == 1 and came == told else {}
-
-    def _rename_classes(self, was: Held, one: Held) -> None:
+    def _rename_classes(self, was: Column, one: Column) -> None:
         classes = one.plan.arguments.get("class_names")
         if classes is not None and classes != was.plan.arguments.get("class_names"):
-            self.ds[one.plan.name].info["class_names"] = classes
+            self.ds[one.tensor].info["class_names"] = classes
 
-    def _compare(self, old: Any, new: Any, column: Held, rows: int) -> None:
-        """Write the rows again that are others than before."""
-        tensor, start, step = self.ds[column.plan.name], 0, 1
+    def _compare(self, old: Any, was: Column, new: Any, column: Column, rows: int) -> None:
+        """Write the rows that differ from the version before."""
+        tensor, start, step = self.ds[column.tensor], 0, 1
         while start < rows:
             stop = min(rows, start + step)
             found = self._read(new, column, start, stop)
-            before = self._read(old, column, start, stop)
+            before = self._read(old, was, start, stop)
             changed = [at for at in range(stop - start) if not _same(found[at], before[at])]
-            values = self.reader.made([found[at] for at in changed], column.how)
+            values = column.made([found[at] for at in changed])
             for at, value in zip(changed, values, strict=True):
                 tensor[start + at] = value
             step = _step(found, stop - start)
             start = stop
 
-    def _extend(self, new: Any, columns: Mapping[str, Held], start: int, rows: int) -> None:
+    def _extend(self, new: Any, columns: Sequence[Column], start: int, rows: int) -> None:
         """Append rows to some tensors."""
         step = 1
         while columns and start < rows:
             stop = min(rows, start + step)
-            raw = {name: self._read(new[name], one, start, stop) for name, one in columns.items()}
-            for name, one in columns.items():
-                self.ds[one.plan.name].extend(self.reader.made(raw[name], one.how))
+            raw = [self._read(new, one, start, stop) for one in columns]
+            for one, values in zip(columns, raw, strict=True):
+                self.ds[one.tensor].extend(one.made(values))
             self.advance(stop - start)
-            step = _step(list(raw.values()), stop - start)
+            step = _step(raw, stop - start)
             start = stop
 
-    def _read(self, column: Any, one: Held, start: int, stop: int) -> list[Any]:
+    def _read(self, ds: Any, column: Column, start: int, stop: int) -> list[Any]:
         try:
-            return self.reader.raw(column, one.how, start, stop)
-        except Exception as error:  # whatever their package raises
+            return column.raw(ds, start, stop)
+        except Exception as error:  # their package raises anything
             raise IngestionError(
                 f"{self.where}: column {column.name!r}: rows {start:,} to {stop - 1:,} cannot be read: {error}. "
                 "One version alone comes in without the rows that cannot be read: version=ID (--version)"
             ) from error
 
 
+def _renamed(
+    held: Mapping[str, Column], columns: Mapping[str, Column], operations: Sequence[str]
+) -> dict[str, str]:
+    """Return {new name: old name} if exactly one column disappeared, one appeared, and a renaming is described."""
+    gone = [name for name in held if name not in columns]
+    came = [name for name in columns if name not in held]
+    told = [found[1] for one in operations if (found := _RENAMED.fullmatch(one))]
+    return {came[0]: gone[0]} if len(gone) == len(came) == 1 and came == told else {}
+
+
 def _step(values: Any, rows: int) -> int:
-    """Return how many rows the next stretch has, by the size of this one."""
+    """Return the number of rows of the next stretch, by the size of this one."""
     return max(1, min(_MOST_ROWS, 2 * rows, _BYTES * rows // max(1, _size(values))))
 
 
 def _size(value: Any) -> int:
-    """Return about how many bytes a value has."""
+    """Return the approximate size of a value in bytes."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, bytes | bytearray | memoryview | str):

@@ -1,25 +1,25 @@
 """COCO: pictures with objects, key points, captions and panoptic segments (cocodataset.org, "Data format").
 
-A row is a picture. What an annotation file says of it is in tensors of the annotation's keys, a value for each
-annotation: ``bbox``, ``category_id``, ``segmentation``, ``area``, ``iscrowd``, ``id``, ``keypoints``, ...; with several
-kinds of annotation files, each kind is a group, named by its files without the split: ``instances/bbox``.
+A row is a picture. The keys of its annotations are tensors, with a value for each annotation: ``bbox``,
+``category_id``, ``segmentation``, ``area``, ``iscrowd``, ``id``, ``keypoints``, ... With several kinds of annotation
+files, each kind is a group, named by its files without the split: ``instances/bbox``.
 
     annotation                      tensor
-    polygons                        segmentation: all polygons of the picture; segmentation_object: whose each one is
-    RLE (crowds)                    rle_mask: a layer each, (height, width, n); rle_object: whose each one is
+    polygons                        segmentation: all polygons; segmentation_object: the annotation of each
+    RLE (crowds)                    rle_mask: a layer each, (height, width, n); rle_object: the annotation of each
     captions                        caption: a sequence of texts
     panoptic PNG                    segment_ids: (height, width) uint32; the keys of the segments beside it
-    what fits no tensor             other: JSON, an object for each annotation
+    other keys                      other: JSON, an object for each annotation
 
-Pictures: ``images``, ``file``, ``image_id``; ``image_info`` is what else is said of them. Licences, info and categories
-with their supercategories are in the info of the dataset.
+``images``, ``file`` and ``image_id`` are of the picture; ``image_info`` holds the rest of its record. The info of the
+dataset holds licences, info, and categories with their supercategories.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -27,26 +27,30 @@ from typing import Any, NamedTuple
 from lakebed.errors import IngestionError, LakebedError, NotFoundError
 from lakebed.importers.core.plan import Media, Plan, Problem, columns_of_rows, media, tensor
 from lakebed.importers.core.source import Source, stem_of
-from lakebed.importers.detection.coco_annotations import Kind, Reader, look, tensors_of, values_of
-from lakebed.importers.detection.coco_columns import values_of_many
+from lakebed.importers.detection.coco_annotations import (
+    Kind,
+    Reader,
+    look,
+    tensors_of,
+    values_of,
+    values_of_many,
+)
 from lakebed.importers.folders.passed_over import beside_set
-from lakebed.importers.folders.pictures import kind_of_images
+from lakebed.importers.folders.pictures import IMAGE_KINDS, kind_of_images
 from lakebed.importers.tables.json_index import JsonFile, open_json
 from lakebed.transforms.output import Skipped
 
-# Pictures whose rows are made together, but no more than have so many bytes of masks.
 BATCH = 512
-_MASK_BYTES = 1 << 25
+"""Pictures whose rows are made together, as long as their masks take no more than `_MASK_BYTES`."""
 
-# Arrays, and what is asked of each of their elements.
+_MASK_BYTES = 1 << 25
 _ARRAYS = {"images": ("id", "file_name"), "annotations": ("image_id",)}
-# Annotations after which no new keys are looked for.
+"""Arrays of a file, and the keys of their elements that a plan needs."""
 _INSPECTED = 1_000_000
-# What JSON has that is no key of a dictionary.
-_NO_KEYS = (list, dict)
-_MOST_DIGITS = 20  # of an id
-# Problems of annotations that are told one by one; all are counted.
+_MOST_DIGITS = 20
+"""Digits of a text that may be an id."""
 _TOLD = 100
+"""Problems of annotations that are named one by one; the others are counted."""
 
 _SPLIT_OF_NAME = re.compile(
     r"[_-]?(train|val|valid|validation|test|minival|unlabeled)[_-]?(\d{4})?$", re.IGNORECASE
@@ -54,11 +58,10 @@ _SPLIT_OF_NAME = re.compile(
 _HEAD_BYTES = 1 << 16
 _KEYS_AT_HEAD = re.compile(rb'"(images|annotations|categories)"\s*:')
 
-
-# Of pictures without annotations of a kind: a file, and no numbers.
 _NONE: tuple[int, Sequence[int]] = (0, ())
-# What a picture is left out for.
+"""File and numbers of the annotations of a picture that has none."""
 _WRONG = (LakebedError, OSError, ValueError, TypeError, KeyError, OverflowError)
+"""Exceptions that skip one picture instead of failing the import."""
 
 
 class _Row(NamedTuple):
@@ -74,7 +77,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Context:
-    """What workers know."""
+    """Files and settings that workers need."""
 
     media: Media
     files: Sequence[JsonFile]
@@ -85,27 +88,8 @@ class _Context:
     panoptic: Source | None
     has_text_ids: bool
 
-    def record(self, item: _Row) -> dict[str, Any]:
-        """Return what is said of a picture."""
-        number, at = item.record
-        found: dict[str, Any] = self.files[number].elements("images", [at])[0]
-        return found
-
-    def annotated(
-        self,
-        item: _Row,
-        kind: str,
-        reader: Reader,
-        size: tuple[int, int],
-        told: Callable[[str, bool], object],
-    ) -> dict[str, Any]:
-        """Return what annotations of a kind put into the row of a picture; `told` as of `values_of`."""
-        number, numbers = item.annotations.get(kind, _NONE)
-        found = self.files[number].elements("annotations", numbers) if len(numbers) else []
-        return values_of(found, reader, size, self.panoptic, told)
-
     def finished(self, row: dict[str, Any], item: _Row, record: dict[str, Any]) -> dict[str, Any]:
-        """Put the picture into its row, and what is said of it."""
+        """Return a row with its picture, and the values of its record."""
         row[self.images] = self.media.value(item.file)
         if self.plain:
             row["file"] = record.pop("file_name", item.file)
@@ -115,7 +99,7 @@ class _Context:
         return row
 
     def layers(self, item: _Row) -> int:
-        """Return how many bytes there are for each pixel of a picture in its masks."""
+        """Return how many bytes the masks of a picture have for each pixel."""
         found = 0
         for kind, reader in self.readers.items():
             number, numbers = item.annotations.get(kind, _NONE)
@@ -127,11 +111,9 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Say which annotation files there are; None without any."""
+    """Name the annotation files; None without any."""
     found = _annotation_files(source)
-    if not found:
-        return None
-    return f"COCO annotations: {', '.join(found)}"
+    return f"COCO annotations: {', '.join(found)}" if found else None
 
 
 def plan(
@@ -190,36 +172,82 @@ def plan(
         A group also where all files are of one kind.
     """
     asked = [only] if isinstance(only, str) else only
-    wanted = [name for text in asked for name in map(str.strip, text.split(",")) if name]
-    planner = _Planner(source, annotations, images, masks, groups or {}, set(ignore), inspect, plain=plain)
-    planner.choose(wanted)
-    return planner.plan(
-        dict(names or {}),
+    planner = _Planner(source, source.at(images) if images is not None else source.folder, groups or {})
+    files = [str(name) for name in annotations] or _annotation_files(source)
+    for name in planner.chosen(
+        files, [name for text in asked for name in map(str.strip, text.split(",")) if name]
+    ):
+        planner.take(name, inspect)
+    kinds, problems, pictures = list(planner.kinds.values()), planner.problems, planner.pictures
+    if len(kinds) > 1 or always_group:
+        for kind in kinds:
+            kind.prefix = f"{kind.name}/" if kind.name else ""
+    items = [row for rows in planner.rows.values() for row in rows.values()]
+    used = [row.file for row in items]
+    compression = kind_of_images(pictures, used, compression, None if link else problems)
+    tensors = [media(image_tensor, "image", compression=compression, link=link)]
+    readers: dict[str, Reader] = {}
+    for kind in kinds:
+        made, readers[kind.name] = tensors_of(kind, names or {}, set(ignore), plain=plain)
+        tensors += made
+    if plain:
+        ids = {"htype": "text"} if planner.has_text_ids else {"dtype": "int64", "create_shape_tensor": False}
+        tensors += [tensor("file", "text"), tensor("image_id", **ids), tensor("image_info", "json")]
+    planner.tell_what_is_left_over()
+    splits: dict[str, range] = {}
+    first = 0
+    for split, rows in planner.rows.items():
+        splits[split] = range(first, first + len(rows))
+        first += len(rows)
+    panoptic = source if any(kind.segments for kind in kinds) else None
+    context = _Context(
+        Media(pictures, link, creds_key),
+        tuple(planner.files),
+        readers,
+        tuple(one.name for one in tensors),
         image_tensor,
-        compression,
-        always_group=always_group,
-        link=link,
-        creds_key=creds_key,
+        plain,
+        source.at(masks) if masks is not None else panoptic,
+        planner.has_text_ids,
+    )
+    told = ", ".join(f"{kind.name or 'annotations'} ({kind.count:,})" for kind in kinds)
+    return Plan(
+        f"COCO: {len(items):,} pictures, {told}",
+        tensors,
+        items,
+        context,
+        rows=len(items),
+        nbytes=sum(pictures.files.get(name, 0) for name in used),
+        splits=splits if set(splits) != {""} else {},
+        problems=problems,
+        classes={
+            f"{kind.prefix}category_id": [str(one.get("name")) for one in kind.categories]
+            for kind in kinds
+            if kind.categories
+        },
+        about={"files": planner.about},
     )
 
 
 def rows(item: _Row, context: _Context) -> Iterator[Any]:
-    """Make the row of a picture; annotations that fit nothing are left out, each counted."""
-    wrong: list[Skipped] = []
+    """Make the row of a picture; annotations that do not fit the tensors are left out and counted."""
+    told: list[Skipped] = []
 
-    def told(reason: str, is_left_out: bool) -> None:
-        wrong.append(Skipped(item.file, reason, int(is_left_out)))
+    def tell(reason: str, is_left_out: bool) -> None:
+        told.append(Skipped(item.file, reason, int(is_left_out)))
 
     try:
-        record = context.record(item)
+        record = context.files[item.record[0]].elements("images", [item.record[1]])[0]
         row = dict.fromkeys(context.tensors)
         for kind, reader in context.readers.items():
-            row.update(context.annotated(item, kind, reader, _size(record), told))
+            number, numbers = item.annotations.get(kind, _NONE)
+            found = context.files[number].elements("annotations", numbers) if len(numbers) else []
+            row.update(values_of(found, reader, _size(record), context.panoptic, tell))
         made = context.finished(row, item, record)
     except _WRONG as error:
-        yield Skipped(item.file, str(error) or type(error).__name__)
+        yield _skipped(item, error)
         return
-    yield from wrong
+    yield from told
     yield made
 
 
@@ -230,17 +258,16 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
         made: list[dict[str, Any]] = []
         which: list[int] = []
         annotated = _annotated(items[start:stop], records[start:stop], context)
-        for at, row in enumerate(annotated, start):
-            record = records[at]
-            try:
-                if row is not None and record is not None:
-                    made.append(context.finished(row, items[at], record))
-                    which.append(at)
-                    continue
-            except _WRONG as error:
-                yield Skipped(items[at].file, str(error) or type(error).__name__)
-                continue
-            for one in rows(items[at], context):
+        for at, (row, record) in enumerate(zip(annotated, records[start:stop], strict=True), start):
+            found: Iterator[Any]
+            if row is None or record is None:
+                found = rows(items[at], context)
+            else:
+                try:
+                    found = iter([context.finished(row, items[at], record)])
+                except _WRONG as error:
+                    found = iter([_skipped(items[at], error)])
+            for one in found:
                 if isinstance(one, Skipped):
                     yield one
                 else:
@@ -250,8 +277,24 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
             yield which, columns_of_rows(made)
 
 
+def describe(plan: Plan) -> dict[str, Any]:
+    """Return what the files say of themselves: info, licences."""
+    return plan.about
+
+
+# -- pictures together -------------------------------------------------------------------------------------------
+
+
+def _skipped(item: _Row, error: Exception) -> Skipped:
+    return Skipped(item.file, str(error) or type(error).__name__)
+
+
+def _size(record: Mapping[str, Any]) -> tuple[int, int]:
+    return int(record.get("height") or 0), int(record.get("width") or 0)
+
+
 def _records(items: Sequence[_Row], context: _Context) -> list[dict[str, Any] | None]:
-    """Return the records of pictures; None for those that need a closer look."""
+    """Return the records of pictures; None for those that `rows` must look at."""
     found: list[dict[str, Any] | None] = [None] * len(items)
     for number, places in _by_file([item.record[0] for item in items]):
         with suppress(*_WRONG):
@@ -266,22 +309,20 @@ def _records(items: Sequence[_Row], context: _Context) -> list[dict[str, Any] | 
 def _annotated(
     items: Sequence[_Row], records: Sequence[dict[str, Any] | None], context: _Context
 ) -> list[dict[str, Any] | None]:
-    """Return what annotations put into the rows of pictures; None for those that need a closer look."""
+    """Return rows with the values of annotations; None for those that `rows` must make."""
     found: list[dict[str, Any] | None] = [dict.fromkeys(context.tensors) for _ in items]
     sizes = [(0, 0) if record is None else _size(record) for record in records]
     for kind, reader in context.readers.items():
         of = [item.annotations.get(kind, _NONE) for item in items]
-        files = {number for number, numbers in of if len(numbers)} or {-1}
-        first = min(files)  # which may as well tell what pictures without annotations have
+        # Pictures without annotations join those of any file.
+        first = min((number for number, numbers in of if len(numbers)), default=-1)
         for number, places in _by_file([number if len(numbers) else first for number, numbers in of]):
             made: list[dict[str, Any] | None] = [None] * len(places)
             if number >= 0:
+                numbers = [of[place][1] for place in places]
                 with suppress(*_WRONG):
                     made = values_of_many(
-                        context.files[number],
-                        [of[place][1] for place in places],
-                        reader,
-                        [sizes[place] for place in places],
+                        context.files[number], numbers, reader, [sizes[place] for place in places]
                     )
             for place, values in zip(places, made, strict=True):
                 row = found[place]
@@ -293,7 +334,7 @@ def _annotated(
 
 
 def _by_file(numbers: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """Return the places at which each number stands."""
+    """Return each number with the places at which it stands."""
     found: dict[int, list[int]] = {}
     for place, number in enumerate(numbers):
         found.setdefault(number, []).append(place)
@@ -303,12 +344,11 @@ def _by_file(numbers: Sequence[int]) -> list[tuple[int, list[int]]]:
 def _runs(
     items: Sequence[_Row], records: Sequence[dict[str, Any] | None], context: _Context
 ) -> Iterator[tuple[int, int]]:
-    """Yield runs of pictures whose masks can be held together; a picture of which that is not known, by itself."""
+    """Yield runs of pictures whose masks fit into memory together; a picture of unknown size is a run by itself."""
     start, held = 0, 0
     for at, (item, record) in enumerate(zip(items, records, strict=True)):
-        layers = context.layers(item)
         height, width = (0, 0) if record is None else _size(record)
-        more = layers * (height * width if height > 0 and width > 0 else _MASK_BYTES)
+        more = context.layers(item) * (height * width if height > 0 and width > 0 else _MASK_BYTES)
         if at > start and held + more > _MASK_BYTES:
             yield start, at
             start, held = at, 0
@@ -317,305 +357,214 @@ def _runs(
         yield start, len(items)
 
 
-def _size(record: Mapping[str, Any]) -> tuple[int, int]:
-    return int(record.get("height") or 0), int(record.get("width") or 0)
-
-
-def describe(plan: Plan) -> dict[str, Any]:
-    """Say what the files say of themselves: info, licences, categories."""
-    return plan.about
-
-
 # -- planning ----------------------------------------------------------------------------------------------------
 
 
 class _Planner:
-    """Looks through annotation files, and finds out what a row holds."""
+    """Kinds of annotations and pictures that annotation files have.
 
-    def __init__(
-        self,
-        source: Source,
-        annotations: Sequence[str],
-        images: str | None,
-        masks: str | None,
-        groups: Mapping[str, str],
-        ignore: set[str],
-        inspect: int,
-        *,
-        plain: bool,
-    ) -> None:
-        self._source = source
-        self._files = [str(name) for name in annotations] or _annotation_files(source)
-        if not self._files:
-            raise IngestionError(
-                f'{source.shown} has no COCO annotation files: JSON with "images" and "annotations" was expected; '
-                "name them, annotations=[...] (--annotations)"
-            )
-        self._pictures = _pictures_of(source, images)
-        self._masks = masks
-        self._groups = groups
-        self._ignore = ignore
-        self._inspect = inspect
-        self._plain = plain
-        self._kinds: dict[str, Kind] = {}
-        self._json: list[JsonFile] = []
-        self._held_bytes = 0  # of those that are held in memory
-        self._about: dict[str, Any] = {}
-        self._problems: list[Problem] = []
-        self._untold: dict[str, int] = {}
-        self._by_name = _by_last_part(self._pictures)
-        self._files_of: dict[tuple[str, str], str] = {}  # of a split and a name in its annotation file
-        # By split and file name: the record, and annotations by kind.
-        self._rows: dict[str, dict[str, _Row]] = {}
-        self._unlisted: set[str] = set(self._pictures.files)
-        self._has_text_ids = False  # of pictures
-        self._is_part = False  # whether annotation files were left out
+    Attributes
+    ----------
+    rows
+        Split -> file of a picture -> its row.
+    files
+        Annotation files that were taken, in order.
+    about
+        Name of an annotation file -> what it says of itself.
+    has_text_ids
+        Whether ids of pictures are text.
+    """
 
-    def choose(self, only: Sequence[str]) -> None:
-        """Keep the annotation files of some groups; of none given, all.
+    def __init__(self, source: Source, pictures: Source, groups: Mapping[str, str]) -> None:
+        self._source, self._groups = source, groups
+        self.pictures = pictures
+        self.kinds: dict[str, Kind] = {}
+        self.files: list[JsonFile] = []
+        self.about: dict[str, Any] = {}
+        self.problems: list[Problem] = []
+        self.rows: dict[str, dict[str, _Row]] = {}
+        self.has_text_ids = False
+        self._held_bytes = 0
+        self._untold = 0
+        self._is_part = False
+        self._by_name: dict[str, list[str]] = {}
+        for name in pictures.files:
+            self._by_name.setdefault(name.rpartition("/")[2], []).append(name)
+
+    def chosen(self, files: Sequence[str], only: Sequence[str]) -> Sequence[str]:
+        """Return the annotation files of some groups; without any given, all.
 
         Raises
         ------
         IngestionError
-            If there is no such group.
+            If there are no files, or none of such a group.
         """
-        of = {name: self._group_of(name)[0] for name in self._files}
+        if not files:
+            raise IngestionError(
+                f'{self._source.shown} has no COCO annotation files: JSON with "images" and "annotations" was '
+                "expected; name them, annotations=[...] (--annotations)"
+            )
+        groups = {name: self._group_of(name)[0] for name in files}
         for group in only:
-            if group not in of.values():
-                there = ", ".join(sorted(set(of.values())))
+            if group not in groups.values():
+                there = ", ".join(sorted(set(groups.values())))
                 raise IngestionError(f"there are no annotations {group!r}; there are: {there}")
-        if only:
-            self._files = [name for name, group in of.items() if group in only]
-            self._is_part = len(self._files) < len(of)
+        found = [name for name in files if not only or groups[name] in only]
+        self._is_part = len(found) < len(files)
+        return found
 
     def _group_of(self, name: str) -> tuple[str, str]:
-        """Return the group and the split of an annotation file."""
-        group, split = _group_and_split(name)
+        """Return the group and the split of an annotation file, by its name."""
+        stem = stem_of(name)
+        found = _SPLIT_OF_NAME.search(stem)
+        group, split = stem, ""
+        if found is not None:
+            group, split = stem[: found.start()] or "annotations", found[1].lower()
+            split = {"valid": "val", "validation": "val"}.get(split, split)
         return self._groups.get(name, self._groups.get(name.rpartition("/")[2], group)), split
 
-    def plan(
-        self,
-        names: dict[str, str],
-        image_tensor: str,
-        compression: str | None,
-        *,
-        always_group: bool,
-        link: bool,
-        creds_key: str | None,
-    ) -> Plan:
-        for name in self._files:
-            self._take(name)
-        if len(self._kinds) > 1 or always_group:
-            for kind in self._kinds.values():
-                kind.prefix = f"{kind.name}/" if kind.name else ""
-        items = [row for rows in self._rows.values() for row in rows.values()]
-        used = [row.file for row in items]
-        readers: dict[str, Reader] = {}
-        tensors = [
-            media(
-                image_tensor,
-                "image",
-                compression=kind_of_images(
-                    self._pictures, used, compression, None if link else self._problems
-                ),
-                link=link,
-            )
-        ]
-        for kind in self._kinds.values():
-            made, reader = tensors_of(kind, names, self._ignore, dedicated=self._plain)
-            tensors += made
-            readers[kind.name] = reader
-        if self._plain:
-            tensors += [
-                tensor("file", "text"),
-                tensor("image_id", "text")
-                if self._has_text_ids
-                else tensor("image_id", dtype="int64", create_shape_tensor=False),
-                tensor("image_info", "json"),
-            ]
-        self._tell_problems()
-        splits: dict[str, range] = {}
-        for split, rows in self._rows.items():
-            first = splits[next(reversed(splits))].stop if splits else 0
-            splits[split] = range(first, first + len(rows))
-        kinds = ", ".join(f"{kind.name or 'annotations'} ({kind.count:,})" for kind in self._kinds.values())
-        context = _Context(
-            Media(self._pictures, link, creds_key),
-            tuple(self._json),
-            readers,
-            tuple(one.name for one in tensors),
-            image_tensor,
-            self._plain,
-            self._panoptic(),
-            self._has_text_ids,
-        )
-        return Plan(
-            f"COCO: {len(items):,} pictures, {kinds}",
-            tensors,
-            items,
-            context,
-            rows=len(items),
-            nbytes=sum(self._pictures.files.get(name, 0) for name in used),
-            splits=splits if set(splits) != {""} else {},
-            problems=self._problems,
-            classes={
-                f"{kind.prefix}category_id": [str(one.get("name")) for one in kind.categories]
-                for kind in self._kinds.values()
-                if kind.categories
-            },
-            about=self._about,
-        )
+    def take(self, name: str, inspect: int) -> None:
+        """Take the pictures and annotations of a file.
 
-    def _panoptic(self) -> Source | None:
-        if self._masks is not None:
-            return self._source.at(self._masks)
-        return self._source if any(kind.segments for kind in self._kinds.values()) else None
-
-    def _take(self, name: str) -> None:
-        """Take in an annotation file."""
+        Parameters
+        ----------
+        inspect
+            Annotations after which no new keys are looked for.
+        """
         source, inside = _file_of(self._source, name)
         group, split = self._group_of(name)
-        kind = self._kinds.setdefault(group, Kind(group))
-        kind.files.append(name)
+        kind = self.kinds.setdefault(group, Kind(group))
         file, found = open_json(source, inside, _ARRAYS, self._held_bytes)
         self._held_bytes += len(file.held or b"")
+        self.files.append(file)
         if "images" not in file.arrays:
             raise IngestionError(f'{name} is no COCO file: it has no array "images"')
+        owners: list[Any] = []
         if "annotations" in file.arrays:
-            look(kind, file, self._inspect)
-        records = list(zip(found["images"]["id"], found["images"]["file_name"], strict=True))
-        owners = found["annotations"]["image_id"] if "annotations" in found else []
-        self._json.append(file)
+            look(kind, file, inspect)
+            owners = found["annotations"]["image_id"]
         kind.count += len(owners)
-        self._merge_categories(kind, name, file.values.get("categories"))
+        self._take_categories(kind, name, file.values.get("categories"))
         values = {key: value for key, value in file.values.items() if key != "categories"}
-        self._about.setdefault("files", {})[name] = {"group": group, "split": split, "values": values}
-        self._rows_of(name, kind, split, records, owners)
+        self.about[name] = {"group": group, "split": split, "values": values}
+        by_id = self._take_pictures(name, split, found["images"])
+        self._take_annotations(name, kind, self.rows[split], by_id, owners)
 
-    def _rows_of(
-        self,
-        name: str,
-        kind: Kind,
-        split: str,
-        records: list[tuple[Any, Any]],
-        owners: list[Any],
-    ) -> None:
-        """Make rows of the pictures of a file, or add its annotations to those that other files made."""
-        number = len(self._json) - 1
-        rows = self._rows.setdefault(split, {})
+    def _take_pictures(self, name: str, split: str, records: Mapping[str, list[Any]]) -> dict[Any, str]:
+        """Make rows of the pictures of a file; return their names by id."""
+        rows = self.rows.setdefault(split, {})
         by_id: dict[Any, str] = {}
-        for at, (given, file_name) in enumerate(records):
-            key = _whole(given)
+        for at, (given, file_name) in enumerate(zip(records["id"], records["file_name"], strict=True)):
             where = f"{name}: images[{at}]"
             found = self._found(file_name, where, split)
             if found is None:
                 continue
-            if type(key) in _NO_KEYS or key in by_id:
-                self._problem(where, f"the id {key!r} is there twice")
+            key = _whole(given)
+            if not _is_key(key) or key in by_id:
+                self._tell(where, f"the id {key!r} is there twice")
                 continue
             by_id[key] = found
-            self._has_text_ids |= type(key) is str
-            if found not in rows:
-                rows[found] = _Row(found, (number, at), {})
-                self._unlisted.discard(found)
+            self.has_text_ids |= type(key) is str
+            rows.setdefault(found, _Row(found, (len(self.files) - 1, at), {}))
+        return by_id
+
+    def _take_annotations(
+        self, name: str, kind: Kind, rows: dict[str, _Row], by_id: Mapping[Any, str], owners: Sequence[Any]
+    ) -> None:
+        """Add the annotations of a file to the rows of their pictures."""
         numbers: dict[str, list[int]] = {}
         for at, owner in enumerate(owners):
-            of = None if type(owner) in _NO_KEYS else by_id.get(_whole(owner))
+            of = by_id.get(_whole(owner)) if _is_key(owner) else None
             if of is None:
                 of = by_id.get(_in_other_type(owner))
             if of is None:
-                self._problem(
-                    f"{name}: annotations[{at}]", f"its image_id {owner!r} is none of the pictures'", rows=0
-                )
-            elif of in numbers:
-                numbers[of].append(at)
+                reason = f"its image_id {owner!r} is none of the pictures'"
+                self._tell(f"{name}: annotations[{at}]", reason, rows=0)
             else:
-                numbers[of] = [at]
-        for of, found_numbers in numbers.items():
+                numbers.setdefault(of, []).append(at)
+        for of, found in numbers.items():
             row = rows[of]
             if kind.name in row.annotations:
-                self._problem(
-                    f"{name}: {of}", "another file of this kind has annotations of it already", rows=0
-                )
-                continue
-            rows[of] = row._replace(
-                annotations={**row.annotations, kind.name: (number, array("q", found_numbers))}
-            )
+                self._tell(f"{name}: {of}", "another file of this kind has annotations of it already", rows=0)
+            else:
+                added = {kind.name: (len(self.files) - 1, array("q", found))}
+                rows[of] = row._replace(annotations={**row.annotations, **added})
 
     def _found(self, file_name: Any, where: str, split: str) -> str | None:
-        """Return the name of a picture's file in its source; None if it is not there."""
+        """Return the name of a picture's file in its source; None if it is missing, which is told."""
         if not isinstance(file_name, str):
-            self._problem(where, "it has no file_name")
+            self._tell(where, "it has no file_name")
             return None
-        found = self._files_of.get((split, file_name))
-        if found is not None:
-            return found
         try:
-            found = self._pictures.find(file_name)
+            return self.pictures.find(file_name)
         except NotFoundError as error:
-            near = self._by_name.get(file_name.replace("\\", "/").rpartition("/")[2], ())
-            if len(near) > 1 and split:
-                # Each split may have a folder of its own, with names that others have too.
-                inside = [one for one in near if split in one.split("/")[:-1]]
-                near = inside if len(inside) == 1 else near
-            if len(near) != 1:
-                reason = f"{len(near)} files have its name" if near else str(error)
-                self._problem(file_name, reason)
-                return None
-            found = near[0]
-        self._files_of[split, file_name] = found
-        return found
+            near = self._by_name.get(file_name.replace("\\", "/").rpartition("/")[2], [])
+            # Each split may have a folder of its own, with names that others have, too.
+            inside = [one for one in near if split in one.split("/")[:-1]]
+            if len(near) > 1 and split and len(inside) == 1:
+                near = inside
+            if len(near) == 1:
+                return near[0]
+            self._tell(file_name, f"{len(near)} files have its name" if near else str(error))
+            return None
 
-    def _merge_categories(self, kind: Kind, name: str, categories: Any) -> None:
-        known = {one.get("id"): one for one in kind.categories}
-        mine: set[Any] = set()  # of this file
+    def _take_categories(self, kind: Kind, name: str, categories: Any) -> None:
+        """Add the categories of a file to those of its kind.
+
+        Raises
+        ------
+        IngestionError
+            If an id has several names.
+        """
+        known = {one["id"]: one for one in kind.categories}
+        mine: set[int] = set()
         for one in categories if isinstance(categories, list) else ():
-            if isinstance(one, dict) and "id" in one:
-                one["id"] = _whole(one["id"])
-            if not isinstance(one, dict) or not isinstance(one.get("id"), int):
-                self._problem(f"{name}: categories", f"{str(one)[:80]} is no category", rows=0)
+            key = _whole(one.get("id")) if isinstance(one, dict) else None
+            if not isinstance(key, int):
+                self._tell(f"{name}: categories", f"{str(one)[:80]} is no category", rows=0)
                 continue
-            if one["id"] not in known:
-                known[one["id"]] = one
+            one["id"] = key
+            if key not in known:
+                known[key] = one
                 kind.categories.append(one)
-            elif known[one["id"]].get("name") != one.get("name"):
-                first = known[one["id"]].get("name")
-                told = f"{name}: category {one['id']} is {one.get('name')!r}, and {first!r}"
-                if one["id"] in mine:
+            elif known[key].get("name") != one.get("name"):
+                told = f"{name}: category {key} is {one.get('name')!r}, and {known[key].get('name')!r}"
+                if key in mine:
                     raise IngestionError(f"{told} in the same file: give one of them another id")
                 raise IngestionError(
                     f"{told} in a file before: give the files groups of their own, groups={{...}} (--groups)"
                 )
-            mine.add(one["id"])
+            mine.add(key)
 
-    def _problem(self, where: str, reason: str, rows: int = 1) -> None:
-        if rows or len(self._problems) < _TOLD:
-            self._problems.append(Problem(where, reason, rows))
+    def _tell(self, where: str, reason: str, rows: int = 1) -> None:
+        if rows or len(self.problems) < _TOLD:
+            self.problems.append(Problem(where, reason, rows))
         else:
-            self._untold["annotations"] = self._untold.get("annotations", 0) + 1
+            self._untold += 1
 
-    def _tell_problems(self) -> None:
-        masks: set[str] = set()  # of panoptic segments, by the names of their pictures
-        if any(kind.segments for kind in self._kinds.values()):
-            masks = {stem_of(name) for rows in self._rows.values() for name in rows}
+    def tell_what_is_left_over(self) -> None:
+        """Report pictures that no annotation file lists, other files, and how many more problems there are."""
+        listed = {name for rows in self.rows.values() for name in rows}
+        of_masks: set[str] = set()  # PNG files of panoptic segments have the names of their pictures
+        if any(kind.segments for kind in self.kinds.values()):
+            of_masks = {f"{stem_of(name)}.png" for name in listed}
         unlisted = [
             name
-            for name in sorted(self._unlisted)
-            if kind_is_image(name) and not (name.endswith(".png") and stem_of(name) in masks)
+            for name in self.pictures.with_suffix(*IMAGE_KINDS)
+            if name not in listed and name.rpartition("/")[2] not in of_masks
         ]
         if unlisted:
             files = "none of these annotation files lists" if self._is_part else "no annotation file lists"
-            self._problems.append(
-                Problem(
-                    unlisted[0],
-                    f"{len(unlisted):,} pictures that {files} are not imported",
-                    0,
-                )
-            )
+            told = f"{len(unlisted):,} pictures that {files} are not imported"
+            self.problems.append(Problem(unlisted[0], told, 0))
         if self._source.is_folder:
-            self._problems += beside_set(self._source)
-        for where, count in self._untold.items():
-            self._problems.append(Problem(where, f"{count:,} more problems", 0))
+            self.problems += beside_set(self._source)
+        if self._untold:
+            self.problems.append(Problem("annotations", f"{self._untold:,} more problems", 0))
+
+
+def _is_key(value: Any) -> bool:
+    return not isinstance(value, list | dict)
 
 
 def _whole(key: Any) -> Any:
@@ -630,54 +579,23 @@ def _in_other_type(key: Any) -> Any:
     return str(_whole(key))
 
 
-def kind_is_image(name: str) -> bool:
-    """Whether a name is that of a picture."""
-    from lakebed.importers.core.source import suffix_of
-    from lakebed.importers.folders.pictures import IMAGE_KINDS
-
-    return suffix_of(name) in IMAGE_KINDS
-
-
 def _annotation_files(source: Source) -> list[str]:
     """Return the JSON files of a source that look like COCO's."""
-    if source.is_object:
+    if source.is_object or (source.is_file and source.suffix != ".json"):
         return []
-    names = [source.name] if source.is_file else source.with_suffix(".json")
-    if source.is_file and source.suffix != ".json":
-        return []
-    return [name for name in names if _looks_like_coco(source, name)]
+    return [name for name in source.with_suffix(".json") if _looks_like_coco(source, name)]
 
 
 def _looks_like_coco(source: Source, name: str) -> bool:
     size = source.files[name]
     with source.open("" if source.is_file else name) as file:
-        head = file.read(_HEAD_BYTES)
-        keys = set(_KEYS_AT_HEAD.findall(head))
+        keys = set(_KEYS_AT_HEAD.findall(file.read(_HEAD_BYTES)))
         if size > _HEAD_BYTES:
             file.seek(max(0, size - _HEAD_BYTES))
             keys |= set(_KEYS_AT_HEAD.findall(file.read(_HEAD_BYTES)))
-    # Of a large file one end shows the first or the last array.
-    return {b"images", b"annotations"} <= keys or (
-        size > _HEAD_BYTES and bool(keys & {b"images", b"annotations"})
-    )
-
-
-def _group_and_split(name: str) -> tuple[str, str]:
-    """Return the group and the split that the name of an annotation file says."""
-    stem = stem_of(name)
-    found = _SPLIT_OF_NAME.search(stem)
-    if found is None:
-        return stem, ""
-    split = {"valid": "val", "validation": "val"}.get(found[1].lower(), found[1].lower())
-    return stem[: found.start()] or "annotations", split
-
-
-def _pictures_of(source: Source, images: str | None) -> Source:
-    if images is not None:
-        return source.at(images)
-    if source.is_file:
-        return Source.of(source.link("").rpartition("/")[0] or ".", source.creds)
-    return source
+    # One end of a large file shows the first or the last array.
+    found = keys & {b"images", b"annotations"}
+    return len(found) == 2 or (size > _HEAD_BYTES and bool(found))
 
 
 def _file_of(source: Source, name: str) -> tuple[Source, str]:
@@ -690,10 +608,3 @@ def _file_of(source: Source, name: str) -> tuple[Source, str]:
     if not other.is_file:
         raise IngestionError(f"the annotation file {name} is missing")
     return other, ""
-
-
-def _by_last_part(source: Source) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name in source.files:
-        found.setdefault(name.rpartition("/")[2], []).append(name)
-    return found

@@ -1,11 +1,15 @@
-"""What COCO annotations hold: which tensors a kind of them needs, and what they put into a row."""
+"""Annotations of COCO: which tensors a kind of them needs, and which values they put into rows.
+
+`values_of_many` reads the members of many annotations as columns, without an object for each. It leaves pictures with
+an annotation that does not fit, such as a box of three numbers, to `values_of`, which tells what is wrong with it.
+"""
 
 from __future__ import annotations
 
 import math
 import sys
-from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -14,35 +18,58 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError, NotFoundError
-from lakebed.htypes.rle import decode_rle
 from lakebed.importers.core import shares
 from lakebed.importers.core.plan import TensorPlan, tensor
 from lakebed.importers.core.source import Source
+from lakebed.importers.detection.masks import decoded, pycocotools
 from lakebed.importers.tables.json_index import JsonFile
+
+Ints = NDArray[np.int64]
+Values = dict[str, Any]
+Tell = Callable[[str, bool], object]
+"""Takes what is wrong with an annotation, and whether the annotation is left out, not only the value."""
+
+_BAD_VALUE = (LakebedError, LookupError, TypeError, ValueError)
+_INT32 = np.iinfo(np.int32)
+
+# Kinds of values by the letters of the JSON index; the rest is "other".
+_KINDS: Mapping[int, str] = {ord("i"): "int", ord("f"): "float", ord("s"): "text"}
+_LISTS: Mapping[int, str] = {ord("I"): "ints", ord("F"): "floats", ord("A"): "other"}
+_OBJECT = ord("o")
+_NO_OUTLINES = list(b"ifstb")
+
+# Keys that tools write as empty lists where they have nothing to say: such a key makes no tensor.
+_MAY_BE_EMPTY = ("bbox", "segmentation", "keypoints")
+_OUTLINES = frozenset({"segmentation", "rle_mask"})
+# Keys of readers that annotations do not have.
+_MADE = ("segmentation_object", "rle_mask", "rle_object", "other")
+
+# Htypes with samples large enough that a tensor of their shapes pays; chunks tell shapes of numbers as fast.
+_WITH_SHAPES = ("polygon", "binary_mask", "instance_label")
+
+_TOGETHER = 1000
+"""Annotations that are read at a time while their keys are looked at."""
 
 
 @dataclass
 class Kind:
-    """Annotation files of one kind: what their annotations hold.
+    """Annotation files of one kind, and what their annotations hold.
 
     Parameters
     ----------
     prefix
         Name of the group, with its slash; empty without one.
     keys
-        What each key holds, and in how many of the annotations that were looked at: "int", "float", "text", "ints",
-        "floats", "other".
-    looked
-        How many annotations were looked at.
-    segments_looked
-        How many panoptic segments.
+        Key -> kind of value -> how many of the annotations that were looked at have it: "int", "float", "text",
+        "ints", "floats", "other".
+    looked, segments_looked
+        How many annotations, and how many panoptic segments, were looked at.
     filled
-        Of the keys that may be empty lists in all annotations of all files, those that are not.
+        Keys of `_MAY_BE_EMPTY` that some annotation fills.
     """
 
     name: str
     prefix: str = ""
-    files: list[str] = field(default_factory=list)
     count: int = 0
     keys: dict[str, dict[str, int]] = field(default_factory=dict)
     looked: int = 0
@@ -53,62 +80,86 @@ class Kind:
     categories: list[dict[str, Any]] = field(default_factory=list)
     filled: set[str] = field(default_factory=set)
 
+    def add(self, key: str, of: str, count: int = 1) -> None:
+        """Count values of a kind."""
+        known = self.keys.setdefault(key, {})
+        known[of] = known.get(of, 0) + count
+
 
 @dataclass(frozen=True)
 class Reader:
-    """How the annotations of a kind become values of tensors."""
+    """How the annotations of a kind become values of tensors.
 
-    prefix: str
+    Parameters
+    ----------
+    names
+        Key -> name of its tensor.
+    dtypes
+        Key -> dtype; a ``category_id`` that has none becomes the name of its category.
+    labels
+        Id of a category -> its name.
+    known
+        Keys that are not part of ``other``.
+    """
+
     names: Mapping[str, str]
     dtypes: Mapping[str, str]
     labels: Mapping[int, str]
-    tensors: frozenset[str]
     known: frozenset[str]
     is_panoptic: bool
-    masks: str
 
+    def is_number(self, key: str) -> bool:
+        """Whether a key holds a number for each annotation."""
+        return key in self.dtypes and key not in ("bbox", "keypoints", "segmentation")
 
-# What values of keys are, by the letters of JSON values; the rest is "other".
-KINDS: Mapping[int, str] = {ord("i"): "int", ord("f"): "float", ord("s"): "text"}
-_LISTS: Mapping[int, str] = {ord("I"): "ints", ord("F"): "floats", ord("A"): "other"}
-_OBJECT = ord("o")
-
-# Keys that tools write as empty lists where they have nothing to say: no tensor is made of such a key.
-_MAY_BE_EMPTY = ("bbox", "segmentation", "keypoints")
-
-# Htypes whose samples are large enough for a record of their shapes of its own; of numbers chunks tell them as fast.
-# Ids, by which versions are merged, all tensors have.
-_WITH_SHAPES = ("polygon", "binary_mask", "instance_label")
-
-# Annotations of panoptic segments that are made at a time, to look into them.
-_TOGETHER = 1000
+    def rest(self, one: Mapping[str, Any]) -> Values:
+        """Return the members of an annotation that have no tensor."""
+        return {key: value for key, value in one.items() if key not in self.known}
 
 
 def look(kind: Kind, file: JsonFile, most: int) -> None:
-    """Note which keys the first annotations of a file have, and what they hold."""
+    """Note which keys the first annotations of a file have, and what they hold.
+
+    Raises
+    ------
+    ModuleNotInstalledException
+        If they have masks as text, and the package that reads them is missing.
+    """
     array = file.arrays["annotations"]
     counts = np.bincount(array.numbers[:most], minlength=len(array.shapes)).tolist()
-    shapes = [(number, one) for number, one in enumerate(zip(array.shapes, counts, strict=True)) if one[1]]
-    kind.looked += sum(count for _, (shape, count) in shapes if shape.keys)
-    for number, (shape, count) in shapes:
+    for number, (shape, count) in enumerate(zip(array.shapes, counts, strict=True)):
+        if not count:
+            continue
+        kind.looked += count if shape.keys else 0
         for key, of in zip(*shape, strict=True):
             if key == "segmentation":
                 kind.has_rle |= of == _OBJECT and _has_mask(file, number, most)
                 kind.has_polygons |= of in _LISTS
                 kind.keys.setdefault(key, {})
-            elif key != "segments_info":
-                _count(kind, key, _LISTS.get(of) or KINDS.get(of, "other"), count)
-            else:
+            elif key == "segments_info":
                 kind.keys.setdefault(key, {})
+            else:
+                kind.add(key, _LISTS.get(of) or _KINDS.get(of, "other"), count)
     kind.filled |= {key for key in _MAY_BE_EMPTY if key not in kind.filled and _is_filled(file, key)}
-    _look_at_segments(kind, file, most)
+    is_list = np.isin(array.kinds_of("segments_info"), list(_LISTS))
+    for one in _elements(file, np.flatnonzero(is_list[array.numbers[:most]])):
+        kind.segments_looked += len(one["segments_info"])
+        for segment in one["segments_info"]:
+            for key, value in segment.items() if isinstance(segment, dict) else ():
+                kind.segments[key] = None
+                kind.add(key, _kind_of(value))
+
+
+def _elements(file: JsonFile, numbers: Ints) -> Iterator[dict[str, Any]]:
+    for start in range(0, len(numbers), _TOGETHER):
+        yield from file.elements("annotations", numbers[start : start + _TOGETHER])
 
 
 def _is_filled(file: JsonFile, key: str) -> bool:
-    """Whether a key is more than an empty list or null in any annotation of a file."""
+    """Whether an annotation of a file has more under a key than an empty list or null."""
     array = file.arrays["annotations"]
     of = array.kinds_of(key)
-    unsure = np.isin(of, [ord("n"), ord("A")])  # of whose kinds null and an empty list are
+    unsure = np.isin(of, [ord("n"), ord("A")])  # the kinds of null and of an empty list
     if (of[~unsure] != 0).any():
         return True
     numbers = np.flatnonzero(unsure[array.numbers])
@@ -120,29 +171,13 @@ def _is_filled(file: JsonFile, key: str) -> bool:
     return False
 
 
-def _count(kind: Kind, key: str, of: str, count: int = 1) -> None:
-    known = kind.keys.setdefault(key, {})
-    known[of] = known.get(of, 0) + count
-
-
 def _has_mask(file: JsonFile, shape: int, most: int) -> bool:
     """Whether one of the first annotations of a shape has a mask: an object alone may be anything."""
     numbers = np.flatnonzero(file.arrays["annotations"].numbers[:most] == shape)[:_TOGETHER]
-    return any("counts" in one["segmentation"] for one in file.elements("annotations", numbers))
-
-
-def _look_at_segments(kind: Kind, file: JsonFile, most: int) -> None:
-    """Note what the segments of panoptic annotations have."""
-    array = file.arrays["annotations"]
-    is_list = np.isin(array.kinds_of("segments_info"), list(_LISTS))
-    numbers = np.flatnonzero(is_list[array.numbers[:most]]) if is_list.any() else np.zeros(0, np.int64)
-    for start in range(0, len(numbers), _TOGETHER):
-        for annotation in file.elements("annotations", numbers[start : start + _TOGETHER]):
-            for segment in annotation["segments_info"]:
-                kind.segments_looked += 1
-                for key, value in segment.items() if isinstance(segment, dict) else ():
-                    kind.segments[key] = None
-                    _count(kind, key, _kind_of(value))
+    outlines = [one["segmentation"] for one in file.elements("annotations", numbers)]
+    if any(type(one.get("counts")) is str for one in outlines):
+        pycocotools()
+    return any("counts" in one for one in outlines)
 
 
 def _kind_of(value: Any) -> str:
@@ -158,224 +193,222 @@ def _kind_of(value: Any) -> str:
 
 
 def tensors_of(
-    kind: Kind, names: Mapping[str, str], ignore: set[str], *, dedicated: bool
+    kind: Kind, names: Mapping[str, str], ignore: set[str], *, plain: bool
 ) -> tuple[list[TensorPlan], Reader]:
-    """Return the tensors of a kind of annotations, and what fills them."""
+    """Return the tensors of a kind of annotations, and what fills them.
+
+    Parameters
+    ----------
+    names
+        Key -> name of its tensor, where that is another.
+    ignore
+        Keys that are left out.
+    plain
+        Tensors are those of this library; otherwise those of Deep Lake 3.
+    """
     made: dict[str, TensorPlan] = {}
     dtypes: dict[str, str] = {}
-    tensors_by_key: dict[str, str] = {}
+    by_key: dict[str, str] = {}
     is_panoptic = bool(kind.segments)
     keys = kind.segments if is_panoptic else kind.keys
     labels = _labels(kind.categories)
-    empty = set(_MAY_BE_EMPTY) & keys.keys() - kind.filled if dedicated and not is_panoptic else set()
+    left_out = {*ignore, *(("image_id",) if plain else ()), *(("segments_info",) if is_panoptic else ())}
+    if plain and not is_panoptic:
+        left_out |= set(_MAY_BE_EMPTY) & keys.keys() - kind.filled
 
     def add(key: str, **arguments: Any) -> None:
-        name = f"{kind.prefix}{names.get(key, key)}"
-        tensors_by_key[key] = name
-        if dedicated and arguments.get("htype") not in _WITH_SHAPES:
+        name = by_key[key] = f"{kind.prefix}{names.get(key, key)}"
+        htype = arguments.get("htype")
+        if plain and htype not in _WITH_SHAPES:
             arguments["create_shape_tensor"] = False
-        # What each object has one of, an image has a list of.
-        is_list = arguments.get("htype") in (None, "class_label")
-        made[name] = tensor(name, is_list=is_list, **arguments)
+        # An image has a list of values that each object has one of.
+        made[name] = tensor(name, is_list=htype in (None, "class_label"), **arguments)
 
-    looked = kind.segments_looked if is_panoptic else kind.looked
+    real = "float64" if plain else "float32"
     for key in keys:
-        of = kind.keys.get(key, {})
-
-        def mostly(*kinds: str, of: Mapping[str, int] = of, share: float = shares.MOSTLY) -> bool:
-            return shares.mostly(sum(of.get(one, 0) for one in kinds), looked, share)
-
-        if key in ignore or key in empty or (key == "image_id" and dedicated):
+        if key in left_out:
             continue
-        if key == "bbox" and mostly("ints", "floats"):
-            dtypes[key] = "float64" if dedicated else "float32"
-            add(key, htype="bbox", dtype=dtypes[key], coords={"type": "pixel", "mode": "LTWH"})
-        elif key == "category_id" and labels and mostly("int", "float"):
-            info = {"category_ids": list(labels), "categories": kind.categories}
-            add(key, htype="class_label", class_names=list(labels.values()), info=info)
-        elif key == "segmentation":
-            dtypes[key] = "float64" if dedicated else "float32"
-            _add_segmentation(add, kind, dtypes[key])
-        elif key == "keypoints" and mostly("ints", "floats"):
-            points = next((one for one in kind.categories if one.get("keypoints")), {})
-            dtypes[key] = "float64" if "floats" in of else "int32"
-            add(
-                key,
-                htype="keypoints_coco",
-                dtype=dtypes[key],
-                keypoints=[str(one) for one in points.get("keypoints") or ()],
-                connections=points.get("skeleton") or [],
-            )
-        elif key == "caption" and mostly("text"):
-            add(key, htype="sequence[text]")
-        elif "float" not in of and mostly(
-            "int", share=shares.MOSTLY if key == "iscrowd" else shares.NEARLY_ALL
-        ):
-            dtypes[key] = "int64"
-            add(key, dtype="int64")
-        elif "float" in of and mostly("int", "float"):
-            dtypes[key] = "float64"
-            add(key, dtype="float64")
+        if key == "segmentation":
+            dtypes[key] = real
+            if kind.has_polygons or not kind.has_rle:
+                add("segmentation", htype="polygon", dtype=real)
+                add("segmentation_object", dtype="int32")
+            if kind.has_rle:
+                add("rle_mask", htype="binary_mask", sample_compression="lz4")
+                add("rle_object", dtype="int32")
+        elif (arguments := _arguments_of(key, kind, labels, real)) is not None:
+            if "dtype" in arguments:
+                dtypes[key] = arguments["dtype"]
+            add(key, **arguments)
     if is_panoptic:
         add("segment_ids", htype="instance_label", dtype="uint32", sample_compression="lz4")
-    known = frozenset(
-        {
-            *tensors_by_key,
-            *(("segmentation",) if "segmentation" in keys else ()),
-            *ignore,
-            *empty,
-            *(("image_id",) if dedicated else ()),
-        }
-    )
-    if any(key not in known for key in keys) or (is_panoptic and len(kind.keys) > 0):
+    known = frozenset({*by_key, *({"segmentation"} & keys.keys()), *left_out})
+    if is_panoptic or not known.issuperset(keys):
         add("other", htype="json")
-    reader = Reader(
-        kind.prefix, tensors_by_key, dtypes, labels, frozenset(made), known, is_panoptic, kind.name
-    )
-    return list(made.values()), reader
+    return list(made.values()), Reader(by_key, dtypes, labels, known, is_panoptic)
 
 
-def _add_segmentation(add: Callable[..., None], kind: Kind, dtype: str) -> None:
-    if kind.has_polygons or not kind.has_rle:
-        add("segmentation", htype="polygon", dtype=dtype)
-        add("segmentation_object", dtype="int32")
-    if kind.has_rle:
-        add("rle_mask", htype="binary_mask", sample_compression="lz4")
-        add("rle_object", dtype="int32")
+def _arguments_of(key: str, kind: Kind, labels: Mapping[int, str], real: str) -> dict[str, Any] | None:
+    """Return the arguments of the tensor of a key; None if its values fit no tensor."""
+    looked = kind.segments_looked if kind.segments else kind.looked
+    of = kind.keys.get(key, {})
+
+    def mostly(*kinds: str, share: float = shares.MOSTLY) -> bool:
+        return shares.mostly(sum(of.get(one, 0) for one in kinds), looked, share)
+
+    if key == "bbox" and mostly("ints", "floats"):
+        return {"htype": "bbox", "dtype": real, "coords": {"type": "pixel", "mode": "LTWH"}}
+    if key == "category_id" and labels and mostly("int", "float"):
+        info = {"category_ids": list(labels), "categories": kind.categories}
+        return {"htype": "class_label", "class_names": list(labels.values()), "info": info}
+    if key == "keypoints" and mostly("ints", "floats"):
+        points = next((one for one in kind.categories if one.get("keypoints")), {})
+        return {
+            "htype": "keypoints_coco",
+            "dtype": "float64" if "floats" in of else "int32",
+            "keypoints": [str(one) for one in points.get("keypoints") or ()],
+            "connections": points.get("skeleton") or [],
+        }
+    if key == "caption" and mostly("text"):
+        return {"htype": "sequence[text]"}
+    share = shares.MOSTLY if key == "iscrowd" else shares.NEARLY_ALL
+    if "float" not in of and mostly("int", share=share):
+        return {"dtype": "int64"}
+    return {"dtype": "float64"} if "float" in of and mostly("int", "float") else None
 
 
 def _labels(categories: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """Return the name of each category by its id; names that are there twice get their id behind them."""
-    count: dict[str, int] = {}
-    for one in categories:
-        count[str(one.get("name"))] = count.get(str(one.get("name")), 0) + 1
-    return {
-        one["id"]: str(one.get("name"))
-        if count[str(one.get("name"))] == 1
-        else f"{one.get('name')} ({one['id']})"
-        for one in categories
-    }
+    """Return the name of each category by its id; names that several have get their ids behind them."""
+    names = {one["id"]: str(one.get("name")) for one in categories}
+    count = Counter(names.values())
+    return {key: name if count[name] == 1 else f"{name} ({key})" for key, name in names.items()}
 
 
-# -- rows --------------------------------------------------------------------------------------------------------
+# -- values of one picture ---------------------------------------------------------------------------------------
 
 
 def values_of(
-    found: list[dict[str, Any]],
-    reader: Reader,
-    size: tuple[int, int],
-    panoptic: Source | None,
-    told: Callable[[str, bool], object],
-) -> dict[str, Any]:
+    found: list[dict[str, Any]], reader: Reader, size: tuple[int, int], panoptic: Source | None, tell: Tell
+) -> Values:
     """Return the values of a kind's tensors for a picture.
 
     Parameters
     ----------
-    told
-        Is told what is wrong with an annotation, and whether it is left out for that; else only the value is.
+    size
+        Height and width of the picture.
+    panoptic
+        Where the PNG files of panoptic segments are.
     """
-    row: dict[str, Any] = {}
-    whole: list[dict[str, Any]] = found
+    row: Values = {}
+    whole = found
     if reader.is_panoptic:
-        found, row = _segments(whole, reader, panoptic)
-        found = _usable(found, reader, size, told)
-    else:
-        found = whole = _usable(found, reader, size, told)
-    name = reader.names
-    for key, full in name.items():
+        found, row = _segments(found, reader, panoptic)
+    found = _usable(found, reader, size, tell)
+    for key, name in reader.names.items():
         if key == "bbox":
-            row[full] = _boxes(found, reader.dtypes[key])
+            row[name] = np.array([one["bbox"] for one in found], reader.dtypes[key]).reshape(len(found), 4)
         elif key == "category_id" and key not in reader.dtypes:
-            row[full] = [reader.labels[one[key]] for one in found] or np.zeros(0, np.uint32)
+            row[name] = [reader.labels[one[key]] for one in found] or np.zeros(0, np.uint32)
         elif key == "keypoints":
             points = np.array([one["keypoints"] for one in found], reader.dtypes[key])
-            row[full] = points.T if found else None
+            row[name] = points.T if found else None
         elif key == "caption":
-            row[full] = [one["caption"] for one in found]
-        elif key in reader.dtypes and key != "segmentation":
-            row[full] = np.array([one[key] for one in found], reader.dtypes[key])
-    if name.keys() & {"segmentation", "rle_mask"}:
-        _segmentations(found, reader, size, row)
-    if "other" in name:
-        of = whole if reader.is_panoptic else found
-        known = reader.known | {"segments_info"} if reader.is_panoptic else reader.known
-        row[name["other"]] = [{key: value for key, value in one.items() if key not in known} for one in of]
+            row[name] = [one["caption"] for one in found]
+        elif reader.is_number(key):
+            row[name] = np.array([one[key] for one in found], reader.dtypes[key])
+        elif key == "other":
+            row[name] = [reader.rest(one) for one in (whole if reader.is_panoptic else found)]
+    if reader.names.keys() & _OUTLINES:
+        _put_outlines([one.get("segmentation") for one in found], reader, row)
     return row
 
 
+def _put_outlines(outlines: Sequence[Any], reader: Reader, row: Values) -> None:
+    parts = [(part, owner) for owner, of in enumerate(outlines) if type(of) is list for part in of]
+    masks = [(of, owner) for owner, of in enumerate(outlines) if type(of) is np.ndarray]
+    name, dtype = reader.names, reader.dtypes["segmentation"]
+    if "segmentation" in name:
+        row[name["segmentation"]] = [np.array(part, dtype).reshape(-1, 2) for part, _ in parts]
+        row[name["segmentation_object"]] = np.array([owner for _, owner in parts], np.int32)
+    if "rle_mask" in name:
+        row[name["rle_mask"]] = _stacked([mask for mask, _ in masks])
+        row[name["rle_object"]] = np.array([owner for _, owner in masks], np.int32)
+
+
+def _stacked(masks: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_] | None:
+    """Return masks of one size as layers, shape (height, width, masks); None for no masks."""
+    if len(masks) == 1:
+        return masks[0][:, :, np.newaxis]
+    return np.stack(masks, axis=2) if masks else None
+
+
 def _usable(
-    found: list[dict[str, Any]], reader: Reader, size: tuple[int, int], told: Callable[[str, bool], object]
+    found: list[dict[str, Any]], reader: Reader, size: tuple[int, int], tell: Tell
 ) -> list[dict[str, Any]]:
     """Return the annotations that fit the tensors, without single values that do not."""
     usable = []
     for one in found:
         if not isinstance(one, dict):
-            told(f"an annotation is {str(one)[:80]}, and no object", True)
+            tell(f"an annotation is {str(one)[:80]}, and no object", True)
             continue
         try:
-            usable.append(_mended(one, reader, size, told))
+            usable.append(_mended(one, reader, size, tell))
         except ValueError as error:
-            told(f"{_named(one)}: {error}", True)
-    lengths = [len(one["keypoints"]) for one in usable] if "keypoints" in reader.names else []
-    if len(set(lengths)) > 1:
-        usual = max(set(lengths), key=lengths.count)
-        for one, length in zip(usable, lengths, strict=True):
-            if length != usual:
-                told(
-                    f"{_named(one)}: keypoints has {length} numbers, and others of the picture {usual}", True
-                )
-        usable = [one for one, length in zip(usable, lengths, strict=True) if length == usual]
-    return usable
+            tell(f"{_named(one)}: {error}", True)
+    if "keypoints" not in reader.names:
+        return usable
+    lengths = [len(one["keypoints"]) for one in usable]
+    usual = max(set(lengths), key=lengths.count, default=0)
+    for one, length in zip(usable, lengths, strict=True):
+        if length != usual:
+            tell(f"{_named(one)}: keypoints has {length} numbers, and others of the picture {usual}", True)
+    return [one for one, length in zip(usable, lengths, strict=True) if length == usual]
 
 
-def _mended(
-    one: dict[str, Any], reader: Reader, size: tuple[int, int], told: Callable[[str, bool], object]
-) -> dict[str, Any]:
+def _mended(one: dict[str, Any], reader: Reader, size: tuple[int, int], tell: Tell) -> dict[str, Any]:
     """Return an annotation with values that the tensors take.
 
     Raises
     ------
     ValueError
-        If it has none for one that needs a value of each annotation.
+        If it lacks a value that each annotation must have.
     """
     found = dict(one)
     for key in reader.names:
-        value = one.get(key)
+        value: Any = one.get(key)
         if key == "bbox":
-            if type(value) is not list or len(value) != 4 or not all(map(_is_number, value)):
+            if not _are_numbers(value) or len(value) != 4:
                 raise ValueError(f"bbox is {_shown(one, key)}, and not four numbers")
         elif key == "category_id" and key not in reader.dtypes:
             if not _is_number(value) or value not in reader.labels:
                 raise ValueError(f"category_id {_shown(one, key)} is none of the categories'")
         elif key == "keypoints":
-            if type(value) is not list or len(value) % 3 or not all(map(_is_number, value)):
+            if not _are_numbers(value) or len(value) % 3:
                 raise ValueError(f"keypoints is {_shown(one, key)}, and no numbers in threes")
             if reader.dtypes[key] == "int32" and any(n != int(n) or abs(n) >= 1 << 31 for n in value):
                 raise ValueError(f"keypoints is {_shown(one, key)}, and the others are whole numbers")
         elif key == "caption":
             if type(value) is not str:
                 raise ValueError(f"caption is {_shown(one, key)}, and no text")
-        elif key in reader.dtypes and key != "segmentation":
-            found[key] = _number_of(one, key, reader.dtypes[key], told)
-    if reader.names.keys() & {"segmentation", "rle_mask"} and one.get("segmentation") is not None:
+        elif reader.is_number(key):
+            found[key] = _number_of(one, key, reader.dtypes[key], tell)
+    if reader.names.keys() & _OUTLINES and one.get("segmentation") is not None:
         try:
             found["segmentation"] = _outline_of(one["segmentation"], size, reader)
-        except (LakebedError, LookupError, TypeError, ValueError) as error:
-            told(f"{_named(one)}: its segmentation is left out: {error}", False)
+        except _BAD_VALUE as error:
+            tell(f"{_named(one)}: its segmentation is left out: {error}", False)
             found["segmentation"] = None
     return found
 
 
-def _number_of(
-    one: Mapping[str, Any], key: str, dtype: str, told: Callable[[str, bool], object]
-) -> int | float:
-    """Return a value of a column of numbers; NaN stands for none among floats."""
+def _number_of(one: Mapping[str, Any], key: str, dtype: str, tell: Tell) -> int | float:
+    """Return a value of a column of numbers; NaN stands for a missing float."""
     value: Any = one.get(key)
     if dtype == "float64":
         if _is_number(value) and abs(value) <= sys.float_info.max:
             return float(value)
-        told(f"{_named(one)}: {key} is {_shown(one, key)}, and no number", False)
-        return float("nan")
+        tell(f"{_named(one)}: {key} is {_shown(one, key)}, and no number", False)
+        return math.nan
     if type(value) is bool or (_is_number(value) and value == int(value) and -(1 << 63) <= value < 1 << 63):
         return int(value)
     if key == "iscrowd" and key not in one:
@@ -383,28 +416,25 @@ def _number_of(
     raise ValueError(f"{key} is {_shown(one, key)}, and no whole number")
 
 
-def _outline_of(value: Any, size: tuple[int, int], reader: Reader) -> Any:
-    """Return polygons as lists of numbers, or a mask, which is decoded once to see that it can be.
+def _outline_of(value: Any, size: tuple[int, int], reader: Reader) -> list[Any] | NDArray[np.bool_]:
+    """Return polygons as lists of numbers, or a mask.
 
     Raises
     ------
     LakebedError, LookupError, TypeError, ValueError
-        If it is neither.
+        If the value is neither.
     """
     if type(value) is dict and "rle_mask" in reader.names:
-        decode_rle(value, size)
-        return value
+        return decoded(value, size)
     if type(value) is not list:
         raise ValueError(f"it is {str(value)[:80]}, and neither polygons nor a mask")
-    parts = value
-    if value and all(map(_is_number, value)):
+    if value and _are_numbers(value):  # one polygon, as many tools write it
         if len(value) < 6:
             raise ValueError(f"{len(value)} numbers in a row are no polygon")
-        parts = [value]  # one polygon, as many tools write it
-    parts = [_flat(part) for part in parts]
-    for part in parts:
-        if type(part) is not list or len(part) % 2 or not all(map(_is_number, part)):
-            raise ValueError("it is no list of polygons, each a list of x and y in turns")
+        value = [value]
+    parts = [_flat(part) for part in value]
+    if not all(_are_numbers(part) and len(part) % 2 == 0 for part in parts):
+        raise ValueError("it is no list of polygons, each a list of x and y in turns")
     return [part for part in parts if part]
 
 
@@ -415,6 +445,10 @@ def _flat(part: Any) -> Any:
     return part
 
 
+def _are_numbers(value: Any) -> bool:
+    return type(value) is list and all(map(_is_number, value))
+
+
 def _is_number(value: Any) -> bool:
     return type(value) is int or (type(value) is float and math.isfinite(value))
 
@@ -423,67 +457,14 @@ def _shown(one: Mapping[str, Any], key: str) -> str:
     return str(one[key])[:80] if key in one else "missing"
 
 
-def _boxes(found: list[dict[str, Any]], dtype: str) -> NDArray[Any]:
-    return np.array([one["bbox"] for one in found], dtype).reshape(len(found), 4)
-
-
 def _named(one: Mapping[str, Any]) -> str:
     return f"annotation {one['id']}" if "id" in one else "an annotation"
 
 
-def _segmentations(
-    found: list[dict[str, Any]], reader: Reader, size: tuple[int, int], row: dict[str, Any]
-) -> None:
-    name, dtype = reader.names, reader.dtypes["segmentation"]
-    parts: list[Any] = []
-    owners: list[int] = []
-    masks: list[NDArray[np.bool_]] = []
-    mask_owners: list[int] = []
-    for number, one in enumerate(found):
-        of = one.get("segmentation")
-        if type(of) is list:
-            parts += of
-            owners += [number] * len(of)
-        elif type(of) is dict:
-            masks.append(decode_rle(of, size))
-            mask_owners.append(number)
-    if "segmentation" in name:
-        row[name["segmentation"]] = _polygons(parts, dtype)
-        row[name["segmentation_object"]] = np.array(owners, np.int32)
-    if "rle_mask" in name:
-        row[name["rle_mask"]] = stacked(masks)
-        row[name["rle_object"]] = np.array(mask_owners, np.int32)
-
-
-def stacked(masks: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_] | None:
-    """Return masks of one size as layers: shape (height, width, masks); None of none."""
-    if len(masks) == 1:
-        return masks[0][:, :, np.newaxis]
-    return np.stack(masks, axis=2) if masks else None
-
-
-def _polygons(parts: list[Any], dtype: str) -> list[NDArray[Any]]:
-    """Return the points of polygons, each given as numbers in a row: shape (points, 2)."""
-    if not parts:
-        return []
-    flat = array("d")
-    ends = [0]
-    try:
-        for part in parts:
-            flat.extend(part)
-            ends.append(len(flat))
-    except (TypeError, OverflowError):  # not numbers in a row, which NumPy may yet understand
-        return [np.array(part, dtype).reshape(-1, 2) for part in parts]
-    if any(end % 2 for end in ends):
-        raise ValueError("a polygon has half a point")
-    points = np.array(flat, dtype).reshape(-1, 2)
-    return [points[start // 2 : end // 2] for start, end in pairwise(ends)]
-
-
 def _segments(
     found: list[dict[str, Any]], reader: Reader, panoptic: Source | None
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the segments of a picture, and its map of ids, which its PNG file tells (R + 256 G + 65536 B)."""
+) -> tuple[list[dict[str, Any]], Values]:
+    """Return the segments of a picture, and the map of their ids from its PNG file: R + 256 G + 65536 B."""
     if not found:
         return [], {}
     if len(found) > 1 or panoptic is None:
@@ -500,9 +481,186 @@ def _png_of(panoptic: Source, name: str) -> str:
     try:
         return panoptic.find(name)
     except NotFoundError:
-        near = [
-            one for one in panoptic.with_suffix(".png") if one.rpartition("/")[2] == name.rpartition("/")[2]
-        ]
+        last = name.rpartition("/")[2]
+        near = [one for one in panoptic.with_suffix(".png") if one.rpartition("/")[2] == last]
         if len(near) == 1:
             return near[0]
         raise
+
+
+# -- values of many pictures -------------------------------------------------------------------------------------
+
+
+def values_of_many(
+    file: JsonFile, numbers: Sequence[Sequence[int]], reader: Reader, sizes: Sequence[tuple[int, int]]
+) -> list[Values | None]:
+    """Return the values of a kind's tensors for pictures; None for those that `values_of` must look at.
+
+    Parameters
+    ----------
+    file
+        Where their annotations lie.
+    numbers
+        Numbers of the annotations of each picture.
+    sizes
+        Height and width of each picture.
+    """
+    flat = np.concatenate([np.asarray(of, np.int64) for of in numbers])
+    if reader.is_panoptic or not len(flat):
+        return [None] * len(numbers)
+    bounds = _ends([len(of) for of in numbers])
+    made = _Columns(file, flat, bounds, reader)
+    found: list[Values | None] = [{} for _ in numbers]
+    for name, values in made.columns.items():
+        for row, value in zip(found, values, strict=True):
+            if row is not None:
+                row[name] = value
+    if "rle_mask" in reader.names:
+        made.add_masks(found, sizes)
+    for picture in np.unique(np.searchsorted(bounds, np.flatnonzero(made.odd), side="right") - 1).tolist():
+        found[picture] = None
+    return found
+
+
+class _Columns:
+    """Values of pictures by tensor.
+
+    Attributes
+    ----------
+    odd
+        Annotations that do not fit the tensors.
+    """
+
+    def __init__(self, file: JsonFile, numbers: Ints, bounds: Ints, reader: Reader) -> None:
+        self._file, self._numbers, self._reader = file, numbers, reader
+        self._bounds = bounds
+        self._pairs = list(pairwise(bounds.tolist()))
+        self.columns: dict[str, Sequence[Any]] = {}
+        asked = [key for key in reader.names if key not in _MADE]
+        kinds = "".join(_column_of(key, reader) for key in asked)
+        found, self.odd = file.columns("annotations", numbers, asked, kinds.encode())
+        array = file.arrays["annotations"]
+        if reader.names.keys() & _OUTLINES:
+            self._kinds = array.kinds_of("segmentation")[array.numbers[numbers]]
+            wrong = _NO_OUTLINES if "rle_mask" in reader.names else [*_NO_OUTLINES, _OBJECT]
+            self.odd |= np.isin(self._kinds, wrong)
+        makers: Mapping[str, Callable[[str, Any], Sequence[Any]]] = {
+            "bbox": self._boxes,
+            "category_id": self._labels,
+            "keypoints": self._keypoints,
+            "caption": self._texts,
+            "segmentation": self._polygons,
+        }
+        for key, column in zip(asked, found, strict=True):
+            make = self._plain if reader.is_number(key) else makers[key]
+            self.columns[reader.names[key]] = make(key, column)
+        if "other" in reader.names:
+            of = [reader.rest(one) for one in file.elements("annotations", numbers)]
+            self.columns[reader.names["other"]] = self._by_picture(of)
+
+    def _by_picture(self, column: Any) -> list[Any]:
+        return [column[start:stop] for start, stop in self._pairs]
+
+    def _plain(self, _: str, column: NDArray[Any]) -> list[Any]:
+        if column.dtype.kind == "f":
+            self.odd |= ~np.isfinite(column)
+        return self._by_picture(column)
+
+    def _labels(self, _: str, column: Ints) -> list[Any]:
+        ids = np.array(list(self._reader.labels), np.int64)
+        order = np.argsort(ids)
+        ids, names = ids[order], np.array(list(self._reader.labels.values()), object)[order]
+        at = np.minimum(np.searchsorted(ids, column), len(ids) - 1)
+        self.odd |= ids[at] != column
+        return [of or np.zeros(0, np.uint32) for of in self._by_picture(names[at].tolist())]
+
+    def _boxes(self, key: str, column: tuple[NDArray[np.float64], Ints]) -> list[Any]:
+        values, counts = column
+        self.odd |= counts != 4
+        self._mark_odd(~np.isfinite(values), counts)
+        with np.errstate(over="ignore"):
+            values = values.astype(self._reader.dtypes[key])
+        of = [values[first:last] for first, last in pairwise(_ends(counts)[self._bounds].tolist())]
+        return [
+            one.reshape(stop - start, 4) if len(one) == 4 * (stop - start) else None
+            for one, (start, stop) in zip(of, self._pairs, strict=True)
+        ]
+
+    def _keypoints(self, key: str, column: tuple[NDArray[Any], Ints]) -> list[Any]:
+        values, counts = column
+        ends = _ends(counts)
+        beyond = ~np.isfinite(values)
+        if self._reader.dtypes[key] == "int32":
+            beyond |= (values < _INT32.min) | (values > _INT32.max)
+        self._mark_odd(beyond, counts)
+        values = np.where(beyond, 0, values).astype(self._reader.dtypes[key])
+        found: list[Any] = []
+        for start, stop in self._pairs:
+            each = counts[start] if start < stop else 0
+            is_even = bool((counts[start:stop] == each).all())
+            if not is_even:
+                self.odd[start] = True
+            points = values[ends[start] : ends[stop]]
+            found.append(points.reshape(stop - start, each).T if is_even and start < stop else None)
+        return found
+
+    def _mark_odd(self, which: NDArray[np.bool_], counts: Ints) -> None:
+        """Mark the annotations of some values as odd, where each annotation has as many values as counted."""
+        self.odd[np.searchsorted(_ends(counts), np.flatnonzero(which), side="right") - 1] = True
+
+    def _texts(self, _: str, column: Ints) -> list[Any]:
+        texts = self._file.between(column[:, 0], column[:, 1])
+        self.odd |= np.fromiter((type(text) is not str for text in texts), np.bool_, len(texts))
+        return self._by_picture(texts)
+
+    def _polygons(self, key: str, column: tuple[NDArray[np.float64], Ints, Ints]) -> list[Any]:
+        values, sizes, counts = column
+        self.odd |= np.isin(self._kinds, list(b"IF")) & (
+            counts > 0
+        )  # numbers in a row; [] is such a list, too
+        self._mark_odd(sizes == 0, counts)
+        with np.errstate(over="ignore"):
+            points = values.astype(self._reader.dtypes[key]).reshape(-1, 2)
+        parts = [points[start:stop] for start, stop in pairwise(_ends(sizes // 2).tolist())]
+        owners = np.arange(len(counts)) - np.repeat(self._bounds[:-1], np.diff(self._bounds))
+        owners = np.repeat(owners, counts).astype(np.int32)
+        of = list(pairwise(_ends(counts)[self._bounds].tolist()))
+        owner = self._reader.names["segmentation_object"]
+        self.columns[owner] = [owners[start:stop] for start, stop in of]
+        return [parts[start:stop] for start, stop in of]
+
+    def add_masks(self, found: list[Values | None], sizes: Sequence[tuple[int, int]]) -> None:
+        """Put the masks of pictures into their rows; a damaged one makes its annotation odd."""
+        which = np.flatnonzero(self._kinds == _OBJECT)
+        pictures = (np.searchsorted(self._bounds, which, side="right") - 1).tolist()
+        masks: dict[int, list[NDArray[np.bool_]]] = {}
+        owners: dict[int, list[int]] = {}
+        of = self._file.elements("annotations", self._numbers[which])
+        for picture, at, one in zip(pictures, which.tolist(), of, strict=True):
+            owners.setdefault(picture, []).append(at - self._pairs[picture][0])
+            try:
+                masks.setdefault(picture, []).append(decoded(one["segmentation"], sizes[picture]))
+            except _BAD_VALUE:
+                self.odd[at] = True
+        name = self._reader.names
+        for picture, row in enumerate(found):
+            layers = masks.get(picture, [])
+            if len({layer.shape for layer in layers}) > 1:
+                self.odd[self._pairs[picture][0]] = True
+            elif row is not None:
+                row[name["rle_mask"]] = _stacked(layers)
+                row[name["rle_object"]] = np.array(owners.get(picture, ()), np.int32)
+
+
+def _column_of(key: str, reader: Reader) -> str:
+    """Return the letter of the column that a key is read into."""
+    fixed = {"bbox": "F", "segmentation": "P", "caption": "v"}
+    if key in fixed:
+        return fixed[key]
+    if key == "keypoints":
+        return "I" if reader.dtypes[key] == "int32" else "F"
+    return "i" if reader.dtypes.get(key, "int64") == "int64" else "f"
+
+
+def _ends(counts: Any) -> Ints:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

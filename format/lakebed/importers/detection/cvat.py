@@ -4,73 +4,89 @@
       <box label="cat" xtl="1" ytl="2" xbr="5" ybr="8" occluded="0" z_order="0" rotation="10"><attribute .../></box>
       <polygon .../> <polyline .../> <points .../> <ellipse .../> <cuboid .../> <mask .../> <skeleton .../> <tag .../>
 
-``polygons`` are the points of a shape, of a box two corners; ``attributes`` the name of the shape, its attributes, and
-what else is said of it: occluded, z_order, rotation, group_id, source. Masks are layers of ``rle_mask``, and
-``rle_object`` says whose each one is. ``image_labels`` are the tags. A frame of a video has the shapes of its tracks,
-with ``track``; those that are outside the picture are left out.
+``polygons`` are the points of a shape, for a box two corners. ``attributes`` holds the name of the shape, its
+attributes, and its other values: occluded, z_order, rotation, group_id, source. Masks are layers of ``rle_mask``;
+``rle_object`` has the object of each. ``image_labels`` are the tags. A frame of a video has the shapes of its tracks,
+with ``track``, except those outside the picture.
 
-Files may be of any size: a first pass notes where the images lie, and each is read when it is its turn.
+Files may be of any size: a first pass notes where the images lie, and each is read when its row is made.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.plan import Media, Plan, Problem, media, tensor
+from lakebed.errors import IngestionError
+from lakebed.importers.core.plan import Plan, Problem, tensor
 from lakebed.importers.core.source import Source, stem_of
-from lakebed.importers.core.splits import SPLITS
-from lakebed.importers.detection.cvat_index import SHAPES, Piece, element_of, scanned
-from lakebed.importers.detection.markup import plain
+from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
+from lakebed.importers.detection.markup import new_parser, parse_xml, parsing, plain
+from lakebed.importers.detection.masks import mask_of
 from lakebed.importers.detection.objects import (
+    Context,
     Images,
     Object,
     Objects,
     number_of,
     plain_number,
-    tensors_of,
-    values_of,
+    plan_of,
+    row_of,
 )
-from lakebed.importers.folders.pictures import kind_of_images
 from lakebed.transforms.output import Skipped
 
 _HEAD_BYTES = 4096
+_READ_BYTES = 1 << 18
+_MOST_ELEMENT_BYTES = 1 << 27
+_MOST_DEPTH = 32
+_MOST_DIGITS = 10
+"""Digits of the number of a frame."""
 _MOST_PIXELS = 1 << 28
+
+_SHAPES = ("box", "polygon", "polyline", "points", "ellipse", "cuboid", "mask", "skeleton")
 _SIDES = ("xtl", "ytl", "xbr", "ybr")
 _CORNER = re.compile(r"x([tb][lr])([12])")
 
 
+class _Piece(NamedTuple):
+    """Place of an element in a file; of a shape of a track also the attributes of the track."""
+
+    file: str
+    start: int
+    stop: int
+    encoding: str | None
+    track: Mapping[str, str] | None = None
+
+
 class _Row(NamedTuple):
-    """An image, by its name in the annotations, and the elements that are of it."""
+    """An image, by its name in the annotations, and its elements."""
 
     name: str
     image: str | None
-    pieces: Sequence[Piece]
+    pieces: Sequence[_Piece]
 
     def __str__(self) -> str:
         return self.name
 
 
-@dataclass(frozen=True)
-class _Context:
-    """What workers know; of each file of a video (height, width) of its frames."""
+_Size = tuple[str | None, str | None]
+"""Height and width of an image, as its file has them."""
 
-    media: Media
+
+class _Known(NamedTuple):
+    """The source of the annotations, and the size of the frames of each file of a video."""
+
     annotations: Source
-    tensors: tuple[str, ...]
-    sizes: Mapping[str, tuple[str | None, str | None]]
+    sizes: Mapping[str, _Size]
 
 
 def recognise(source: Source) -> str | None:
-    """Say which files there are; None unless one of the first is CVAT's."""
+    """Name the first files; None unless one of them is CVAT's."""
     if source.is_object:
         return None
     names = [name for name in source.with_suffix(".xml")[:5] if _looks_like_cvat(source, name)]
@@ -103,7 +119,7 @@ def plan(
     names = [name for name in source.with_suffix(".xml") if _looks_like_cvat(source, name)]
     if not names:
         raise IngestionError(f"{source.shown} has no XML files of CVAT")
-    pictures = _pictures_of(source, images)
+    pictures = source.at(images) if images is not None else source.folder
     listed = Images(pictures)
     planner = _Planner(source, listed)
     for name in names:
@@ -118,62 +134,54 @@ def plan(
     unlisted = sorted({*listed.names} - {*used})
     if (
         unlisted and source.is_folder and not planner.has_tracks
-    ):  # of a video, frames without shapes have no row
+    ):  # frames of a video without shapes have no row
         reason = f"{len(unlisted):,} images that no XML file lists are not imported"
         planner.problems.append(Problem(unlisted[0], reason, 0))
-    compression = kind_of_images(pictures, used, compression, None if link else planner.problems)
-    tensors = [
-        media("images", "image", compression=compression, link=link),
-        *tensors_of(
-            planner.classes, polygons=True, info={"labels": planner.labels} if planner.labels else None
-        ),
-    ]
+    more = []
     if "mask" in planner.kinds:
-        tensors += [
-            tensor("rle_mask", "binary_mask", sample_compression="lz4"),
-            tensor("rle_object", dtype="int64", is_list=True),
-        ]
+        more.append(tensor("rle_mask", "binary_mask", sample_compression="lz4"))
+        more.append(tensor("rle_object", dtype="int64", is_list=True))
     if "tag" in planner.kinds:
-        tensors.append(tensor("image_labels", "class_label", class_names=planner.classes, is_list=True))
-        tensors.append(tensor("image_label_attributes", "json"))
-    return Plan(
-        f"{len(items):,} images with CVAT annotations",
-        tensors,
+        more.append(tensor("image_labels", "class_label", class_names=planner.classes, is_list=True))
+        more.append(tensor("image_label_attributes", "json"))
+    return plan_of(
+        "CVAT",
+        pictures,
         items,
-        _Context(Media(pictures, link, creds_key), source, tuple(one.name for one in tensors), planner.sizes),
-        rows=len(items),
-        nbytes=sum(pictures.files[name] for name in used),
+        used,
+        planner.classes,
+        planner.problems,
+        link=link,
+        creds_key=creds_key,
+        compression=compression,
+        info={"labels": planner.labels} if planner.labels else None,
+        more=more,
+        known=_Known(source, planner.sizes),
         splits=splits,
-        problems=planner.problems,
-        classes={"labels": planner.classes},
         about={"meta": planner.meta},
     )
 
 
-def rows(item: _Row, context: _Context) -> Iterator[Any]:
-    """Make the row of an image; shapes that are damaged are left out, each counted."""
-    made: dict[str, Any] = {"file": item.image or item.name}
-    found = _Shapes()
-    try:
-        if item.image is not None:
-            made["images"] = context.media.value(item.image)
+def rows(item: _Row, context: Context) -> Iterator[Any]:
+    """Make the row of an image; damaged shapes are left out and counted."""
+    known: _Known = context.known
+
+    def fill(row: dict[str, Any], objects: Objects) -> None:
+        found = _Shapes(objects)
         for piece in item.pieces:
-            element = element_of(context.annotations, piece)
+            element = _element_of(known.annotations, piece)
             if piece.track is None:
-                made["annotation"] = {key: plain_number(value) for key, value in element.attrib.items()}
-                found.size = (element.get("height"), element.get("width"))
+                row["annotation"] = {key: plain_number(value) for key, value in element.attrib.items()}
+                found.size = element.get("height"), element.get("width")
                 for at, child in enumerate(element, 1):
                     found.take(child, {}, f"{piece.file} image {item.name} element {at} ({child.tag[:40]})")
             else:
-                found.size = context.sizes.get(piece.file, found.size)
+                found.size = known.sizes.get(piece.file, found.size)
                 of = f"track {piece.track.get('id')} ({element.tag})"
                 found.take(element, piece.track, f"{piece.file} {item.name} {of}")
-        made.update(found.values())
-    except (LakebedError, OSError, ValueError) as error:
-        yield Skipped(str(item), f"{error}")
-        return
-    yield from found.objects.told
-    yield {name: made.get(name) for name in context.tensors}
+        row.update(found.values())
+
+    return row_of(item, item.image or item.name, item.image, context, fill)
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -185,7 +193,7 @@ def describe(plan: Plan) -> dict[str, Any]:
 
 
 class _Planner:
-    """What annotation files have."""
+    """Images, frames and labels of annotation files."""
 
     def __init__(self, source: Source, images: Images) -> None:
         self._source = source
@@ -196,74 +204,69 @@ class _Planner:
         self.labels: list[Any] = []
         self.meta: dict[str, Any] = {}
         self.has_tracks = False
-        self.sizes: dict[str, tuple[str | None, str | None]] = {}
+        self.sizes: dict[str, _Size] = {}
         self.kinds: set[str] = set()
 
     def take(self, name: str) -> None:
-        """Take the images and tracks of a file."""
-        found = scanned(self._source, name)
+        """Take the images and tracks of a file.
+
+        Raises
+        ------
+        IngestionError
+            If the file is no XML of CVAT.
+        """
+        found = _Scan(name)
+        with parsing(name), self._source.open("" if self._source.is_file else name) as file:
+            while block := file.read(_READ_BYTES):
+                found.parser.Parse(block, False)
+            found.parser.Parse(b"", True)
         self.kinds |= found.kinds
+        self.has_tracks |= bool(found.shapes)
         if found.meta is not None:
-            meta = element_of(self._source, found.meta)
-            self.meta[name] = plain(meta)
-            size = meta.find(".//original_size")
-            if size is not None:
-                self.sizes[name] = size.findtext("height"), size.findtext("width")
-            for label in meta.iter("label"):
-                text = (label.findtext("name") or "").strip()
-                if text and text not in self.classes:
-                    self.classes.append(text)
-                    self.labels.append(plain(label))
+            self._take_meta(name, _element_of(self._source, found.meta))
         self.classes += [label for label in found.labels if label.strip() and label not in self.classes]
         folder = name.rpartition("/")[0]
+        places = [folder, *(f"{folder}/{one}".lstrip("/") for one in ("images", "data"))]
         for attributes, piece in found.images:
-            subset = attributes.get("subset") or stem_of(name)  # other tools write a file for each
-            split = SPLITS.get(subset.lower(), "")
-            self._add(split, attributes.get("name", ""), folder, [piece], missing=True)
-        frames: dict[int, list[Piece]] = {}
-        self.has_tracks |= bool(found.shapes)
+            subset = attributes.get("subset") or stem_of(name)  # other tools write a file for each split
+            called = attributes.get("name", "")
+            image = self._images.named(called, places) if called else None
+            if image is None:
+                self.problems.append(Problem(f"{name} image {called!r}", "the image is missing"))
+            else:
+                self._add(SPLITS.get(subset.lower(), ""), image, _Row(called, image, [piece]))
+        frames: dict[int, list[_Piece]] = {}
         for frame, piece in found.shapes:
             frames.setdefault(frame, []).append(piece)
         for frame in sorted(frames):
-            self._add("", f"frame_{frame:06d}", folder, frames[frame], missing=False)
+            called = f"frame_{frame:06d}"
+            image = self._images.of_stem(called, f"{folder}/images".lstrip("/"), ("data", ""))
+            self._add("", image or f"{name}/{called}", _Row(called, image, frames[frame]))
         self.problems += [Problem(f"{name} line {line}", reason) for line, reason in found.bad]
         if found.outside:
             reason = f"{found.outside:,} shapes of tracks are outside their frames and are left out"
             self.problems.append(Problem(name, reason, 0))
 
-    def _add(self, split: str, name: str, folder: str, pieces: list[Piece], *, missing: bool) -> None:
-        if missing:
-            image = (
-                self._images.named(
-                    name, (folder, *(f"{folder}/{one}".lstrip("/") for one in ("images", "data")))
-                )
-                if name
-                else None
-            )
-        else:
-            image = self._images.of_stem(name, f"{folder}/images".lstrip("/"), ("data", ""))
-        if image is None and missing:
-            self.problems.append(Problem(f"{pieces[0].file} image {name!r}", "the image is missing"))
-            return
-        rows_of = self._rows.setdefault(split, {})
-        key = image or f"{pieces[0].file}/{name}"
-        if key in rows_of:
-            self.problems.append(Problem(f"{pieces[0].file} image {name!r}", "it is listed twice"))
-            return
-        rows_of[key] = _Row(name, image, pieces)
+    def _take_meta(self, name: str, meta: Element) -> None:
+        self.meta[name] = plain(meta)
+        size = meta.find(".//original_size")
+        if size is not None:
+            self.sizes[name] = size.findtext("height"), size.findtext("width")
+        for label in meta.iter("label"):
+            text = (label.findtext("name") or "").strip()
+            if text and text not in self.classes:
+                self.classes.append(text)
+                self.labels.append(plain(label))
+
+    def _add(self, split: str, key: str, row: _Row) -> None:
+        if self._rows.setdefault(split, {}).setdefault(key, row) is not row:
+            self.problems.append(Problem(f"{row.pieces[0].file} image {row.name!r}", "it is listed twice"))
 
     def items(self) -> tuple[list[_Row], dict[str, range]]:
-        """Return the rows of all splits, in order."""
-        if set(self._rows) == {"", *(split for split in self._rows if split)} and len(self._rows) > 1:
-            together = [row for rows_of in self._rows.values() for row in rows_of.values()]
-            return together, {}  # some images are of no split
-        items: list[_Row] = []
-        ranges: dict[str, range] = {}
-        for split in sorted(self._rows, key=["train", "val", "test", ""].index):
-            first = len(items)
-            items += self._rows[split].values()
-            ranges[split] = range(first, len(items))
-        return items, ranges if "" not in ranges else {}
+        """Return the rows, by split; in the order of the files and without splits if some images have none."""
+        if "" in self._rows:
+            return [row for rows_of in self._rows.values() for row in rows_of.values()], {}
+        return ranges_of((split, list(rows_of.values())) for split, rows_of in in_order(self._rows))
 
 
 def _looks_like_cvat(source: Source, name: str) -> bool:
@@ -271,12 +274,117 @@ def _looks_like_cvat(source: Source, name: str) -> bool:
         return b"<annotations" in file.read(_HEAD_BYTES)
 
 
-def _pictures_of(source: Source, images: str | None) -> Source:
-    if images is not None:
-        return source.at(images)
-    if source.is_file:
-        return Source.of(source.link("").rpartition("/")[0] or "/", source.creds)
-    return source
+def _element_of(source: Source, piece: _Piece) -> Element:
+    """Return an element that a scan found.
+
+    Raises
+    ------
+    IngestionError
+        If it is too large, or no longer XML.
+    """
+    size = piece.stop - piece.start
+    if size > _MOST_ELEMENT_BYTES:
+        raise IngestionError(f"an element of {piece.file} has {size:,} bytes")
+    with source.open("" if source.is_file else piece.file) as file:
+        file.seek(piece.start)
+        return parse_xml(file.read(size), piece.file, piece.encoding)
+
+
+class _Scan:
+    """Handlers of a parser that note where elements lie: one ends where the event after it begins.
+
+    Attributes
+    ----------
+    images
+        Attributes of each image, and its place.
+    shapes
+        Frame of each shape of a track, and its place.
+    outside
+        How many shapes of tracks are outside their frames.
+    kinds
+        Tags of the shapes.
+    labels
+        Labels of the shapes, in order.
+    bad
+        Line and reason for each shape of a track that has no frame.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.images: list[tuple[dict[str, str], _Piece]] = []
+        self.shapes: list[tuple[int, _Piece]] = []
+        self.meta: _Piece | None = None
+        self.outside = 0
+        self.kinds: set[str] = set()
+        self.labels: dict[str, None] = {}
+        self.bad: list[tuple[int, str]] = []
+        self.parser = new_parser(name)
+        self._name = name
+        self._encoding: str | None = None
+        self._path: list[str] = []
+        self._track: dict[str, str] = {}
+        self._open: tuple[int, dict[str, str]] | None = None
+        self._ended: tuple[int, dict[str, str], str] | None = None
+        self.parser.XmlDeclHandler = self._declared
+        self.parser.StartElementHandler = self._begin
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._settle
+        self.parser.CommentHandler = self._settle
+
+    def _declared(self, _version: str, encoding: str | None, _standalone: int) -> None:
+        self._encoding = encoding
+
+    def _begin(self, tag: str, attributes: dict[str, str]) -> None:
+        self._settle()
+        path = self._path
+        if not path and tag != "annotations":
+            raise IngestionError(f"{self._name} is no CVAT file: its root is {tag[:40]!r}")
+        if len(path) > _MOST_DEPTH:
+            raise IngestionError(f"{self._name} nests more than {_MOST_DEPTH} elements")
+        path.append(tag)
+        if len(path) == 2 and tag == "track":
+            self._track = attributes
+            self.labels[attributes.get("label", "")] = None
+        if self._is_wanted():
+            self._open = (self.parser.CurrentByteIndex, attributes)
+        if len(path) == 3 and path[1] in ("image", "track") and tag in (*_SHAPES, "tag"):
+            if tag != "tag" or attributes.get("label", "").strip():
+                self.kinds.add(tag)
+            if "label" in attributes:
+                self.labels[attributes["label"]] = None
+
+    def _is_wanted(self) -> bool:
+        path = self._path
+        if len(path) == 2:
+            return path[1] in ("image", "meta")
+        return len(path) == 3 and path[1] == "track" and path[2] in _SHAPES
+
+    def _end(self, tag: str) -> None:
+        self._settle()
+        if self._open is not None and self._is_wanted():
+            self._ended = (*self._open, tag)
+            self._open = None
+        self._path.pop()
+
+    def _settle(self, _: str = "") -> None:
+        if self._ended is None:
+            return
+        start, attributes, tag = self._ended
+        self._ended = None
+        piece = _Piece(self._name, start, self.parser.CurrentByteIndex, self._encoding)
+        if tag == "meta":
+            self.meta = piece
+        elif tag == "image":
+            self.images.append((attributes, piece))
+        elif attributes.get("outside", "").strip().lower() in ("1", "true"):
+            self.outside += 1
+        else:
+            frame = attributes.get("frame", "").strip()
+            whole = frame.removesuffix(".0")
+            if whole.isdecimal() and len(whole) < _MOST_DIGITS:
+                self.shapes.append((int(whole), piece._replace(track=self._track)))
+            else:
+                reason = f"no object: the frame of a shape of track {self._track.get('id')} is {frame[:40]!r}"
+                self.bad.append((self.parser.CurrentLineNumber, reason))
 
 
 # -- shapes ------------------------------------------------------------------------------------------------------
@@ -285,36 +393,35 @@ def _pictures_of(source: Source, images: str | None) -> Source:
 class _Shapes:
     """The shapes and tags of an image."""
 
-    def __init__(self) -> None:
-        self.objects = Objects()
-        self.tags: list[tuple[str, dict[str, Any]]] = []
-        self.masks: list[tuple[int, NDArray[np.bool_]]] = []
-        self.size: tuple[str | None, str | None] = (None, None)
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._tags: list[tuple[str, dict[str, Any]]] = []
+        self._masks: list[tuple[int, NDArray[np.bool_]]] = []
+        self.size: _Size = (None, None)
 
     def take(self, element: Element, track: Mapping[str, str], where: str) -> None:
         """Add a shape or a tag."""
+        objects = self._objects
         if element.tag == "tag":
             if element.get("label", "").strip():
-                self.tags.append((element.attrib["label"], _attributes(element, {"label"})))
+                self._tags.append((element.attrib["label"], _attributes(element, {"label"})))
             else:
-                self.objects.told.append(Skipped(where, "no tag: it has no class"))
-            return
-        at = len(self.objects.found)
-        if self.objects.add(where, partial(_object, element, track)) is not None and element.tag == "mask":
+                objects.told.append(Skipped(where, "no tag: it has no class"))
+        elif objects.add(where, _object, element, track) and element.tag == "mask":
             try:
-                self.masks.append((at, _mask(element, self.size)))
+                self._masks.append((len(objects.found) - 1, _mask(element, self.size)))
             except ValueError as error:
-                self.objects.told.append(Skipped(where, f"its mask is left out: {error}", 0))
+                objects.told.append(Skipped(where, f"its mask is left out: {error}", 0))
 
     def values(self) -> dict[str, Any]:
         """Return the values of the row."""
-        found = values_of(self.objects.found, polygons=True)
-        found["image_labels"] = [label for label, _ in self.tags]
-        found["image_label_attributes"] = [attributes for _, attributes in self.tags]
-        if self.masks:
-            found["rle_mask"] = np.stack([mask for _, mask in self.masks], axis=-1)
-        found["rle_object"] = np.array([number for number, _ in self.masks], np.int64)
-        return found
+        return {
+            **self._objects.values(),
+            "image_labels": [label for label, _ in self._tags],
+            "image_label_attributes": [attributes for _, attributes in self._tags],
+            "rle_mask": np.stack([mask for _, mask in self._masks], axis=-1) if self._masks else None,
+            "rle_object": np.array([number for number, _ in self._masks], np.int64),
+        }
 
 
 def _object(element: Element, track: Mapping[str, str]) -> Object:
@@ -323,23 +430,22 @@ def _object(element: Element, track: Mapping[str, str]) -> Object:
     points: Sequence[Sequence[float]] = ()
     used = {"label", "points"}
     if tag == "box":
-        box = [_number(element, side) for side in _SIDES]
-        points = (box[:2], box[2:])
+        box = _numbers(element, _SIDES)
         used |= {*_SIDES}
     elif tag == "ellipse":
-        across, down, rx, ry = (_number(element, key) for key in ("cx", "cy", "rx", "ry"))
+        across, down, rx, ry = _numbers(element, ("cx", "cy", "rx", "ry"))
         box = [across - rx, down - ry, across + rx, down + ry]
     elif tag == "mask":
-        left, top, width, height = (_number(element, key) for key in ("left", "top", "width", "height"))
+        left, top, width, height = _numbers(element, ("left", "top", "width", "height"))
         box = [left, top, left + width, top + height]
         used.add("rle")
     elif tag == "cuboid":
-        corners = [key[1:] for key in given if _CORNER.fullmatch(key)]
-        points = [(_number(element, f"x{one}"), _number(element, f"y{one}")) for one in corners]
-        used |= {f"{axis}{one}" for one in corners for axis in "xy"}
+        corners = [(key, f"y{key[1:]}") for key in given if _CORNER.fullmatch(key)]
+        points = [_numbers(element, pair) for pair in corners]
+        used |= {key for pair in corners for key in pair}
     elif tag == "skeleton":
         points = [point for part in element.iter("points") for point in _points(part.get("points", ""))]
-    elif tag in SHAPES:
+    elif tag in _SHAPES:
         points = _points(given.get("points", ""))
     else:
         raise ValueError("it is no known shape")
@@ -350,18 +456,16 @@ def _object(element: Element, track: Mapping[str, str]) -> Object:
 
 
 def _attributes(element: Element, used: set[str]) -> dict[str, Any]:
-    """Return what is said of a shape besides its place."""
+    """Return the values of a shape besides its place."""
     found: dict[str, Any] = {
         key: plain_number(value) for key, value in element.attrib.items() if key not in used
     }
     values: dict[str, Any] = {}
     for one in element.findall("attribute"):
         name, value = one.get("name", ""), plain_number(one.text or "")
-        if name in values and values[name] != value:
-            earlier = values[name]
+        earlier = values.setdefault(name, value)
+        if earlier != value:
             values[name] = [*(earlier if isinstance(earlier, list) else [earlier]), value]
-        else:
-            values[name] = value
     if values:
         found["attributes"] = values
     parts = [plain(child) for child in element if child.tag != "attribute"]
@@ -370,40 +474,33 @@ def _attributes(element: Element, used: set[str]) -> dict[str, Any]:
     return found
 
 
-def _number(element: Element, key: str) -> float:
-    return number_of(element.get(key), key)
+def _numbers(element: Element, keys: Sequence[str]) -> list[float]:
+    return [number_of(element.get(key), key) for key in keys]
 
 
-def _points(text: str) -> list[tuple[float, float]]:
+def _points(text: str) -> list[list[float]]:
+    if not text.strip():
+        raise ValueError("it has no points")
     found = []
     for pair in text.strip().removesuffix(";").split(";"):
         across, comma, down = pair.partition(",")
         if not comma:
-            raise ValueError(
-                f"{pair[:40]!r} of its points is no point" if text.strip() else "it has no points"
-            )
-        found.append((number_of(across, "point"), number_of(down, "point")))
+            raise ValueError(f"{pair[:40]!r} of its points is no point")
+        found.append([number_of(across, "point"), number_of(down, "point")])
     return found
 
 
-def _mask(element: Element, of_image: tuple[str | None, str | None]) -> NDArray[np.bool_]:
-    """Return the mask of a shape in the whole image: counts of zeros and ones in turn, along the rows of its box."""
-    left, top, width, height = (int(_number(element, key)) for key in ("left", "top", "width", "height"))
+def _mask(element: Element, of_image: _Size) -> NDArray[np.bool_]:
+    """Return the mask of a shape in the whole image."""
+    left, top, width, height = map(int, _numbers(element, ("left", "top", "width", "height")))
     sides = [
         number_of(side, f"image's {key}") for side, key in zip(of_image, ("height", "width"), strict=True)
     ]
     if min(sides) < 1 or any(side % 1 for side in sides) or sides[0] * sides[1] > _MOST_PIXELS:
         raise ValueError(f"its image has no proper size: {of_image}")
     size = int(sides[0]), int(sides[1])
-    try:
-        counts = np.array([int(one) for one in element.get("rle", "").split(",")], np.int64)
-    except (ValueError, OverflowError):
-        raise ValueError("its run lengths are no numbers") from None
     if min(left, top, width, height) < 0 or left + width > size[1] or top + height > size[0]:
         raise ValueError("it lies outside its image")
-    if counts.min() < 0 or counts.max() > _MOST_PIXELS or int(counts.sum()) != width * height:
-        raise ValueError(f"its run lengths cover {counts.sum()} pixels of {width} x {height}")
-    flat = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
     found = np.zeros(size, np.bool_)
-    found[top : top + height, left : left + width] = flat.reshape(height, width)
+    found[top : top + height, left : left + width] = mask_of(element.get("rle", "").split(","), height, width)
     return found

@@ -3,38 +3,36 @@
     photos/1.jpg, photos/1.json       or the image inside the JSON file, as base64 in imageData
 
 ``polygons`` are the points of a shape: corners of a polygon, two corners of a rectangle, center and a point of a
-circle, points of a line. Its ``attributes`` are shape_type, group_id, flags, description and all else; ``annotation``
-is what the file says of the image. An image without a JSON file has nulls; one whose JSON file cannot be read has no
-row, as nothing tells what is in it.
+circle, points of a line. ``attributes`` holds its other members: shape_type, group_id, flags, description, ...;
+``annotation`` holds those of the file. An image without a JSON file has nulls; one whose JSON file cannot be read has
+no row, because its objects are unknown.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import lakebed
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.plan import Media, Plan, Problem, media
+from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.core.splits import ranges_of
 from lakebed.importers.detection.objects import (
+    Context,
     Images,
     Object,
     Objects,
+    by_folder,
+    content_of,
     each,
     number_of,
-    tensors_of,
-    values_of,
+    plan_of,
+    row_of,
 )
-from lakebed.importers.detection.yolo_layout import by_folder
-from lakebed.importers.folders.pictures import kind_of_images
-from lakebed.transforms.output import Skipped
 
 _MOST_BYTES = 1 << 29
 _HEAD_BYTES = 1 << 14
@@ -52,7 +50,7 @@ _MAGIC = {
 
 
 class _Row(NamedTuple):
-    """A JSON file and its image; None where it has none (of its own)."""
+    """A JSON file and its image; either may be missing."""
 
     annotation: str | None
     image: str | None
@@ -62,29 +60,20 @@ class _Row(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What a JSON file says of its image and of classes."""
+    """The image of a JSON file, or the kind of the image inside, and the classes of its shapes."""
 
     image: str | None
     inside: str
     labels: set[str]
 
 
-@dataclass(frozen=True)
-class _Context:
-    """What workers know."""
-
-    media: Media
-    tensors: tuple[str, ...]
-
-
 def recognise(source: Source) -> str | None:
-    """Say how many JSON files there are; None unless one of the first is LabelMe's."""
+    """Count the JSON files; None unless one of the first is LabelMe's."""
     if source.is_object:
         return None
     names = source.with_suffix(".json")
-    if not any(_looks_like_labelme(source, name) for name in names[:3]):
-        return None
-    return f"{len(names):,} LabelMe annotations"
+    is_known = any(_looks_like_labelme(source, name) for name in names[:3])
+    return f"{len(names):,} LabelMe annotations" if is_known else None
 
 
 def plan(
@@ -110,54 +99,79 @@ def plan(
     compression
         Kind of image that is stored; left out, that of the files, and of most of them where they differ.
     """
-    if source.is_file:
-        only = [source.name]
-        source = Source.of(source.link("").rpartition("/")[0] or "/", source.creds)
-    else:
-        only = []
+    only = [source.name] if source.is_file else []
+    source = source.folder
     images = Images(source)
     names = only or _names(source, images)
     if not names:
         raise IngestionError(f"{source.shown} has no JSON files of LabelMe")
     problems: list[Problem] = []
     rows_of, kinds, labels = _rows_of(source, names, images, problems, link=link, alone=not only)
-    splits = by_folder(sorted(rows_of))
-    items = [rows_of[key] for keys in splits.values() for key in keys]
-    ranges: dict[str, range] = {}
-    for split, keys in splits.items():
-        first = max((one.stop for one in ranges.values()), default=0)
-        ranges[split] = range(first, first + len(keys))
-    known = [*dict.fromkeys([*classes, *sorted(labels)])]
-    compression = kind_of_images(source, kinds, compression, None if link else problems)
-    tensors = [
-        media("images", "image", compression=compression, link=link),
-        *tensors_of(known, polygons=True),
-    ]
-    return Plan(
-        f"{len(items):,} images with LabelMe annotations",
-        tensors,
+    by_split = by_folder(sorted(rows_of))
+    items, splits = ranges_of((split, [rows_of[key] for key in keys]) for split, keys in by_split.items())
+    return plan_of(
+        "LabelMe",
+        source,
         items,
-        _Context(Media(source, link, creds_key), tuple(one.name for one in tensors)),
-        rows=len(items),
+        kinds,
+        list(dict.fromkeys([*classes, *sorted(labels)])),
+        problems,
+        link=link,
+        creds_key=creds_key,
+        compression=compression,
         nbytes=sum(source.files[item.image or str(item.annotation)] for item in items),
-        splits=ranges if set(ranges) != {""} else {},
-        problems=problems,
-        classes={"labels": known},
+        splits=splits,
         about={"unlabelled": sum(item.annotation is None for item in items)},
     )
 
 
+def rows(item: _Row, context: Context) -> Iterator[Any]:
+    """Make the row of an image; damaged shapes are left out and counted."""
+
+    def fill(row: dict[str, Any], objects: Objects) -> None:
+        if item.annotation is None:
+            return
+        content = _content(context.media.source, item.annotation)
+        if item.image is None:
+            row["images"] = lakebed.read(_decoded(content, item.annotation))
+        for at, shape in enumerate(_shapes(content, item.annotation), 1):
+            objects.add(f"{item.annotation} shape {at}", _object, shape)
+        rest = {key: value for key, value in content.items() if key not in ("shapes", "imageData")}
+        row.update(objects.values(), annotation=rest)
+
+    return row_of(item, str(item.image or item.annotation), item.image, context, fill)
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """Return how many images have no annotation."""
+    return plan.about
+
+
+# -- files -------------------------------------------------------------------------------------------------------
+
+
 def _names(source: Source, images: Images) -> list[str]:
-    """Return the JSON files of LabelMe; if there are any, also those beside images, as one that is empty may be."""
+    """Return the JSON files of LabelMe; if the source has any, also those beside images, which may be empty."""
     found = source.with_suffix(".json")
     names = {name for name in found if _looks_like_labelme(source, name)}
     return [name for name in found if names and (name in names or _image_beside(name, images) is not None)]
 
 
+def _looks_like_labelme(source: Source, name: str) -> bool:
+    with source.open("" if source.is_file else name) as file:
+        head = file.read(_HEAD_BYTES)
+    # If keys are sorted, the image comes before the shapes.
+    return b'"imageData"' in head or (b'"shapes"' in head and any(key in head for key in _KEYS))
+
+
+def _image_beside(name: str, images: Images) -> str | None:
+    return images.of_stem(stem_of(name), name.rpartition("/")[0], ("images", "data"))
+
+
 def _rows_of(
     source: Source, names: list[str], images: Images, problems: list[Problem], *, link: bool, alone: bool
 ) -> tuple[dict[str, _Row], list[str], set[str]]:
-    """Return rows by their images or JSON files, what kinds their images are, and all labels.
+    """Return rows by their images or JSON files, names with the suffixes of the images, and all labels.
 
     Parameters
     ----------
@@ -185,48 +199,9 @@ def _rows_of(
             found[seen.image or name] = _Row(name, seen.image)
             kinds.append(seen.image or seen.inside)
             labels |= seen.labels
-    for image in images.names if alone else ():
-        if image not in found and image not in unreadable:
-            found[image] = _Row(None, image)
-            kinds.append(image)
-    return found, kinds, labels
-
-
-def rows(item: _Row, context: _Context) -> Iterator[Any]:
-    """Make the row of an image; shapes that are damaged are left out, each counted."""
-    made: dict[str, Any] = {"file": item.image or item.annotation}
-    objects = Objects()
-    try:
-        content = _content(context.media.source, item.annotation) if item.annotation is not None else None
-        if item.image is not None:
-            made["images"] = context.media.value(item.image)
-        elif content is not None:
-            made["images"] = lakebed.read(_decoded(content, str(item.annotation)))
-        if content is not None:
-            _check(content, str(item.annotation))
-            for at, shape in enumerate(content["shapes"], 1):
-                objects.add(f"{item.annotation} shape {at}", partial(_object, shape))
-            made.update(values_of(objects.found, polygons=True))
-            made["annotation"] = {
-                key: value for key, value in content.items() if key not in ("shapes", "imageData")
-            }
-    except (LakebedError, OSError, ValueError) as error:
-        yield Skipped(str(item), f"{error}")
-        return
-    yield from objects.told
-    yield {name: made.get(name) for name in context.tensors}
-
-
-def describe(plan: Plan) -> dict[str, Any]:
-    """Say how many images have no annotation."""
-    return plan.about
-
-
-def _looks_like_labelme(source: Source, name: str) -> bool:
-    with source.open("" if source.is_file else name) as file:
-        head = file.read(_HEAD_BYTES)
-    # Where keys are sorted, an image comes before the shapes.
-    return b'"imageData"' in head or (b'"shapes"' in head and any(key in head for key in _KEYS))
+    others = [image for image in images.names if alone and image not in found and image not in unreadable]
+    found |= {image: _Row(None, image) for image in others}
+    return found, kinds + others, labels
 
 
 def _is_of_another_name(look: tuple[str, _Seen | LakebedError | None]) -> bool:
@@ -235,78 +210,67 @@ def _is_of_another_name(look: tuple[str, _Seen | LakebedError | None]) -> bool:
     return isinstance(seen, _Seen) and seen.image is not None and stem_of(seen.image) != stem_of(name)
 
 
-def _image_beside(name: str, images: Images) -> str | None:
-    return images.of_stem(stem_of(name), name.rpartition("/")[0], ("images", "data"))
-
-
 def _look(source: Source, name: str, images: Images) -> _Seen | None:
-    """Return what a file says of its image: the name of the file, or what kind is inside; None of another format."""
+    """Return the image and the labels of a file; None for another format."""
     content = _content(source, name)
     if "shapes" not in content:
         return None
-    _check(content, name)
-    folder = name.rpartition("/")[0]
     path = content.get("imagePath")
-    image = images.named(path, [folder]) if isinstance(path, str) and path else None
+    image = images.named(path, [name.rpartition("/")[0]]) if isinstance(path, str) and path else None
     if image is None:
         image = _image_beside(name, images)
     data = content.get("imageData")
     head = data[:8] if isinstance(data, str) else ""
-    inside = next(
-        (f"x{suffix}" for magic, suffix in _MAGIC.items() if head.startswith(magic)), "x.png" if head else ""
-    )
-    labels = {_label_of(one) for one in content["shapes"] if isinstance(one, dict)}
+    known = [f"x{suffix}" for magic, suffix in _MAGIC.items() if head.startswith(magic)]
+    inside = [*known, "x.png"][0] if head else ""
+    labels = {_label_of(one) for one in _shapes(content, name) if isinstance(one, dict)}
     return _Seen(image, inside, {label for label in labels if label.strip()})
 
 
+def _content(source: Source, name: str) -> dict[str, Any]:
+    data = content_of(source, name, _MOST_BYTES)
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise IngestionError(f"{name} is no JSON: {error}") from error
+    return content if isinstance(content, dict) else {}
+
+
+def _shapes(content: dict[str, Any], name: str) -> list[Any]:
+    shapes = content.get("shapes")
+    if not isinstance(shapes, list):
+        raise IngestionError(f"{name} has no list of shapes")
+    return shapes
+
+
+def _decoded(content: dict[str, Any], name: str) -> bytes:
+    try:
+        return base64.b64decode(content["imageData"], validate=False)
+    except (KeyError, TypeError, ValueError) as error:
+        raise IngestionError(f"imageData of {name} is no image: {error}") from error
+
+
+# -- shapes ------------------------------------------------------------------------------------------------------
+
+
 def _label_of(shape: dict[str, Any]) -> str:
-    """Return the label of a shape, empty if it is neither text nor a number."""
+    """Return the label of a shape; empty if it is neither text nor a number."""
     label = shape.get("label")
     if isinstance(label, float) and not math.isfinite(label):
         return ""
     return str(label) if isinstance(label, str | int | float) and type(label) is not bool else ""
 
 
-def _content(source: Source, name: str) -> dict[str, Any]:
-    if source.files[name] > _MOST_BYTES:
-        raise IngestionError(f"{name} of {source.files[name]:,} bytes is larger than {_MOST_BYTES:,}")
-    try:
-        content = json.loads(source.read(name))
-    except (ValueError, RecursionError) as error:
-        raise IngestionError(f"{name} is no JSON: {error}") from error
-    return content if isinstance(content, dict) else {}
-
-
-def _check(content: dict[str, Any], name: str) -> None:
-    if not isinstance(content.get("shapes"), list):
-        raise IngestionError(f"{name} has no list of shapes")
-
-
-def _decoded(content: dict[str, Any], name: str) -> bytes:
-    try:
-        return base64.b64decode(content["imageData"], validate=False)
-    except (KeyError, TypeError, binascii.Error, ValueError) as error:
-        raise IngestionError(f"imageData of {name} is no image: {error}") from error
-
-
 def _object(shape: Any) -> Object:
     if not isinstance(shape, dict):
-        raise ValueError(  # noqa: TRY004 - of a file, not of the caller
-            f"it is {str(shape)[:80]}, and no JSON object"
-        )
+        raise ValueError(f"it is {str(shape)[:80]}, and no JSON object")  # noqa: TRY004 - the file is wrong
     if shape.get("label") and not _label_of(shape):
         raise ValueError(f"its label is {str(shape['label'])[:80]}, and no text")
     given = shape.get("points")
     if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 2 for one in given):
         told = str(given)[:80] if "points" in shape else "missing"
         raise ValueError(f"its points is {told}, and no list of pairs of numbers")
-    points = [
-        (
-            across if type(across) is float else number_of(across, "point"),
-            down if type(down) is float else number_of(down, "point"),
-        )
-        for across, down in given
-    ]
+    points = [[one if type(one) is float else number_of(one, "point") for one in pair] for pair in given]
     box = None
     if shape.get("shape_type") == "circle":
         if len(points) != 2:

@@ -1,9 +1,10 @@
-"""XML that may be hostile: documents that declare a type or entities are refused before anything of them is used."""
+"""XML that may be hostile: a document that declares a type or entities is refused before any of it is used."""
 
 from __future__ import annotations
 
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from xml.etree.ElementTree import Element
 from xml.parsers import expat
@@ -11,8 +12,8 @@ from xml.parsers import expat
 from lakebed.errors import IngestionError
 from lakebed.importers.detection.objects import plain_number
 
-# Annotations are a few elements deep.
 _MOST_DEPTH = 64
+"""Annotations are a few elements deep."""
 _DECLARED = re.compile(rb"""<\?xml[^>]*\bencoding=["']([\w.:-]+)""")
 
 
@@ -24,7 +25,7 @@ def new_parser(name: str, encoding: str | None = None) -> expat.XMLParserType:
     name
         What is parsed, for messages.
     encoding
-        Of a fragment whose document declares one.
+        Encoding that the document around a fragment declares.
     """
     parser = expat.ParserCreate(encoding)
     parser.buffer_text = True
@@ -75,21 +76,32 @@ def parse_xml(data: bytes, name: str, encoding: str | None = None) -> Element:
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda _: open_elements.pop()
     parser.CharacterDataHandler = text
+    data = data.lstrip()  # some programs write a line before the declaration
     try:
-        parser.Parse(data.lstrip(), True)  # some programs write a line before the declaration
-    except (expat.ExpatError, ValueError, LookupError) as error:
-        if isinstance(error, IngestionError):
-            raise
-        declared = _DECLARED.match(data.lstrip())
+        with parsing(name):
+            parser.Parse(data, True)
+    except IngestionError as error:
+        declared = _DECLARED.match(data)
         if "multi-byte" in str(error) and declared is not None and encoding is None:  # such as GB2312
             with suppress(UnicodeDecodeError):
                 return parse_xml(data.decode(declared[1].decode()).encode(), name, "utf-8")
-        raise IngestionError(f"{name} is no XML: {error}") from error
+        raise
     return root[0]
 
 
+@contextmanager
+def parsing(name: str) -> Iterator[None]:
+    """Turn the errors of a parser into ours."""
+    try:
+        yield
+    except IngestionError:
+        raise
+    except (expat.ExpatError, ValueError, LookupError) as error:
+        raise IngestionError(f"{name} is no XML: {error}") from error
+
+
 def plain(element: Element) -> Any:
-    """Return an element as JSON: text, a number or an object of its attributes and children; repeated ones a list."""
+    """Return an element as JSON: text, a number, or an object of its attributes and children."""
     if not len(element) and not element.attrib:
         return plain_number((element.text or "").strip())
     found: dict[str, Any] = {key: plain_number(value) for key, value in element.attrib.items()}

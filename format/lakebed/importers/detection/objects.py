@@ -1,35 +1,40 @@
-"""Objects of images, as Pascal VOC, LabelMe, CVAT and Open Images have them: the same tensors for all of them.
+"""Objects of images, as Pascal VOC, LabelMe, CVAT and Open Images have them: one plan and one set of tensors for all.
 
 labels        class_label: a class for each object
 boxes         bbox, float64: left, top, right, bottom
-polygons      polygon, float64: the points that the file has for an object, whatever its shape is
-attributes    json: an object for each object, with all else that is said of it
-annotation    json: what is said of the image
+polygons      polygon, float64: the points that the file has for an object, whatever its shape
+attributes    json: an object for each object, with its other values
+annotation    json: the values of the image
+file          text: the name of the image in the source
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 
-from lakebed.errors import LakebedError
-from lakebed.importers.core.plan import TensorPlan, tensor
-from lakebed.importers.core.source import Source, stem_of, suffix_of
-from lakebed.importers.folders.pictures import IMAGE_KINDS
+from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.core.plan import Media, Plan, Problem, TensorPlan, media, tensor
+from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.core.splits import SPLITS, in_order
+from lakebed.importers.folders.pictures import images_of, kind_of_images
 from lakebed.transforms.output import Skipped
 
 T = TypeVar("T")
 
-# Files of a bucket that a plan reads at the same time: so many, and no more than so many bytes of the largest.
 _READERS = 32
 _READ_BYTES = 1 << 26
-_LTRB = {"mode": "LTRB"}
+"""Most files of a bucket that a plan reads at the same time, and most bytes of them."""
+
+IMAGE_FOLDERS = ("images", "JPEGImages")
+"""Folders of images that lie in the folder of a split, or around it."""
+
 _TURNED = "corners of a box were in another order: it is left, top, right, bottom now"
 
 
@@ -40,15 +45,13 @@ class Object:
     Parameters
     ----------
     box
-        Left, top, right, bottom; None is the one around the points.
+        Left, top, right, bottom; None stands for the box around the points.
     points
-        What the file has: corners, a center and a point of a circle, points of a line.
+        Points as the file has them: corners, a center and a point of a circle, points of a line.
     attributes
-        All else, as JSON.
+        Other values, as JSON.
     wrong
-        What is wrong with it, and is left out of it.
-    is_turned
-        Whether the corners of its box were in another order.
+        Reasons for which values of it are left out.
     """
 
     label: str
@@ -56,87 +59,54 @@ class Object:
     points: Sequence[Sequence[float]] = ()
     attributes: dict[str, Any] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
-    is_turned: bool = False
 
 
 @dataclass
 class Objects:
-    """The objects of an image, and what is told of those that are damaged."""
+    """The objects of an image, and reports of damaged ones."""
 
     found: list[Object] = field(default_factory=list)
     told: list[Skipped] = field(default_factory=list)
 
-    def add(self, where: str, make: Callable[[], Object]) -> Object | None:
-        """Add an object, or tell why it is none.
+    def add(self, where: str, make: Callable[..., Object], *arguments: Any) -> bool:
+        """Add an object, or report why that is impossible; return whether it was added.
 
         Parameters
         ----------
         where
             File and place of the object.
         make
-            Returns it, or raises ValueError.
+            Makes it of the arguments, or raises ValueError.
         """
         try:
-            one = checked(make())
+            one = make(*arguments)
+            is_turned = _complete(one)
         except ValueError as error:
             self.told.append(Skipped(where, f"no object: {error}"))
-            return None
+            return False
         self.told += [Skipped(where, reason, 0) for reason in one.wrong]
-        if one.is_turned:
+        if is_turned:
             self.told.append(Skipped(where, _TURNED, 0, is_change=True))
         self.found.append(one)
-        return one
+        return True
+
+    def values(self) -> dict[str, Any]:
+        """Return the values of the row that has these objects."""
+        return {
+            "labels": [one.label for one in self.found] or np.zeros(0, np.uint32),
+            "boxes": np.array([one.box for one in self.found], np.float64).reshape(len(self.found), 4),
+            "polygons": [np.array(one.points, np.float64).reshape(-1, 2) for one in self.found],
+            "attributes": [one.attributes for one in self.found],
+        }
 
 
-def tensors_of(
-    classes: Sequence[str],
-    *,
-    polygons: bool,
-    fractional: bool = False,
-    info: Mapping[str, Any] | None = None,
-) -> list[TensorPlan]:
-    """Return the tensors of objects.
-
-    Parameters
-    ----------
-    classes
-        Names of the classes.
-    polygons
-        Whether objects have points.
-    fractional
-        Numbers are fractions of the image's sides, not pixels.
-    info
-        What is said of the classes.
-    """
-    kind = {"type": "fractional" if fractional else "pixel"}
-    found = [
-        tensor("labels", "class_label", class_names=list(classes), info=info, is_list=True),
-        tensor("boxes", "bbox", dtype="float64", coords={**kind, **_LTRB}),
-    ]
-    if polygons:
-        found.append(tensor("polygons", "polygon", dtype="float64", info={"coords": kind}))
-    return [*found, tensor("attributes", "json"), tensor("annotation", "json"), tensor("file", "text")]
-
-
-def values_of(objects: Sequence[Object], *, polygons: bool) -> dict[str, Any]:
-    """Return the values of a row that has these objects."""
-    found: dict[str, Any] = {
-        "labels": [one.label for one in objects] or np.zeros(0, np.uint32),
-        "boxes": np.array([one.box for one in objects], np.float64).reshape(len(objects), 4),
-        "attributes": [one.attributes for one in objects],
-    }
-    if polygons:
-        found["polygons"] = [np.array(one.points, np.float64).reshape(-1, 2) for one in objects]
-    return found
-
-
-def checked(one: Object) -> Object:
-    """Return an object with its box, and with points.
+def _complete(one: Object) -> bool:
+    """Give an object its box and its points, and put the corners of the box in order; return whether they were not.
 
     Raises
     ------
     ValueError
-        If it has neither, or a number is not finite.
+        If it has no class, neither box nor points, or a number that is not finite.
     """
     if not one.label.strip():
         raise ValueError("it has no class")
@@ -145,27 +115,24 @@ def checked(one: Object) -> Object:
             raise ValueError("it has no points")
         across, down = [point[0] for point in one.points], [point[1] for point in one.points]
         one.box = (min(across), min(down), max(across), max(down))
-    if not one.points:
-        one.points = (tuple(one.box[:2]), tuple(one.box[2:]))
+    one.points = one.points or (tuple(one.box[:2]), tuple(one.box[2:]))
     if not all(math.isfinite(value) for point in (one.box, *one.points) for value in point):
         raise ValueError("a number is not finite")
     left, top, right, bottom = one.box
-    if left > right or top > bottom:
-        one.box = (min(left, right), min(top, bottom), max(left, right), max(top, bottom))
-        one.is_turned = True
-    return one
+    one.box = (min(left, right), min(top, bottom), max(left, right), max(top, bottom))
+    return left > right or top > bottom
 
 
 def number_of(value: Any, name: str) -> float:
-    """Return a number, or text that is one.
+    """Return a number, or the number that text is.
 
     Raises
     ------
     ValueError
-        If it is none, or not finite.
+        If the value is neither, or not finite.
     """
     found = math.nan
-    if type(value) in (int, float) or (type(value) is str and "_" not in value):  # 1_0 is one in Python alone
+    if type(value) in (int, float) or (type(value) is str and "_" not in value):  # Python alone reads 1_0
         try:
             found = float(value)
         except (ValueError, OverflowError):
@@ -178,7 +145,7 @@ def number_of(value: Any, name: str) -> float:
 
 
 def plain_number(text: str) -> Any:
-    """Return text as a number, where the number's text is the same; otherwise the text."""
+    """Return text as a number if the number prints as the same text; otherwise the text."""
     stripped = text.strip()
     for kind in (int, float):
         try:
@@ -190,8 +157,136 @@ def plain_number(text: str) -> Any:
     return text
 
 
+# -- plans and rows ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Context:
+    """Settings that workers need; `known` is of the format."""
+
+    media: Media
+    tensors: tuple[str, ...]
+    known: Any = None
+
+
+def plan_of(
+    name: str,
+    source: Source,
+    items: Sequence[Any],
+    images: Sequence[str],
+    classes: Sequence[str],
+    problems: list[Problem],
+    *,
+    link: bool,
+    creds_key: str | None,
+    compression: str | None,
+    without: Sequence[str] = (),
+    coords: str = "pixel",
+    info: Mapping[str, Any] | None = None,
+    more: Sequence[TensorPlan] = (),
+    known: Any = None,
+    nbytes: int | None = None,
+    splits: Mapping[str, range],
+    about: dict[str, Any],
+) -> Plan:
+    """Return the plan of images with objects.
+
+    Parameters
+    ----------
+    name
+        Name of the format, for people.
+    source
+        Where the images are.
+    images
+        Names of the images, or of files with the suffixes of their kinds.
+    without
+        Tensors of objects that the format has nothing for.
+    coords
+        Whether numbers are ``pixel`` or ``fractional``: parts of the image's sides.
+    info
+        Info of the labels.
+    more
+        Further tensors.
+    known
+        Settings of the format that workers need.
+    nbytes
+        Bytes of the images; None adds up the sizes of ``images``.
+    """
+    compression = kind_of_images(source, images, compression, None if link else problems)
+    objects = [
+        tensor("labels", "class_label", class_names=list(classes), info=info, is_list=True),
+        tensor("boxes", "bbox", dtype="float64", coords={"type": coords, "mode": "LTRB"}),
+        tensor("polygons", "polygon", dtype="float64", info={"coords": {"type": coords}}),
+        *(tensor("attributes", "json"), tensor("annotation", "json"), tensor("file", "text")),
+    ]
+    tensors = [
+        media("images", "image", compression=compression, link=link),
+        *(one for one in objects if one.name not in without),
+        *more,
+    ]
+    return Plan(
+        f"{len(items):,} images with {name} annotations",
+        tensors,
+        items,
+        Context(Media(source, link, creds_key), tuple(one.name for one in tensors), known),
+        rows=len(items),
+        nbytes=sum(source.files[image] for image in images) if nbytes is None else nbytes,
+        splits=splits,
+        problems=problems,
+        classes={"labels": list(classes)},
+        about=about,
+    )
+
+
+def row_of(
+    item: Any,
+    file: str,
+    image: str | None,
+    context: Context,
+    fill: Callable[[dict[str, Any], Objects], object],
+) -> Iterator[Any]:
+    """Make the row of an image; damaged objects are left out and counted.
+
+    Parameters
+    ----------
+    file
+        Name that the row tells.
+    image
+        Name of the image; None if it is missing, or inside of another file.
+    fill
+        Puts the values of the image into the row, and its objects into the others.
+    """
+    row: dict[str, Any] = {"file": file}
+    objects = Objects()
+    try:
+        if image is not None:
+            row["images"] = context.media.value(image)
+        fill(row, objects)
+    except (LakebedError, OSError, ValueError) as error:
+        yield Skipped(str(item), f"{error}")
+        return
+    yield from objects.told
+    yield {name: row.get(name) for name in context.tensors}
+
+
+# -- files -------------------------------------------------------------------------------------------------------
+
+
+def content_of(source: Source, name: str, most: int) -> bytes:
+    """Return the content of an annotation file.
+
+    Raises
+    ------
+    IngestionError
+        If it has more bytes than that.
+    """
+    if source.files[name] > most:
+        raise IngestionError(f"{name} of {source.files[name]:,} bytes is larger than {most:,}")
+    return source.read(name)
+
+
 def each(source: Source, names: Iterable[str], function: Callable[[str], T]) -> list[T | LakebedError]:
-    """Return what a function makes of files, in order, or why it could not; files elsewhere are read together."""
+    """Return the results of a function on files, in order, or its errors; files in a bucket are read together."""
 
     def one(name: str) -> T | LakebedError:
         try:
@@ -208,19 +303,31 @@ def each(source: Source, names: Iterable[str], function: Callable[[str], T]) -> 
         return list(pool.map(one, chosen))
 
 
+def by_folder(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the files of each split that folders name; all under "" unless each is in one."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        folders = [part for part in name.split("/")[:-1] if part not in IMAGE_FOLDERS][:2]
+        split = next((SPLITS[part.lower()] for part in folders if part.lower() in SPLITS), None)
+        if split is None:
+            return {"": list(names)}
+        found.setdefault(split, []).append(name)
+    return dict(in_order(found))
+
+
 class Images:
     """Images of a source, found for the annotations that name them."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self.names = [name for name in source.files if suffix_of(name) in IMAGE_KINDS]
+        self.names = images_of(source)
         self._known = set(self.names)
         self._by_stem: dict[str, list[str]] = {}
         for name in self.names:
             self._by_stem.setdefault(stem_of(name), []).append(name)
 
     def named(self, name: str, folders: Iterable[str] = ("",)) -> str | None:
-        """Return the image of a name, as written from one of the folders; otherwise the only one of its last part."""
+        """Return the image of a name, relative to one of the folders; otherwise the only one of the same last part."""
         wanted = name.replace("\\", "/")
         for folder in folders:
             try:
@@ -234,7 +341,7 @@ class Images:
         return same[0] if len(same) == 1 else None
 
     def of_stem(self, stem: str, folder: str = "", siblings: Sequence[str] = ()) -> str | None:
-        """Return the image of a stem: in a folder, in a folder beside it, or the only one that there is."""
+        """Return the image of a stem: in a folder, in a folder beside it, or the only one in the source."""
         found = self._by_stem.get(stem, [])
         above = folder.rpartition("/")[0]
         for place in (folder, *(f"{above}/{sibling}".lstrip("/") for sibling in siblings)):

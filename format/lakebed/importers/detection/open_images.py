@@ -6,9 +6,9 @@
     class-descriptions-boxable.csv                 /m/011k07, Tortoise
     bbox_labels_600_hierarchy.json                 which class is a part or a kind of which
 
-A row is an image that is there; annotations of others are counted. ``boxes`` are fractions of the image's sides, other
-columns are in ``attributes``. Cells may be quoted; those that a line lacks are left out. CSV files of any size are read
-an image at a time, after a pass that notes where its lines are.
+A row is an image of the source; lines of other images are counted. ``boxes`` are fractions of the image's sides;
+``attributes`` holds the other columns, without cells that a line lacks. Cells may be quoted. CSV files of any size are
+read an image at a time, after a pass that notes where its lines are.
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
-from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.plan import Media, Plan, Problem, media, tensor
+from lakebed.errors import IngestionError
+from lakebed.importers.core.plan import Plan, Problem, tensor
 from lakebed.importers.core.shares import mostly
 from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.importers.detection.objects import (
+    Context,
     Images,
     Object,
     Objects,
+    by_folder,
     number_of,
     plain_number,
-    tensors_of,
-    values_of,
+    plan_of,
+    row_of,
 )
-from lakebed.importers.detection.yolo_layout import by_folder
-from lakebed.importers.folders.pictures import kind_of_images
 from lakebed.transforms.output import Skipped
 
 _HEAD_BYTES = 1 << 12
@@ -43,13 +44,14 @@ _DOCUMENT_BYTES = 1 << 26
 _LINE_BYTES = 1 << 20
 _MOST_CLASSES = 100_000
 _SIDES = ("XMin", "YMin", "XMax", "YMax")
-_USED = {"ImageID", "LabelName", *_SIDES}  # columns that are no attributes
+_USED = {"ImageID", "LabelName", *_SIDES}
+"""Columns that are no attributes."""
 _MID = re.compile(r"/[a-z]/[\w-]+")
 _SPLIT_OF_NAME = re.compile(r"(?:^|[-_/])(train|validation|val|test)(?=[-_/])")
 
 
 class _Lines(NamedTuple):
-    """Lines of an image that follow each other: number of the file, where they lie, and number of the first."""
+    """Lines of an image that follow each other: number of the file, their place, and number of the first."""
 
     file: int
     start: int
@@ -58,7 +60,7 @@ class _Lines(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """An image, and the lines that are of it."""
+    """An image and its lines."""
 
     image: str
     lines: Sequence[_Lines]
@@ -69,31 +71,27 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Table:
-    """A CSV file, its columns, and whether its lines are boxes."""
+    """A CSV file and its columns."""
 
     name: str
     columns: Sequence[str]
 
     @property
     def has_boxes(self) -> bool:
+        """Whether its lines are boxes, not labels of images."""
         return "XMin" in self.columns
 
 
-@dataclass(frozen=True)
-class _Context:
-    """What workers know."""
+class _Known(NamedTuple):
+    """The CSV files, and the name of each class by its id."""
 
-    media: Media
     tables: Sequence[_Table]
     names: Mapping[str, str]
-    tensors: tuple[str, ...]
 
 
 def recognise(source: Source) -> str | None:
-    """Say which CSV files there are; None without annotations of boxes or labels."""
-    if not source.is_folder:
-        return None
-    tables = _tables(source)
+    """Name the CSV files; None without annotations of boxes or labels."""
+    tables = _tables(source) if source.is_folder else []
     return f"Open Images annotations: {', '.join(one.name for one in tables)}" if tables else None
 
 
@@ -105,14 +103,14 @@ def plan(
     creds_key: str | None = None,
     compression: str | None = None,
 ) -> Plan:
-    """Plan a row for each image that is there.
+    """Plan a row for each image of the source.
 
     Parameters
     ----------
     source
         The folder of the CSV files and the images.
     classes
-        The CSV file with the names of the classes; left out, the one that is there.
+        The CSV file with the names of the classes; left out, the one in the source.
     link
         Store links to the images in place of the images.
     creds_key
@@ -133,39 +131,35 @@ def plan(
     problems += [
         Problem(name, "it is not imported", 0) for name in source.with_suffix(".csv") if name not in used
     ]
-    for mid in sorted(mids - set(names)):
-        names[mid] = mid
-    labels = _distinct(names)
-    splits = _splits(images.names, tables, lines)
-    items: list[_Row] = []
-    ranges: dict[str, range] = {}
-    for split, of in splits.items():
-        ranges[split] = range(len(items), len(items) + len(of))
-        items += [_Row(image, lines.get(stem_of(image), ())) for image in of]
-    compression = kind_of_images(source, images.names, compression, None if link else problems)
-    shown = list(labels.values())
+    names |= {mid: mid for mid in sorted(mids - set(names))}
+    count = Counter(names.values())
+    labels = {mid: name if count[name] == 1 else f"{name} ({mid})" for mid, name in names.items()}
+    items, splits = ranges_of(
+        (split, [_Row(image, lines.get(stem_of(image), ())) for image in of])
+        for split, of in _splits(images.names, tables, lines).items()
+    )
     info = {"mids": list(labels)}
-    tensors = [media("images", "image", compression=compression, link=link)]
-    tensors += [
-        one
-        for one in tensors_of(shown, polygons=False, fractional=True, info=info)
-        if one.name != "annotation"
-    ]
+    more = []
     if not all(one.has_boxes for one in tables):
-        tensors += [
-            tensor("image_labels", "class_label", class_names=shown, info=info, is_list=True),
-            tensor("image_label_attributes", "json"),
-        ]
-    return Plan(
-        f"{len(items):,} images with Open Images annotations",
-        tensors,
+        of_images: dict[str, Any] = {"class_names": list(labels.values()), "info": info, "is_list": True}
+        more.append(tensor("image_labels", "class_label", **of_images))
+        more.append(tensor("image_label_attributes", "json"))
+    return plan_of(
+        "Open Images",
+        source,
         items,
-        _Context(Media(source, link, creds_key), tables, labels, tuple(one.name for one in tensors)),
-        rows=len(items),
-        nbytes=sum(source.files[item.image] for item in items),
-        splits=ranges if set(ranges) != {""} else {},
-        problems=problems,
-        classes={"labels": shown},
+        [item.image for item in items],
+        list(labels.values()),
+        problems,
+        link=link,
+        creds_key=creds_key,
+        compression=compression,
+        without=("polygons", "annotation"),
+        coords="fractional",
+        info=info,
+        more=more,
+        known=_Known(tables, labels),
+        splits=splits,
         about={
             "files": [one.name for one in tables],
             "classes": described,
@@ -174,33 +168,29 @@ def plan(
     )
 
 
-def rows(item: _Row, context: _Context) -> Iterator[Any]:
-    """Make the row of an image; lines that are damaged are left out, each counted."""
-    objects = Objects()
-    labels: list[tuple[str, dict[str, Any]]] = []
-    try:
-        image = context.media.value(item.image)
+def rows(item: _Row, context: Context) -> Iterator[Any]:
+    """Make the row of an image; damaged lines are left out and counted."""
+    known: _Known = context.known
+
+    def fill(row: dict[str, Any], objects: Objects) -> None:
+        labels: list[tuple[str, dict[str, Any]]] = []
         for lines in item.lines:
-            table = context.tables[lines.file]
+            table = known.tables[lines.file]
             for at, line in _read(context.media.source, table, lines):
                 where = f"{table.name} line {at} (image {stem_of(item.image)})"
                 if table.has_boxes:
-                    objects.add(where, partial(_object, line, table, context.names))
+                    objects.add(where, _object, line, table, known.names)
                     continue
                 try:
-                    labels.append(_label(line, table, context.names))
+                    labels.append(_label(_values(line, table), known.names))
                 except ValueError as error:
                     objects.told.append(Skipped(where, f"no label: {error}"))
-    except (LakebedError, OSError, ValueError) as error:
-        yield Skipped(item.image, f"{error}")
-        return
-    yield from objects.told
-    made: dict[str, Any] = {"images": image, "file": item.image}
-    if item.lines:
-        made.update(values_of(objects.found, polygons=False))
-        made["image_labels"] = [label for label, _ in labels]
-        made["image_label_attributes"] = [attributes for _, attributes in labels]
-    yield {name: made.get(name) for name in context.tensors}
+        if item.lines:
+            row.update(objects.values())
+            row["image_labels"] = [label for label, _ in labels]
+            row["image_label_attributes"] = [attributes for _, attributes in labels]
+
+    return row_of(item, item.image, item.image, context, fill)
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -208,7 +198,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     return plan.about
 
 
-# -- what there is -----------------------------------------------------------------------------------------------
+# -- files -------------------------------------------------------------------------------------------------------
 
 
 def _tables(source: Source) -> list[_Table]:
@@ -265,14 +255,6 @@ def _described(source: Source, name: str, shown: str, problems: list[Problem]) -
     return {cells[0]: cells[1] for cells in good.values()}
 
 
-def _distinct(names: Mapping[str, str]) -> dict[str, str]:
-    """Return the names with their ids where several classes have the same."""
-    count: dict[str, int] = {}
-    for name in names.values():
-        count[name] = count.get(name, 0) + 1
-    return {mid: name if count[name] == 1 else f"{name} ({mid})" for mid, name in names.items()}
-
-
 def _scanned(
     source: Source, tables: Sequence[_Table], images: set[str], problems: list[Problem]
 ) -> tuple[dict[str, list[_Lines]], set[str]]:
@@ -282,20 +264,20 @@ def _scanned(
     for number, table in enumerate(tables):
         column = table.columns.index("LabelName")
         others, first_other = 0, 0
-        last, start, first, at, is_there = b"", 0, 0, 0, False
+        last, name, start, first = b"", "", 0, 0
         with source.open(table.name) as file:
             at = len(file.readline(_LINE_BYTES))
             for count, line in enumerate(_lines_of(file, table.name), 2):
                 image = line.partition(b",")[0]
                 if image != last:
-                    _add(found, last, images, _Lines(number, start, at, first))
-                    last, start, first, is_there = image, at, count, _image_of(image) in images
+                    if name in images:
+                        found.setdefault(name, []).append(_Lines(number, start, at, first))
+                    last, name, start, first = image, _image_of(image), at, count
                 at += len(line)
-                if is_there:
+                if name in images:
                     mids.add(_cell(line, column))
-                elif not line.isspace():
+                elif line and not line.isspace():
                     others, first_other = others + 1, first_other or count
-        _add(found, last, images, _Lines(number, start, at, first))
         if others:
             told = f"{others:,} lines are of images that are not there, the first is line {first_other}"
             problems.append(Problem(table.name, told, 0))
@@ -305,16 +287,12 @@ def _scanned(
 
 
 def _lines_of(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yield the lines of a file, and an empty one at its end."""
     while line := file.readline(_LINE_BYTES):
         if len(line) == _LINE_BYTES:
             raise IngestionError(f"{name} has a line of more than {_LINE_BYTES:,} bytes")
         yield line
-
-
-def _add(found: dict[str, list[_Lines]], image: bytes, images: set[str], lines: _Lines) -> None:
-    name = _image_of(image)
-    if name in images and lines.stop > lines.start:
-        found.setdefault(name, []).append(lines)
+    yield b""
 
 
 def _image_of(cell: bytes) -> str:
@@ -341,19 +319,18 @@ def _cells(line: str) -> list[str]:
 def _splits(
     images: list[str], tables: Sequence[_Table], lines: Mapping[str, Sequence[_Lines]]
 ) -> dict[str, list[str]]:
-    """Return the images of each split, by their folders, or by the names of the files that their lines are in."""
+    """Return the images of each split, by their folders or the names of the CSV files."""
     found = by_folder(images)
     if set(found) != {""}:
         return found
     of_table = [_SPLIT_OF_NAME.search(table.name) for table in tables]
-    by_split: dict[str, list[str]] = {"train": [], "val": [], "test": []}
+    by_split: dict[str, list[str]] = {}
     for image in images:
         of = {match[1] for one in lines.get(stem_of(image), ()) if (match := of_table[one.file]) is not None}
         if len(of) != 1:
             return {"": images}
-        split = of.pop()
-        by_split["val" if split == "validation" else split].append(image)
-    return {split: names for split, names in by_split.items() if names}
+        by_split.setdefault(SPLITS[of.pop()], []).append(image)
+    return dict(in_order(by_split))
 
 
 def _hierarchy(source: Source, problems: list[Problem]) -> Any:
@@ -379,17 +356,18 @@ def _read(source: Source, table: _Table, lines: _Lines) -> list[tuple[int, str]]
     return [(at, line) for at, line in enumerate(text.split("\n"), lines.first) if line.strip()]
 
 
-def _label(line: str, table: _Table, names: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-    """Return the class of a line, and what else it says.
+def _label(values: Mapping[str, str], names: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """Return the class of a line, and its other values.
 
     Raises
     ------
     ValueError
-        If it has no class.
+        If the line has no class.
     """
-    values = _values(line, table)
-    label = _class_of(values, names)
-    return label, {key: plain_number(value) for key, value in values.items() if key not in _USED}
+    mid = values.get("LabelName", "")
+    if mid not in names:
+        raise ValueError(f"its LabelName is {mid[:40]!r}, and no class" if mid else "it has no class")
+    return names[mid], {key: plain_number(value) for key, value in values.items() if key not in _USED}
 
 
 def _object(line: str, table: _Table, names: Mapping[str, str]) -> Object:
@@ -401,9 +379,8 @@ def _object(line: str, table: _Table, names: Mapping[str, str]) -> Object:
         If it is none.
     """
     values = _values(line, table)
-    label = _class_of(values, names)
+    label, attributes = _label(values, names)
     box = [number_of(values.get(side), side) for side in _SIDES]
-    attributes = {key: plain_number(value) for key, value in values.items() if key not in _USED}
     wrong = [f"its {column} is missing" for column in table.columns[len(values) :]]
     return Object(label, box, attributes=attributes, wrong=wrong[:1])
 
@@ -413,10 +390,3 @@ def _values(line: str, table: _Table) -> dict[str, str]:
     if any(cells[len(table.columns) :]):
         raise ValueError(f"it has {len(cells)} columns, not {len(table.columns)}")
     return dict(zip(table.columns, cells, strict=False))
-
-
-def _class_of(values: Mapping[str, str], names: Mapping[str, str]) -> str:
-    mid = values.get("LabelName", "")
-    if mid not in names:
-        raise ValueError(f"its LabelName is {mid[:40]!r}, and no class" if mid else "it has no class")
-    return names[mid]

@@ -4,18 +4,16 @@
     VOC2012/SegmentationClass/1.png, SegmentationObject/1.png
     photos/1.jpg, photos/1.xml                                        as labelImg writes them
 
-Boxes have the numbers of the file, of which the first pixel is 1; corners in another order are put in order. What else
-an object has (pose, truncated, difficult, occluded, parts, actions) is in ``attributes``, what is said of the image in
-``annotation``. ``masks`` are the numbers of the palette: 0 is background, 255 the border of objects. An image without
-an XML file has nulls; one whose XML file cannot be read has no row, as nothing tells what is in it.
+Boxes have the numbers of the file, which calls the first pixel 1; corners in another order are put in order.
+``attributes`` holds the other elements of an object (pose, truncated, difficult, occluded, parts, actions),
+``annotation`` those of the image. ``masks`` are the numbers of the palette: 0 is background, 255 the border of objects.
+An image without an XML file has nulls; one whose XML file cannot be read has no row, because its objects are unknown.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
@@ -23,37 +21,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.plan import Media, Plan, Problem, TensorPlan, media, tensor
+from lakebed.importers.core.plan import Plan, Problem, tensor
 from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.core.splits import ranges_of
 from lakebed.importers.detection.markup import parse_xml, plain
 from lakebed.importers.detection.objects import (
+    Context,
     Images,
     Object,
     Objects,
+    by_folder,
+    content_of,
     each,
     number_of,
-    tensors_of,
-    values_of,
+    plan_of,
+    row_of,
 )
-from lakebed.importers.detection.yolo_layout import by_folder
-from lakebed.importers.folders.pictures import kind_of_images
-from lakebed.transforms.output import Skipped
 
 _CLASSES = (
-    *("background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
-    *(
-        "diningtable",
-        "dog",
-        "horse",
-        "motorbike",
-        "person",
-        "pottedplant",
-        "sheep",
-        "sofa",
-        "train",
-        "tvmonitor",
-    ),
-)
+    "background aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person "
+    "pottedplant sheep sofa train tvmonitor"
+).split()
 _MOST_BYTES = 1 << 26
 _HEAD_BYTES = 4096
 _SIBLINGS = ("JPEGImages", "images", "imgs", "data")
@@ -63,7 +51,7 @@ _SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 
 class _Row(NamedTuple):
-    """An image, its XML file, and its masks of classes and of objects; None where it has none."""
+    """An image, its XML file, and its masks of classes and of objects, as far as it has them."""
 
     image: str
     annotation: str | None
@@ -74,23 +62,13 @@ class _Row(NamedTuple):
         return self.annotation or self.image
 
 
-@dataclass(frozen=True)
-class _Context:
-    """What workers know: how files are held, colors of classes, and the tensors."""
-
-    media: Media
-    colors: dict[int, int]
-    tensors: tuple[str, ...]
-
-
 def recognise(source: Source) -> str | None:
-    """Say how many XML files there are; None unless one of the first is VOC's."""
+    """Count the XML files; None unless one of the first is VOC's."""
     if not source.is_folder:
         return None
     names = source.with_suffix(".xml")
-    if not any(_looks_like_voc(source, name) for name in names[:5]):
-        return None
-    return f"{len(names):,} Pascal VOC annotations"
+    is_known = any(_looks_like_voc(source, name) for name in names[:5])
+    return f"{len(names):,} Pascal VOC annotations" if is_known else None
 
 
 def plan(
@@ -122,75 +100,77 @@ def plan(
     if not source.with_suffix(".xml") and not any(folder.endswith(_MASKS) for folder in source.folders):
         raise IngestionError(f"{source.shown} has neither XML files nor masks of Pascal VOC")
     planner = _Planner(source)
-    found = planner.classes(classes)
-    items, splits = planner.items(tuple(sets))
-    compression = kind_of_images(
-        source, (item.image for item in items), compression, None if link else planner.problems
-    )
-    tensors = [
-        media("images", "image", compression=compression, link=link),
-        *tensors_of(found, polygons=False, info={"first_pixel": 1}),
-    ]
+    labels = planner.labels
+    usual = [one for one in _CLASSES[1:] if one in labels] if labels.issubset(_CLASSES) else []
+    found = list(dict.fromkeys([*classes, *usual, *sorted(labels)]))
+    items, splits = ranges_of(planner.rows(tuple(sets)))
     colors, names = planner.colors(found)
-    tensors += _masks_of(items, names)
-    return Plan(
-        f"{len(items):,} images with Pascal VOC annotations",
-        tensors,
+    more = []
+    if any(item.masks for item in items):
+        kept: dict[str, Any] = {"dtype": "uint8", "sample_compression": "lz4", "class_names": names or None}
+        more.append(tensor("masks", "segment_mask", **kept))
+    if any(item.instances for item in items):
+        more.append(tensor("instances", "instance_label", dtype="uint32", sample_compression="lz4"))
+    return plan_of(
+        "Pascal VOC",
+        source,
         items,
-        _Context(Media(source, link, creds_key), colors, tuple(one.name for one in tensors)),
-        rows=len(items),
-        nbytes=sum(source.files[item.image] for item in items),
+        [item.image for item in items],
+        found,
+        planner.problems,
+        link=link,
+        creds_key=creds_key,
+        compression=compression,
+        without=("polygons",),
+        info={"first_pixel": 1},
+        more=more,
+        known=colors,
         splits=splits,
-        problems=planner.problems,
-        classes={"labels": found},
         about={"unlabelled": sum(item.annotation is None for item in items)},
     )
 
 
-def rows(item: _Row, context: _Context) -> Iterator[Any]:
-    """Make the row of an image; objects that are damaged are left out, each counted."""
+def rows(item: _Row, context: Context) -> Iterator[Any]:
+    """Make the row of an image; damaged objects are left out and counted."""
     source = context.media.source
-    made: dict[str, Any] = {"file": item.image}
-    objects = Objects()
-    try:
-        made["images"] = context.media.value(item.image)
+
+    def fill(row: dict[str, Any], objects: Objects) -> None:
         if item.annotation is not None:
             root = _document(source, item.annotation)
             for at, one in enumerate(root.findall("object"), 1):
-                objects.add(f"{item.annotation} object {at}", partial(_object, one))
-            made.update(values_of(objects.found, polygons=False))
-            made["annotation"] = _image_level(root)
+                objects.add(f"{item.annotation} object {at}", _object, one)
+            row.update(objects.values(), annotation=_rest_of(root, ("object",)))
         if item.masks is not None:
-            made["masks"] = _mask(source, item.masks, context.colors)
+            row["masks"] = _mask(source, item.masks, context.known)
         if item.instances is not None:
-            made["instances"] = _mask(source, item.instances, None)
-    except (LakebedError, OSError, ValueError) as error:
-        yield Skipped(str(item), f"{error}")
-        return
-    yield from objects.told
-    yield {name: made.get(name) for name in context.tensors}
+            row["instances"] = _mask(source, item.instances, None)
+
+    return row_of(item, item.image, item.image, context, fill)
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """Say how many images have no annotation."""
+    """Return how many images have no annotation."""
     return plan.about
 
 
+# -- files -------------------------------------------------------------------------------------------------------
+
+
 class _Planner:
-    """What a folder has."""
+    """XML files, images, sets and colors of a folder."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self.problems: list[Problem] = []
+        self.labels: set[str] = set()
         self._images = Images(source)
         self._of_image: dict[str, str] = {}
-        self._labels: set[str] = set()
-        self._unreadable: set[str] = set()
+        self._unreadable: set[str | None] = set()
         names = source.with_suffix(".xml")
         for name, found in zip(names, each(source, names, self._look), strict=True):
             if isinstance(found, LakebedError):
                 self.problems.append(Problem(name, str(found)))
-                self._unreadable |= {self._image_beside(name) or ""}
+                self._unreadable.add(self._image_beside(name))
                 continue
             image, labels = found
             if image is None:
@@ -199,93 +179,79 @@ class _Planner:
                 self.problems.append(Problem(name, f"{self._of_image[image]} is of the same image"))
             else:
                 self._of_image[image] = name
-                self._labels |= labels
+                self.labels |= labels
 
     def _look(self, name: str) -> tuple[str | None, set[str]]:
         """Return the image of an XML file, and the classes in it."""
         root = _document(self._source, name)
         image = self._image_beside(name)
-        if image is None:
+        named = (root.findtext("filename") or "").strip()
+        if image is None and named:
             folder = name.rpartition("/")[0]
             above = folder.rpartition("/")[0]
-            named = (root.findtext("filename") or "").strip()
-            places = [folder, *(f"{above}/{sibling}".lstrip("/") for sibling in _SIBLINGS)]
-            image = self._images.named(named, places) if named else None
+            image = self._images.named(
+                named, [folder, *(f"{above}/{sibling}".lstrip("/") for sibling in _SIBLINGS)]
+            )
         return image, {(one.findtext("name") or "").strip() for one in root.iter("object")} - {""}
 
     def _image_beside(self, name: str) -> str | None:
         return self._images.of_stem(stem_of(name), name.rpartition("/")[0], _SIBLINGS)
 
-    def classes(self, first: Sequence[str]) -> list[str]:
-        known = [one for one in _CLASSES[1:] if one in self._labels] if self._labels <= {*_CLASSES} else []
-        return [*dict.fromkeys([*first, *known, *sorted(self._labels)])]
-
-    def items(self, sets: tuple[str, ...]) -> tuple[list[_Row], dict[str, range]]:
-        """Return the rows of all splits, in order."""
+    def rows(self, sets: tuple[str, ...]) -> Iterator[tuple[str, list[_Row]]]:
+        """Yield the rows of each split, in order."""
         if not self._images.names:
             raise IngestionError(f"{self._source.shown} has no images")
         images = [name for name in self._images.names if not {*name.split("/")[:-1]} & {*_MASKS}]
-        splits = self._listed(images, sets) or by_folder(images)
-        files = self._source.files
-        items: list[_Row] = []
-        ranges: dict[str, range] = {}
-        for split, names in splits.items():
-            first = len(items)
+        for split, names in (self._listed(images, sets) or by_folder(images)).items():
+            rows = []
             for name in names:
                 if name in self._unreadable and name not in self._of_image:
                     continue
                 root = name.rpartition("/")[0].rpartition("/")[0]
                 beside = [f"{root}/{folder}/{stem_of(name)}.png".lstrip("/") for folder in _MASKS]
-                masks, instances = (one if one in files else None for one in beside)
-                items.append(_Row(name, self._of_image.get(name), masks, instances))
-            ranges[split] = range(first, len(items))
-        return items, ranges if set(ranges) != {""} else {}
+                masks, instances = (one if one in self._source.files else None for one in beside)
+                rows.append(_Row(name, self._of_image.get(name), masks, instances))
+            yield split, rows
 
     def _listed(self, images: list[str], sets: tuple[str, ...]) -> dict[str, list[str]]:
-        """Return the images of each split that ImageSets tells: of train, val and test before that of trainval."""
+        """Return the images of each split of ImageSets; train, val and test count before trainval."""
         by_key = {(name.rpartition("/")[0].rpartition("/")[0], stem_of(name)): name for name in images}
-        found: dict[str, str] = {}
-        lists = [name for name in self._source.with_suffix(".txt") if "ImageSets" in name.split("/")[:-1]]
-        lists = [name for name in lists if stem_of(name) in _SETS]
-        order = [*sets] if sets else ["Main"]
-        lists = [name for name in lists if not sets or name.split("/")[-2] in sets]
+        order = sets or ("Main",)
+        lists = [
+            name
+            for name in self._source.with_suffix(".txt")
+            if "ImageSets" in name.split("/")[:-1] and stem_of(name) in _SETS
+            if not sets or name.split("/")[-2] in sets
+        ]
 
         def rank(name: str) -> tuple[int, int]:
             kind = name.split("/")[-2]
             return _SETS.index(stem_of(name)) // 3, order.index(kind) if kind in order else len(order)
 
+        found: dict[str, str] = {}
         for name in sorted(lists, key=rank):
             root = name.partition("ImageSets")[0].rstrip("/")
-            for number, line in enumerate(
-                self._source.document(name).decode("utf-8", "replace").splitlines(), 1
-            ):
-                if not line.strip():
-                    continue
-                image = by_key.get((root, line.split()[0]))
-                if image is None:
-                    self.problems.append(
-                        Problem(f"{name} line {number}", f"the image {line.split()[0]!r} is missing")
-                    )
-                else:
+            lines = self._source.document(name).decode("utf-8", "replace").splitlines()
+            for number, words in enumerate(map(str.split, lines), 1):
+                image = by_key.get((root, words[0])) if words else None
+                if image is not None:
                     found.setdefault(image, stem_of(name))
-        if not found:
-            return {}
-        beside = len(images) - len(found)
-        if beside:
+                elif words:
+                    where = f"{name} line {number}"
+                    self.problems.append(Problem(where, f"the image {words[0]!r} is missing"))
+        if found and len(found) < len(images):
+            beside = len(images) - len(found)
             self.problems.append(Problem("ImageSets", "images that no set has are not imported", beside))
-        splits: dict[str, list[str]] = {name: [] for name in _SETS}
-        for name in images:
-            if name in found:
-                splits[found[name]].append(name)
+        splits = {split: [name for name in images if found.get(name) == split] for split in _SETS}
         return {split: names for split, names in splits.items() if names}
 
     def colors(self, labels: Sequence[str]) -> tuple[dict[int, int], list[str]]:
-        """Return the class of each color, as a labelmap.txt has it, and the names of the classes of masks."""
-        colors = _colormap()
+        """Return the class of each color, by a labelmap.txt or the palette, and the names of the classes of masks."""
+        usual = _palette()
+        colors = {color: number for number, color in enumerate(usual)}
         name = next((one for one in self._source.files if one.rpartition("/")[2] == "labelmap.txt"), None)
         if name is None:
             return colors, [*_CLASSES] if set(labels) <= {*_CLASSES} else []
-        usual = {number: color for color, number in colors.items()}
         colors = {}
         names: list[str] = []
         for line in self._source.document(name).decode("utf-8", "replace").splitlines():
@@ -293,25 +259,27 @@ class _Planner:
             if not colon or line.startswith("#"):
                 continue
             text = rest.split(":")[0].strip()
+            color = usual[len(names)] if len(names) < len(usual) else -1
             try:
-                red, green, blue = (int(part) for part in text.split(",")) if text else (0, 0, 0)
+                if text:
+                    red, green, blue = (int(part) for part in text.split(","))
+                    color = (red << 16) + (green << 8) + blue
             except ValueError:
                 self.problems.append(Problem(name, f"{line!r} is no label with its color", 0))
                 continue
-            color = (red << 16) + (green << 8) + blue if text else usual.get(len(names), -1)
             colors.setdefault(color, len(names))
             names.append(label)
         return colors, names
 
 
-def _colormap() -> dict[int, int]:
-    """Return the number of each color of the palette: bits of the number in turn are high bits of red, green, blue."""
-    found = {}
+def _palette() -> list[int]:
+    """Return the colors of the palette: bits of the number are, in turn, high bits of red, green and blue."""
+    found = []
     for number in range(256):
         color = [0, 0, 0]
         for bit in range(8):
             color[bit % 3] |= (number >> bit & 1) << (7 - bit // 3)
-        found[(color[0] << 16) + (color[1] << 8) + color[2]] = number
+        found.append((color[0] << 16) + (color[1] << 8) + color[2])
     return found
 
 
@@ -322,12 +290,13 @@ def _looks_like_voc(source: Source, name: str) -> bool:
 
 
 def _document(source: Source, name: str) -> Element:
-    if source.files[name] > _MOST_BYTES:
-        raise IngestionError(f"{name} of {source.files[name]:,} bytes is larger than {_MOST_BYTES:,}")
-    root = parse_xml(source.read(name), name)
+    root = parse_xml(content_of(source, name, _MOST_BYTES), name)
     if root.tag != "annotation":
         raise IngestionError(f"{name} is no annotation of Pascal VOC: its root is {root.tag[:40]!r}")
     return root
+
+
+# -- objects and masks -------------------------------------------------------------------------------------------
 
 
 def _object(one: Element) -> Object:
@@ -337,19 +306,14 @@ def _object(one: Element) -> Object:
         raise ValueError("it has no bndbox")
     box = _children(children["bndbox"], _SIDES, wrong)
     sides = [number_of(_text_of(box, side), side) for side in _SIDES]
-    attributes = Element("object", one.attrib)
-    attributes.extend(child for child in one if child.tag not in ("name", "bndbox"))
-    found = plain(attributes)
-    parts = found.get("part") if isinstance(found, dict) else None
-    if parts is not None:
-        found["part"] = parts if isinstance(parts, list) else [parts]
-    return Object(
-        _text_of(children, "name"), sides, attributes=found if isinstance(found, dict) else {}, wrong=wrong
-    )
+    attributes = _rest_of(one, ("name", "bndbox"))
+    if not isinstance(attributes.get("part", []), list):
+        attributes["part"] = [attributes["part"]]
+    return Object(_text_of(children, "name"), sides, attributes=attributes, wrong=wrong)
 
 
 def _children(one: Element, once: Sequence[str], wrong: list[str]) -> dict[str, Element]:
-    """Return children by name, of several the first; of those that are there once it is told if others differ."""
+    """Return the children by name, the first of each; report those that stand once and have others that differ."""
     found: dict[str, Element] = {}
     for child in one:
         first = found.setdefault(child.tag, child)
@@ -362,28 +326,22 @@ def _text_of(children: Mapping[str, Element], tag: str) -> str:
     return (children[tag].text or "").strip() if tag in children else ""
 
 
-def _image_level(root: Element) -> Any:
-    rest = Element("annotation", root.attrib)
-    rest.extend(child for child in root if child.tag != "object")
+def _rest_of(one: Element, without: Sequence[str]) -> dict[str, Any]:
+    """Return an element as JSON, without some children."""
+    rest = Element(one.tag, one.attrib)
+    rest.extend(child for child in one if child.tag not in without)
     found = plain(rest)
     return found if isinstance(found, dict) else {}
 
 
-def _masks_of(items: Sequence[_Row], names: list[str]) -> list[TensorPlan]:
-    found = []
-    if any(item.masks for item in items):
-        found.append(
-            tensor(
-                "masks", "segment_mask", dtype="uint8", sample_compression="lz4", class_names=names or None
-            )
-        )
-    if any(item.instances for item in items):
-        found.append(tensor("instances", "instance_label", dtype="uint32", sample_compression="lz4"))
-    return found
-
-
 def _mask(source: Source, name: str, colors: dict[int, int] | None) -> NDArray[Any]:
-    """Return the numbers of a mask: those of its palette, or the classes of its colors; of objects no classes."""
+    """Return the numbers of a mask: those of its palette, or the classes of its colors.
+
+    Parameters
+    ----------
+    colors
+        Class of each color; None for a mask of objects.
+    """
     from PIL import Image
 
     try:
@@ -391,15 +349,15 @@ def _mask(source: Source, name: str, colors: dict[int, int] | None) -> NDArray[A
             pixels = np.asarray(image if image.mode in ("P", "L") else image.convert("RGB"))
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise IngestionError(f"the mask {name} cannot be read: {error}") from error
+    dtype = np.uint8 if colors is not None else np.uint32
     if pixels.ndim == 2:
-        return pixels.astype(np.uint8 if colors is not None else np.uint32)
+        return pixels.astype(dtype)
     packed = pixels.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)
+    numbers = colors if colors is not None else {color: number for number, color in enumerate(_palette())}
     known, places = np.unique(packed, return_inverse=True)
-    of = colors if colors is not None else _colormap()
-    missing = [int(one) for one in known if int(one) not in of]
+    missing = [int(one) for one in known if int(one) not in numbers]
     if missing and colors is not None:
         raise IngestionError(f"the mask {name} has a color that no class has: #{missing[0]:06x}")
     if missing:
         return packed  # numbers of objects of another palette
-    dtype = np.uint8 if colors is not None else np.uint32
-    return np.array([of[int(one)] for one in known], dtype)[places].reshape(packed.shape)
+    return np.array([numbers[int(one)] for one in known], dtype)[places].reshape(packed.shape)

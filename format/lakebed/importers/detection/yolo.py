@@ -8,7 +8,7 @@
 A row is an image: ``images``, ``file``, ``labels``, ``boxes``, and by task ``polygons`` or ``keypoints``; values are
 the float64 of the texts. An image without a label file has nulls, one with an empty file has no objects. Polygons have
 the boxes around them. A box among polygons is its rectangle: four corners, from the upper left one on. A polygon of
-four points or more among boxes is the box around it, which is told.
+four points or more among boxes is the box around it, which is reported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,23 +26,30 @@ from numpy.typing import NDArray
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.plan import Media, Plan, TensorPlan, media, tensor
 from lakebed.importers.core.shares import few
-from lakebed.importers.core.source import Source, suffix_of
-from lakebed.importers.detection.yolo_layout import LabelFiles, Layout, description_of, layout_of
+from lakebed.importers.core.source import Source
+from lakebed.importers.core.splits import ranges_of
+from lakebed.importers.detection.yolo_layout import LabelFiles, Layout, description_of, layout_of, text_of
 from lakebed.importers.folders.passed_over import beside_set
-from lakebed.importers.folders.pictures import IMAGE_KINDS, kind_of_images
+from lakebed.importers.folders.pictures import images_of, kind_of_images
 from lakebed.transforms.output import Skipped
 
-TASKS = ("detect", "segment", "pose", "obb")
+TASKS: Mapping[str, str] = {
+    "detect": "boxes",
+    "segment": "polygons",
+    "pose": "poses",
+    "obb": "oriented boxes",
+}
 COORDS = {"type": "fractional", "mode": "CCWH"}
 
-# A label file of so many bytes is none: 100,000 polygons of 20 points take 40 MB.
 _MOST_BYTES = 1 << 28
-_BOX = 5  # numbers of a line with a box
+"""A larger file holds no labels: 100,000 polygons of 20 points take 40 MB."""
+_BOX = 5
+"""Numbers of a line with a box."""
 _MOST_CLASS = 0xFFFFFFFF  # labels are uint32
 
 
 class Labelled(NamedTuple):
-    """An image and its label file; None where it has none."""
+    """An image and its label file; None if it has none."""
 
     image: str
     labels: str | None
@@ -74,21 +82,26 @@ class Reader:
     kpt_shape: tuple[int, int] | None = None
     confidence: bool = False
 
+    @property
+    def has_polygons(self) -> bool:
+        """Whether objects have points of an outline."""
+        return self.task in ("segment", "obb")
+
 
 @dataclass
-class Objects:
+class _Objects:
     """The objects of an image."""
 
-    classes: list[int]
-    boxes: list[Sequence[float]]
-    polygons: list[NDArray[np.float64]]
-    points: list[list[float]]
-    confidences: list[float]
+    classes: list[int] = field(default_factory=list)
+    boxes: list[Sequence[float]] = field(default_factory=list)
+    polygons: list[NDArray[np.float64]] = field(default_factory=list)
+    points: list[list[float]] = field(default_factory=list)
+    confidences: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Context:
-    """What workers know.
+    """Files and settings that workers need.
 
     Parameters
     ----------
@@ -96,7 +109,7 @@ class Context:
         Part of a row -> its tensor: ``images``, ``file``, ``labels``, ``boxes``, ``polygons``, ``keypoints``,
         ``confidence``.
     dtype
-        Of boxes and points.
+        Type of boxes and points.
     empty
         Images without a label file have no objects, in place of nulls.
     """
@@ -109,15 +122,14 @@ class Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Say how many images there are, and of which description; None without labels."""
+    """Count the images, and name the description; None without labels."""
     if source.is_object:
         return None
     if source.is_file:
-        if source.suffix not in (".yaml", ".yml"):
-            return None
-        head = source.read() if source.files[source.name] < 1 << 20 else b""
+        is_small = source.suffix in (".yaml", ".yml") and source.files[source.name] < 1 << 20
+        head = source.read() if is_small else b""
         return f"YOLO images of {source.name}" if b"names:" in head and b"train:" in head else None
-    images = [name for name in source.files if suffix_of(name) in IMAGE_KINDS]
+    images = images_of(source)
     if not images:
         return None
     told = f"{len(images):,} YOLO images"
@@ -127,17 +139,10 @@ def recognise(source: Source) -> str | None:
         return told
     if description is not None:
         return f"{told} of {description}"
-    labels, seen = LabelFiles(source), 0
-    for name in images:
-        label = labels.of(name)
-        if label is None or not source.files[label]:
-            continue
-        if _looks_like_labels(source, label):
-            return f"{told} with label files"
-        seen += 1
-        if seen == 3:
-            break
-    return None
+    files = LabelFiles(source)
+    labels = (label for label in map(files.of, images) if label is not None and source.files[label])
+    is_known = any(_looks_like_labels(source, label) for label in islice(labels, 3))
+    return f"{told} with label files" if is_known else None
 
 
 def plan(
@@ -170,7 +175,7 @@ def plan(
     kpt_shape
         Points of an object and numbers of each, as 17,3; left out, what data.yaml says.
     inspect
-        How many label files are looked at to find out the task.
+        How many label files are read to find out the task.
     link
         Store links to the images in place of the images.
     creds_key
@@ -180,61 +185,57 @@ def plan(
     """
     if source.is_file:
         data = data or source.name
-        source = _folder_of(source)
+    source = source.folder
     layout = layout_of(source, data, classes)
     shape = layout.kpt_shape if kpt_shape is None else _shape_of(kpt_shape)
     beside = source if labels is None else source.at(labels)
     files = LabelFiles(beside, apart=labels is not None)
-    items, ranges = _items(layout, files)
-    if all(item.labels is None for item in items):
+    items, splits = ranges_of(
+        (split, [Labelled(name, files.of(name)) for name in images])
+        for split, images in layout.images.items()
+    )
+    unlabelled = sum(item.labels is None for item in items)
+    if unlabelled == len(items):
         raise IngestionError(
             f"no image of {source.shown} has a label file, the first is {items[0].image}: they are looked for in "
             "labels/ in place of images/ in its path, and beside it; labels=... (--labels) is another folder"
         )
-    layout.problems += [*files.unused(source), *beside_set(source)]
+    problems = layout.problems
+    problems += [*files.unused(source), *beside_set(source)]
     reader = reader_of(beside, items, task, layout.names, shape, inspect)
-    plain = f"{len(items):,} images with {_WORDS[reader.task]}"
+    images = [item.image for item in items]
+    compression = kind_of_images(source, images, compression, None if link else problems)
     tensors = [
-        media(
-            "images",
-            "image",
-            compression=kind_of_images(
-                source, (item.image for item in items), compression, None if link else layout.problems
-            ),
-            link=link,
-        ),
+        media("images", "image", compression=compression, link=link),
         *_tensors(reader, layout),
         tensor("file", "text"),
     ]
-    background = sum(item.labels is None for item in items)
-    if background:
-        plain += f", {background:,} of them without a label file"
+    more = f", {unlabelled:,} of them without a label file" if unlabelled else ""
     return Plan(
-        plain,
+        f"{len(items):,} images with {TASKS[reader.task]}{more}",
         tensors,
         items,
         Context(Media(source, link, creds_key), reader, {one.name: one.name for one in tensors}),
         rows=len(items),
-        nbytes=sum(source.files[item.image] for item in items),
-        splits=ranges if set(ranges) != {""} else {},
-        problems=layout.problems,
+        nbytes=sum(source.files[image] for image in images),
+        splits=splits,
+        problems=problems,
         classes={"labels": layout.names or []},
-        about={"task": reader.task, "unlabelled": background, "data": layout.about},
+        about={"task": reader.task, "unlabelled": unlabelled, "data": layout.about},
     )
 
 
 def rows(item: Labelled, context: Context) -> Iterator[Any]:
-    """Make the row of an image; lines of its label file that are damaged are left out, each counted."""
+    """Make the row of an image; damaged lines of its label file are left out and counted."""
+    objects, told = _Objects(), []
     try:
         image = context.media.value(item.image)
-        objects = Objects([], [], [], [], [])
-        bad: list[Skipped] = []
         if item.labels is not None:
-            objects, bad = read_labels(context.reader, item.labels)
+            told = _read_labels(context.reader, item.labels, objects)
     except (LakebedError, OSError, ValueError) as error:
         yield Skipped(item.image, f"{error}")
         return
-    yield from bad
+    yield from told
     made: dict[str, Any] = {"images": image, "file": item.image}
     if item.labels is not None or context.empty:
         made.update(_values(context.reader, objects, context.dtype))
@@ -242,11 +243,11 @@ def rows(item: Labelled, context: Context) -> Iterator[Any]:
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """Say the task, and what data.yaml has besides."""
+    """Return the task, and other entries of data.yaml."""
     return plan.about
 
 
-# -- what other modules of YOLO need -----------------------------------------------------------------------------
+# -- the task ----------------------------------------------------------------------------------------------------
 
 
 def reader_of(
@@ -256,7 +257,7 @@ def reader_of(
     names: Sequence[str] | None,
     shape: tuple[int, int] | None,
     inspect: int,
-    tasks: Sequence[str] = TASKS,
+    tasks: Sequence[str] = tuple(TASKS),
 ) -> Reader:
     """Return how the lines of label files are read, by a look at some of them.
 
@@ -265,14 +266,14 @@ def reader_of(
     source
         Where the label files are.
     task, names, shape, inspect
-        As ``plan`` has them.
+        As for ``plan``.
     tasks
-        What ``auto`` chooses from.
+        Choices of ``auto``.
 
     Raises
     ------
     IngestionError
-        If poses are asked for, and nothing tells how many points they have.
+        If the task is poses, and the number of their points is unknown.
     """
     counts = _counts(source, [item.labels for item in items if item.labels is not None], inspect)
     if task == "auto":
@@ -282,48 +283,97 @@ def reader_of(
             raise IngestionError("poses need kpt_shape: how many points an object has, as 17,3 (--kpt-shape)")
         usual = {_BOX + shape[0] * shape[1]}
     else:
+        shape = None
         usual = {"detect": {_BOX}, "obb": {9}}.get(task, {count for count in counts if count % 2})
     with_confidence = sum(counts[n + 1] for n in usual)
-    return Reader(
-        source, task, names, shape if task == "pose" else None, not few(with_confidence, counts.total())
-    )
+    return Reader(source, task, names, shape, not few(with_confidence, counts.total()))
 
 
-def read_labels(reader: Reader, name: str) -> tuple[Objects, list[Skipped]]:
-    """Return the objects of a label file, and the lines that are none.
+def _counts(source: Source, files: list[str], inspect: int) -> Counter[int]:
+    """Return how many lines of some label files have how many numbers."""
+    found: Counter[int] = Counter()
+    step = max(1, -(-len(files) // max(inspect, 1)))
+    for name in files[::step]:
+        try:
+            text = _labels_of(source, name)
+        except (LakebedError, OSError):
+            continue  # rows() reports it
+        found.update(len(line.split()) for line in text.splitlines())
+    del found[0]
+    return found
+
+
+def _task_of(counts: Counter[int], shape: tuple[int, int] | None, tasks: Sequence[str]) -> str:
+    if shape is not None:
+        return "pose"
+    lines = counts.total()
+    if "obb" in tasks and lines and few(lines - counts[9] - counts[10], lines):
+        return "obb"
+    # A line with another number of values is damaged, not a polygon.
+    polygons = sum(number for count, number in counts.items() if count >= 7)
+    return "detect" if few(polygons, lines) else "segment"
+
+
+def _labels_of(source: Source, name: str) -> str:
+    size = source.files.get(name, 0)
+    if size > _MOST_BYTES:
+        raise IngestionError(f"the label file {name} of {size:,} bytes is larger than {_MOST_BYTES:,}")
+    return text_of(source.read(name), f"the label file {name}")
+
+
+def _looks_like_labels(source: Source, name: str) -> bool:
+    with source.open(name) as file:
+        head = file.read(1 << 14).decode("utf-8-sig", "replace").lstrip()
+    words = head.split("\n", 1)[0].split()
+    try:
+        return len(words) >= _BOX and float(words[0]) == int(float(words[0])) and bool([*map(float, words)])
+    except (ValueError, OverflowError):
+        return False
+
+
+def _shape_of(text: str) -> tuple[int, int]:
+    try:
+        points, numbers = (int(part) for part in text.replace("x", ",").split(","))
+    except ValueError:
+        raise IngestionError(f"kpt_shape is points,numbers as 17,3, not {text!r}") from None
+    if points < 1 or numbers not in (2, 3):
+        raise IngestionError(f"kpt_shape is points,2 or points,3, not {text!r}")
+    return points, numbers
+
+
+# -- lines -------------------------------------------------------------------------------------------------------
+
+
+def _read_labels(reader: Reader, name: str, found: _Objects) -> list[Skipped]:
+    """Add the objects of a label file; return what is left out or changed.
 
     Raises
     ------
     IngestionError
         If the file is no text.
     """
-    text = _text_of(reader.source, name)
-    found = Objects([], [], [], [], [])
-    bad: list[Skipped] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    told: list[Skipped] = []
+    for number, line in enumerate(_labels_of(reader.source, name).splitlines(), 1):
         words = line.split()
         if not words:
             continue
         try:
             change = _take(reader, words, found)
         except ValueError as error:
-            bad.append(Skipped(f"{name} line {number}", f"no object: {error}"))
+            told.append(Skipped(f"{name} line {number}", f"no object: {error}"))
         else:
             if change:
-                bad.append(Skipped(f"{name} line {number}", change, 0, is_change=True))
-    return found, bad
+                told.append(Skipped(f"{name} line {number}", change, 0, is_change=True))
+    return told
 
 
-_WORDS = {"detect": "boxes", "segment": "polygons", "pose": "poses", "obb": "oriented boxes"}
-
-
-def _take(reader: Reader, words: Sequence[str], found: Objects) -> str | None:
-    """Add the object of a line; return what of it was changed.
+def _take(reader: Reader, words: Sequence[str], found: _Objects) -> str | None:
+    """Add the object of a line; return how it was changed.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If the line is no object.
     """
     number, *values = map(_number, words)
     if number != int(number) or not 0 <= number <= _MOST_CLASS:
@@ -348,23 +398,21 @@ def _take(reader: Reader, words: Sequence[str], found: Objects) -> str | None:
         if count % 2 or count < 6 or (reader.task == "obb" and count != 8):
             expected = "8" if reader.task == "obb" else "an even number of at least 6"
             more = "; task='segment' reads other polygons" if reader.task == "obb" else ""
-            raise ValueError(f"{_WORDS[reader.task]} have {expected} numbers, not {count}{more}")
+            raise ValueError(f"{TASKS[reader.task]} have {expected} numbers, not {count}{more}")
         points = np.array(values).reshape(-1, 2)
         low, high = points.min(0), points.max(0)
         found.polygons.append(points)
         found.boxes.append([*((low + high) / 2), *(high - low)])
     found.classes.append(int(number))
     found.confidences.append(confidence)
-    return (
-        "polygons among boxes are the boxes around them; task='segment' reads polygons"
-        if is_outlined
-        else None
-    )
+    if is_outlined:
+        return "polygons among boxes are the boxes around them; task='segment' reads polygons"
+    return None
 
 
 def _number(word: str) -> float:
     try:
-        found = float(word.replace("_", "x"))  # 1_0 is a number in Python alone
+        found = float(word.replace("_", "x"))  # Python alone reads 1_0
     except ValueError:
         raise ValueError(f"{word[:40]!r} is no number") from None
     if not math.isfinite(found):
@@ -372,15 +420,13 @@ def _number(word: str) -> float:
     return found
 
 
-def _take_pose(reader: Reader, values: list[float], found: Objects) -> None:
+def _take_pose(reader: Reader, values: list[float], found: _Objects) -> None:
     points, numbers = reader.kpt_shape or (0, 0)
-    if len(values) != 4 + points * numbers:
-        raise ValueError(
-            f"a box and {points} points of {numbers} have {4 + points * numbers} numbers, not {len(values)}"
-        )
-    box = _box(values[:4])
-    rest = values[4:]
-    if numbers == 2:  # a point at 0 0 is none
+    expected = 4 + points * numbers
+    if len(values) != expected:
+        raise ValueError(f"a box and {points} points of {numbers} have {expected} numbers, not {len(values)}")
+    box, rest = _box(values[:4]), values[4:]
+    if numbers == 2:  # a point at 0 0 is missing
         pairs = zip(rest[::2], rest[1::2], strict=True)
         rest = [one for x, y in pairs for one in (x, y, 2.0 if x or y else 0.0)]
     found.boxes.append(box)
@@ -394,125 +440,44 @@ def _box(values: list[float]) -> list[float]:
 
 
 def _has_confidence(reader: Reader, count: int) -> bool:
-    if reader.task == "pose":
-        points, numbers = reader.kpt_shape or (0, 0)
-        return count == _BOX + points * numbers
-    if reader.task == "obb":
-        return count == 9
-    return count == _BOX if reader.task == "detect" else count % 2 == 1
+    if reader.task == "segment":
+        return count % 2 == 1
+    points, numbers = reader.kpt_shape or (0, 0)
+    return count == (9 if reader.task == "obb" else _BOX + points * numbers)
 
 
 # -- tensors -----------------------------------------------------------------------------------------------------
 
 
 def _tensors(reader: Reader, layout: Layout) -> list[TensorPlan]:
+    fractional = {"coords": {"type": "fractional"}}
     found = [
         tensor("labels", "class_label", class_names=list(reader.names or ()), is_list=True),
         tensor("boxes", "bbox", dtype="float64", coords=COORDS, info={"task": reader.task}),
     ]
-    if reader.task in ("segment", "obb"):
-        found.append(tensor("polygons", "polygon", dtype="float64", info={"coords": {"type": "fractional"}}))
+    if reader.has_polygons:
+        found.append(tensor("polygons", "polygon", dtype="float64", info=fractional))
     if reader.kpt_shape is not None:
-        info = {"kpt_shape": list(reader.kpt_shape), "coords": {"type": "fractional"}}
-        for key in ("flip_idx", "kpt_names"):
-            if key in layout.about:
-                info[key] = layout.about[key]
+        known = {key: layout.about[key] for key in ("flip_idx", "kpt_names") if key in layout.about}
+        info: dict[str, Any] = {"kpt_shape": list(reader.kpt_shape), **fractional, **known}
         found.append(tensor("keypoints", "keypoints_coco", dtype="float64", info=info))
     if reader.confidence:
         found.append(tensor("confidence", dtype="float64", is_list=True))
     return found
 
 
-def _values(reader: Reader, objects: Objects, dtype: str) -> dict[str, Any]:
-    count, names = len(objects.classes), reader.names
+def _values(reader: Reader, objects: _Objects, dtype: str) -> dict[str, Any]:
+    numbers, names = objects.classes, reader.names
+    # Without any, an array has a type even if a dataset has no objects.
+    labels: Any = [names[one] for one in numbers] if names and numbers else np.array(numbers, np.uint32)
     found: dict[str, Any] = {
-        "labels": _classes(objects.classes, names),
-        "boxes": np.array(objects.boxes, dtype).reshape(count, 4),
+        "labels": labels,
+        "boxes": np.array(objects.boxes, dtype).reshape(len(numbers), 4),
     }
-    if reader.task in ("segment", "obb"):
+    if reader.has_polygons:
         found["polygons"] = [points.astype(dtype) for points in objects.polygons]
     if reader.kpt_shape is not None:
-        found["keypoints"] = np.array(objects.points, dtype).reshape(count, 3 * reader.kpt_shape[0]).T
+        found["keypoints"] = np.array(objects.points, dtype).reshape(len(numbers), 3 * reader.kpt_shape[0]).T
     if reader.confidence:
         found["confidence"] = np.array(objects.confidences, np.float64)
     return found
-
-
-def _classes(numbers: list[int], names: Sequence[str] | None) -> Any:
-    if names is None or not numbers:  # which have a type even where a dataset has no objects
-        return np.array(numbers, np.uint32)
-    return [names[number] for number in numbers]
-
-
-# -- finding out -------------------------------------------------------------------------------------------------
-
-
-def _items(layout: Layout, files: LabelFiles) -> tuple[list[Labelled], dict[str, range]]:
-    items: list[Labelled] = []
-    ranges: dict[str, range] = {}
-    for split, images in layout.images.items():
-        first = len(items)
-        items += [Labelled(name, files.of(name)) for name in images]
-        ranges[split] = range(first, len(items))
-    return items, ranges
-
-
-def _counts(source: Source, files: list[str], inspect: int) -> Counter[int]:
-    """Return how many numbers the lines of some label files have, and how many lines have so many."""
-    found: Counter[int] = Counter()
-    step = max(1, -(-len(files) // max(inspect, 1)))
-    for name in files[::step]:
-        try:
-            text = _text_of(source, name)
-        except (LakebedError, OSError):
-            continue  # which rows() says of it
-        found.update(len(line.split()) for line in text.splitlines())
-    del found[0]
-    return found
-
-
-def _task_of(counts: Counter[int], shape: tuple[int, int] | None, tasks: Sequence[str]) -> str:
-    if shape is not None:
-        return "pose"
-    lines = counts.total()
-    if "obb" in tasks and lines and few(lines - counts[9] - counts[10], lines):
-        return "obb"
-    # A line of other counts is damage, not a polygon.
-    polygons = sum(number for count, number in counts.items() if count >= 7)
-    return "detect" if few(polygons, lines) else "segment"
-
-
-def _text_of(source: Source, name: str) -> str:
-    size = source.files.get(name, 0)
-    if size > _MOST_BYTES:
-        raise IngestionError(f"the label file {name} of {size:,} bytes is larger than {_MOST_BYTES:,}")
-    try:
-        return source.read(name).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise IngestionError(f"the label file {name} is not text: {error}") from error
-
-
-def _looks_like_labels(source: Source, name: str) -> bool:
-    with source.open(name) as file:
-        head = file.read(1 << 14).decode("utf-8-sig", "replace").lstrip()
-    words = head.split("\n", 1)[0].split()
-    try:
-        return len(words) >= _BOX and float(words[0]) == int(float(words[0])) and bool([*map(float, words)])
-    except (ValueError, OverflowError):
-        return False
-
-
-def _folder_of(source: Source) -> Source:
-    return Source.of(
-        source.link("").rpartition("/")[0] or "/", source.creds, follow_symlinks=source.follow_symlinks
-    )
-
-
-def _shape_of(text: str) -> tuple[int, int]:
-    try:
-        points, numbers = (int(part) for part in text.replace("x", ",").split(","))
-    except ValueError:
-        raise IngestionError(f"kpt_shape is points,numbers as 17,3, not {text!r}") from None
-    if points < 1 or numbers not in (2, 3):
-        raise IngestionError(f"kpt_shape is points,2 or points,3, not {text!r}")
-    return points, numbers

@@ -1,28 +1,27 @@
-"""Where a YOLO source has its images, labels, classes and splits: ``data.yaml``, ``obj.data``, lists, folders.
+"""Images, label files, classes and splits of a YOLO source: ``data.yaml``, ``obj.data``, lists, folders.
 
-Paths in those files are often of another machine. What they name is looked for below the source: the whole path first,
-then without its first part, and so on. Nothing outside the source is opened.
+Paths in those files are often of another machine. They are looked up below the source: the whole path first, then
+without its first part, and so on. Nothing outside the source is opened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from lakebed.errors import IngestionError, ModuleNotInstalledException
 from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Source, stem_of, suffix_of
-from lakebed.importers.core.splits import SPLITS
-from lakebed.importers.folders.pictures import IMAGE_KINDS
+from lakebed.importers.detection.objects import IMAGE_FOLDERS, by_folder
+from lakebed.importers.folders.pictures import IMAGE_KINDS, images_of
 
-# What a file of classes or data.yaml may have at most; such files of 10,000 classes have 200 kB.
 _DOCUMENT_BYTES = 1 << 20
-# A list of images: 10 million paths.
+"""Most bytes of data.yaml or a file of classes; with 10,000 classes they have 200 kB."""
 _LIST_BYTES = 1 << 30
+"""Most bytes of a list of images: 10 million paths."""
 _MOST_CLASSES = 100_000
 
-_IMAGE_FOLDERS = ("images", "JPEGImages")
 _LABEL_FOLDERS = ("labels", "annotations")
 _CLASS_FILES = ("classes.txt", "classes.names", "obj.names", "names.txt", "predefined_classes.txt")
 _KEYS = ("train", "val", "test")
@@ -30,18 +29,18 @@ _KEYS = ("train", "val", "test")
 
 @dataclass
 class Layout:
-    """What a source has.
+    """Images and classes of a source.
 
     Parameters
     ----------
     images
-        Names of the images of each split, in order; all under "" where there are no splits.
+        Names of the images of each split, in order; all under "" without splits.
     names
-        Names of the classes by number; None where nothing tells them.
+        Names of the classes by number; None if nothing tells them.
     kpt_shape
         Points of an object, and numbers of a point (2 or 3); None unless data.yaml says it.
     about
-        What data.yaml says besides.
+        Other entries of data.yaml.
     """
 
     images: dict[str, list[str]]
@@ -74,14 +73,14 @@ def description_of(source: Source) -> str | None:
 
 
 def layout_of(source: Source, data: str | None, classes: str | None) -> Layout:
-    """Return what a folder has.
+    """Return the images and classes of a folder.
 
     Parameters
     ----------
     data
         The data.yaml or obj.data to go by; None is the source's own.
     classes
-        File with a class on each line; None is what data.yaml says, or the file that the source has.
+        File with a class on each line; None stands for the names of data.yaml, or the file that the source has.
 
     Raises
     ------
@@ -90,19 +89,19 @@ def layout_of(source: Source, data: str | None, classes: str | None) -> Layout:
     """
     name = data if data is not None else description_of(source)
     told = Layout({})
-    entries: dict[str, Any] = {}
-    if name is not None:
-        entries = _described(source, name, told)
+    entries = _described(source, name, told) if name is not None else {}
     if classes is not None:
         told.names = lines_of_classes(source.at(classes))
     elif told.names is None:
-        told.names = _classes_beside(source)
-    images = [one for one in source.files if suffix_of(one) in IMAGE_KINDS]
+        beside = [one for one in source.files if one.rpartition("/")[2] in _CLASS_FILES]
+        nearest = min(beside, key=lambda one: (one.count("/"), one), default=None)
+        told.names = None if nearest is None else _classes_in(source, nearest, nearest)
+    images = images_of(source)
     if not images:
         raise IngestionError(f"{source.shown} has no images")
     if any(entries.get(key) for key in _KEYS):
         base = name.rpartition("/")[0] if name in source.files else ""
-        _take_entries(source, entries, base, images, told)
+        _Below(source, base).take(entries, images, told)
     else:
         told.images = by_folder(images)
     return told
@@ -116,32 +115,38 @@ def lines_of_classes(source: Source) -> list[str]:
     IngestionError
         If it is no small file of text.
     """
-    return _lines_of_classes(_document(source, "", source.shown), source.name)
+    return _classes_in(source, "", source.shown)
+
+
+def _classes_in(source: Source, name: str, shown: str) -> list[str]:
+    lines = [line.strip() for line in text_of(_document(source, name, shown), shown).splitlines()]
+    while lines and not lines[-1]:
+        lines.pop()
+    return _distinct([line or str(number) for number, line in enumerate(lines)], shown, [])
 
 
 class LabelFiles:
-    """Which label file belongs to an image.
+    """Label files of a source, found for images.
 
     Parameters
     ----------
     source
         Where the label files are.
     apart
-        The folder is another one than that of the images: their places in it are the same, or names alone count.
+        The folder is another one than that of the images: their places in it are the same, or only names count.
     """
 
     def __init__(self, source: Source, *, apart: bool = False) -> None:
-        self._files = source.files
-        self._texts = {f"{name[:-4]}.txt": name for name in source.with_suffix(".txt")}  # also 1.TXT
+        self._names = source.with_suffix(".txt")
+        self._texts = {f"{name[:-4]}.txt": name for name in self._names}  # also 1.TXT
         self._apart = apart
         self._by_stem: dict[str, str | None] = {}
-        if apart:
-            for name in source.with_suffix(".txt"):
-                stem = stem_of(name)
-                self._by_stem[stem] = None if stem in self._by_stem else name
+        for name in self._names if apart else ():
+            stem = stem_of(name)
+            self._by_stem[stem] = None if stem in self._by_stem else name
 
     def of(self, image: str) -> str | None:
-        """Return the name of the label file; None where there is none."""
+        """Return the name of the label file of an image; None if it has none."""
         stem = image[: len(image) - len(suffix_of(image))]
         for candidate in self._candidates(stem):
             if candidate in self._texts:
@@ -149,19 +154,18 @@ class LabelFiles:
         return self._by_stem.get(stem_of(image)) if self._apart else None
 
     def unused(self, images: Source) -> list[Problem]:
-        """Return the label files that no image has; beside images, other texts cannot be told from them.
+        """Report label files that belong to no image; files beside images may be other texts.
 
         Parameters
         ----------
         images
             Where the images are.
         """
-        used = {self.of(name) for name in images.files if suffix_of(name) in IMAGE_KINDS}
+        used = set(map(self.of, images_of(images)))
         unused = [
             name
-            for name in self._files
-            if suffix_of(name) == ".txt"
-            and name not in used
+            for name in self._names
+            if name not in used
             and name.rpartition("/")[2] not in _CLASS_FILES
             and (self._apart or any(part in _LABEL_FOLDERS for part in name.split("/")[:-1]))
         ]
@@ -174,7 +178,7 @@ class LabelFiles:
     def _candidates(stem: str) -> Iterator[str]:
         parts = stem.split("/")
         for at in range(len(parts) - 2, -1, -1):
-            if parts[at] in _IMAGE_FOLDERS:
+            if parts[at] in IMAGE_FOLDERS:
                 for folder in _LABEL_FOLDERS:
                     yield "/".join([*parts[:at], folder, *parts[at + 1 :]]) + ".txt"
                 break
@@ -194,7 +198,7 @@ def _describes(source: Source, name: str) -> bool:
 
 
 def _described(source: Source, name: str, told: Layout) -> dict[str, Any]:
-    """Take what a description says of classes and points; return what it says of splits."""
+    """Take classes and points from a description; return its splits."""
     inside = name in source.files
     raw = _document(source if inside else source.at(name), name if inside else "", name)
     if suffix_of(name) == ".data":
@@ -220,21 +224,21 @@ def _described(source: Source, name: str, told: Layout) -> dict[str, Any]:
 
 def _darknet(source: Source, name: str, raw: bytes, told: Layout) -> dict[str, Any]:
     entries = {}
-    for line in _text(raw, name).splitlines():
+    for line in text_of(raw, name).splitlines():
         key, equals, value = line.partition("=")
         if equals:
             entries[key.strip()] = value.strip()
-    names = entries.get("names")
-    if names:
-        found = _below(source, names, name.rpartition("/")[0])
-        if found in source.files:
-            told.names = _lines_of_classes(_document(source, found, found), found)
+    found = None
+    if entries.get("names"):
+        found = _Below(source, name.rpartition("/")[0]).name_of(entries["names"])
+    if found in source.files:
+        told.names = _classes_in(source, found, found)
     val = entries.get("valid") or entries.get("val")
     return {"train": entries.get("train"), "val": val, "test": entries.get("test")}
 
 
 def yaml_of(raw: bytes, name: str) -> Any:
-    """Return what a YAML file says.
+    """Return the content of a YAML file.
 
     Raises
     ------
@@ -250,7 +254,7 @@ def yaml_of(raw: bytes, name: str) -> Any:
             f"{name} needs the package 'pyyaml': pip install pyyaml, or, in a checkout, pip install '.[yolo]'"
         ) from error
     try:
-        return yaml.safe_load(_text(raw, name))
+        return yaml.safe_load(text_of(raw, name))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise IngestionError(f"{name} cannot be read: {error}") from error
 
@@ -315,21 +319,6 @@ def _kpt_shape(value: Any, name: str) -> tuple[int, int] | None:
     return int(sides[0]), int(sides[1])
 
 
-def _classes_beside(source: Source) -> list[str] | None:
-    found = [name for name in source.files if name.rpartition("/")[2] in _CLASS_FILES]
-    if not found:
-        return None
-    name = min(found, key=lambda one: (one.count("/"), one))
-    return _lines_of_classes(_document(source, name, name), name)
-
-
-def _lines_of_classes(raw: bytes, name: str) -> list[str]:
-    lines = [line.strip() for line in _text(raw, name).splitlines()]
-    while lines and not lines[-1]:
-        lines.pop()
-    return _distinct([line or str(number) for number, line in enumerate(lines)], name, [])
-
-
 def _document(source: Source, name: str, shown: str, most: int = _DOCUMENT_BYTES) -> bytes:
     size = source.files.get(name or source.name)
     if size is None:
@@ -339,111 +328,99 @@ def _document(source: Source, name: str, shown: str, most: int = _DOCUMENT_BYTES
     return source.read(name)
 
 
-def _text(raw: bytes, name: str) -> str:
+def text_of(raw: bytes, name: str) -> str:
+    """Return the text of a file.
+
+    Raises
+    ------
+    IngestionError
+        If it is no UTF-8.
+    """
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise IngestionError(f"{name} is not UTF-8: {error}") from error
+        raise IngestionError(f"{name} is not text: {error}") from error
 
 
 # -- images of splits --------------------------------------------------------------------------------------------
 
 
-def _take_entries(
-    source: Source, entries: Mapping[str, Any], base: str, images: list[str], told: Layout
-) -> None:
-    """Fill in the images of each split that a description names."""
-    root = entries.get("path")
-    prefix = root if isinstance(root, str) else ""
-    for split in _KEYS:
-        value = entries.get(split)
-        parts: Sequence[Any] = value if isinstance(value, list) else [value] if value else []
-        found: list[str] = []
-        for part in parts:
-            if not isinstance(part, str):
-                raise IngestionError(f"{split} names folders or lists of images, not {part!r}")
-            found += _images_at(source, f"{prefix}/{part}", base, images, split, told)
-        if found:
-            told.images[split] = found
-    if not told.images:
-        named = ", ".join(f"{key}: {entries[key]}" for key in _KEYS if entries.get(key))
-        raise IngestionError(f"nothing of what is named ({named}) is below {source.shown}")
-    lists = list(told.images.values())
-    if len(lists) > 1 and all(one == lists[0] for one in lists):
-        told.problems.append(
-            Problem("splits", f"{' and '.join(told.images)} are the same images: they are imported once", 0)
-        )
-        told.images = {"": lists[0]}
-    taken = {name for names in told.images.values() for name in names}
-    beside = sum(1 for name in images if name not in taken)
-    if beside:
-        told.problems.append(Problem("splits", "images that no split has are not imported", beside))
-    twice = sum(map(len, told.images.values())) - len(taken)
-    if twice:
-        told.problems.append(Problem("splits", f"{twice:,} images are in several splits, a row for each", 0))
+class _Below:
+    """Files and folders of a source, found for paths of a description.
 
+    Parameters
+    ----------
+    base
+        Folder of the description.
+    """
 
-def _images_at(
-    source: Source, path: str, base: str, images: list[str], split: str, told: Layout
-) -> list[str]:
-    """Return the images of a folder, of a list, or the one image that a description names."""
-    name = _below(source, path, base)
-    if name is None:
-        told.problems.append(Problem(split, f"{path.lstrip('/')} is not below {source.shown}", 0))
-        return []
-    if name not in source.files:
-        return [one for one in images if not name or one.startswith(f"{name}/")]
-    if suffix_of(name) in IMAGE_KINDS:
-        return [name]
-    if suffix_of(name) != ".txt":
-        raise IngestionError(f"{split} is {name}, which is no folder and no list of images (.txt)")
-    folder, found = name.rpartition("/")[0], []
-    for number, line in enumerate(_text(_document(source, name, name, _LIST_BYTES), name).splitlines(), 1):
-        if not line.strip():
-            continue
-        image = _below(source, line.strip(), folder)
-        if image is None or suffix_of(image) not in IMAGE_KINDS:
-            told.problems.append(Problem(f"{name} line {number}", f"the image {line.strip()!r} is missing"))
-        else:
-            found.append(image)
-    return found
-
-
-def _below(source: Source, path: str, base: str) -> str | None:
-    """Return the name of the file or folder of a source that a path means; "" is its root, None is nothing."""
-    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
-    folders = _folders(source)
-    for start in range(len(parts) + 1):
-        tail = "/".join(parts[start:])
-        for prefix in dict.fromkeys((base, "")):
-            name = f"{prefix}/{tail}".strip("/")
-            if name in source.files or name in folders:
-                if tail or not parts:
-                    return name
-                return None
-    return None
-
-
-def _folders(source: Source) -> set[str]:
-    """Return all folders that files are below, the root as ""."""
-    known: set[str] | None = source.__dict__.get("_yolo_folders")
-    if known is None:
-        known = {""}
+    def __init__(self, source: Source, base: str) -> None:
+        self._source, self._base = source, base
+        self._folders = {""}
         for folder in source.folders:
-            while folder and folder not in known:
-                known.add(folder)
+            while folder not in self._folders:
+                self._folders.add(folder)
                 folder = folder.rpartition("/")[0]
-        source.__dict__["_yolo_folders"] = known
-    return known
 
+    def name_of(self, path: str, base: str | None = None) -> str | None:
+        """Return the name of the file or folder that a path means, "" for the root; None if it is missing."""
+        parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+        for start in range(len(parts) or 1):
+            tail = "/".join(parts[start:])
+            for prefix in dict.fromkeys((self._base if base is None else base, "")):
+                name = f"{prefix}/{tail}".strip("/")
+                if name in self._source.files or name in self._folders:
+                    return name
+        return None
 
-def by_folder(images: list[str]) -> dict[str, list[str]]:
-    """Return the images of each split that folders name; all under "" unless each is in one."""
-    found: dict[str, list[str]] = {}
-    for name in images:
-        folders = [part for part in name.split("/")[:-1] if part not in _IMAGE_FOLDERS][:2]
-        split = next((SPLITS[part.lower()] for part in folders if part.lower() in SPLITS), None)
-        if split is None:
-            return {"": images}
-        found.setdefault(split, []).append(name)
-    return {key: found[key] for key in _KEYS if key in found}
+    def take(self, entries: Mapping[str, Any], images: list[str], told: Layout) -> None:
+        """Fill in the images of each split that a description names."""
+        root = entries.get("path")
+        prefix = root if isinstance(root, str) else ""
+        for split in _KEYS:
+            value = entries.get(split)
+            found: list[str] = []
+            for part in value if isinstance(value, list) else [value] if value else []:
+                if not isinstance(part, str):
+                    raise IngestionError(f"{split} names folders or lists of images, not {part!r}")
+                found += self._images_at(f"{prefix}/{part}", images, split, told)
+            if found:
+                told.images[split] = found
+        if not told.images:
+            named = ", ".join(f"{key}: {entries[key]}" for key in _KEYS if entries.get(key))
+            raise IngestionError(f"nothing of what is named ({named}) is below {self._source.shown}")
+        lists = list(told.images.values())
+        if len(lists) > 1 and all(one == lists[0] for one in lists):
+            same = f"{' and '.join(told.images)} are the same images: they are imported once"
+            told.problems.append(Problem("splits", same, 0))
+            told.images = {"": lists[0]}
+        taken = {name for names in told.images.values() for name in names}
+        beside = sum(name not in taken for name in images)
+        if beside:
+            told.problems.append(Problem("splits", "images that no split has are not imported", beside))
+        twice = sum(map(len, told.images.values())) - len(taken)
+        if twice:
+            several = f"{twice:,} images are in several splits, a row for each"
+            told.problems.append(Problem("splits", several, 0))
+
+    def _images_at(self, path: str, images: list[str], split: str, told: Layout) -> list[str]:
+        """Return the images of a folder or of a list, or the one image, that a description names."""
+        source, name = self._source, self.name_of(path)
+        if name is None:
+            told.problems.append(Problem(split, f"{path.lstrip('/')} is not below {source.shown}", 0))
+            return []
+        if name not in source.files:
+            return [one for one in images if not name or one.startswith(f"{name}/")]
+        if suffix_of(name) in IMAGE_KINDS:
+            return [name]
+        if suffix_of(name) != ".txt":
+            raise IngestionError(f"{split} is {name}, which is no folder and no list of images (.txt)")
+        found = []
+        lines = text_of(_document(source, name, name, _LIST_BYTES), name).splitlines()
+        for number, line in enumerate(map(str.strip, lines), 1):
+            image = self.name_of(line, name.rpartition("/")[0]) if line else None
+            if image is not None and suffix_of(image) in IMAGE_KINDS:
+                found.append(image)
+            elif line:
+                told.problems.append(Problem(f"{name} line {number}", f"the image {line!r} is missing"))
+        return found

@@ -1,1 +1,1 @@
-"""Importer of folders of files."""
+"""Importer of folders of files, and images of several kinds in one tensor."""

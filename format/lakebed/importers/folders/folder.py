@@ -4,15 +4,16 @@
     photos/train/cat/1.txt              text of the same row
     photos/val/dog/small/2.png          labels "dog/small"
 
-A file without a suffix that begins as DICOM files do is one, as on discs of hospitals. Where files of audio, scans and
-so on are of several kinds, or some have frames, those of the kind that fewer have are left out, file by file.
+A file without a suffix that begins as DICOM files do is one, as on discs of hospitals. If files of audio, scans and so
+on are of several kinds, or differ in their number of axes, those of the rarer kinds are left out, file by file.
 
 Rows are in the order of the splits, and within them of the names. Texts and JSON files that have no other file of their
-stem, such as ``README.txt``, are rows of their own where they are as many as the other rows, as in a folder of texts.
+stem, such as ``README.txt``, are rows of their own if they are as many as the other rows, as in a folder of texts.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,10 @@ from lakebed.importers.core.splits import SPLITS, in_order
 from lakebed.importers.folders.passed_over import passed_over
 from lakebed.importers.folders.pictures import IMAGE_KINDS, kind_of_images
 from lakebed.transforms.output import Skipped
+
+BATCH = 1024
+"""Rows that are made together, as long as their texts and arrays have no more than `_READ_BYTES`."""
+_READ_BYTES = 1 << 25
 
 _FILES: Mapping[str, Mapping[str, str]] = {
     "image": IMAGE_KINDS,
@@ -58,32 +63,25 @@ _OF_SUFFIX = {
     ".json": "json",
     ".npy": "array",
 }
+_ABOUT = {"text": "text", "json": "JSON"}
+"""Htypes of files that may describe rows, or the folder, or be the rows."""
 
-
-# Suffixes behind which DICOM files are: none, those of Siemens, and the last number of an id (1.2.840.113619).
 _OF_SCANS = re.compile(r"(\.\d+|\.ima|\.dicom)?")
+"""Suffixes of DICOM files: none, those of Siemens, and the last number of an id (1.2.840.113619)."""
+_NO_SCANS = ("dicomdir",)
+"""Directories of discs, which begin as scans do."""
 _DICOM_AT = 128
-_LOOKED_AT = 64  # files whose headers are read to find out how many axes most have
-# Htypes whose files are stored as they are, and have an axis more in some of them.
 _OF_SOME_AXES = ("dicom", "nifti")
-_NO_SCANS = ("dicomdir",)  # names of directories of discs, in the format of scans
+"""Htypes whose files are stored as they are, and have an axis more in some of them."""
+_LOOKED_AT = 64
+"""Files whose headers are read to find out how many axes most have."""
 
-
-# What may be said of the rows, or of all of them, and what may be the rows.
-_ABOUT = ("text", "json")
-
-
-# Rows that are made together, but no more than read so many bytes of texts and arrays.
-BATCH = 1024
-_READ_BYTES = 1 << 25
-
-
-# What a row is left out for.
 _WRONG = (LakebedError, OSError, ValueError)
+"""Exceptions that skip one row instead of failing the import."""
 
 
 class _Row(NamedTuple):
-    """Files of a row, of which htype each is, and its class; the first one names it."""
+    """Files of a row, the first of which names it, their htypes, and the class."""
 
     files: Sequence[str]
     htypes: Sequence[str]
@@ -95,7 +93,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Context:
-    """What workers know: how files are held, the tensor of each htype, and how many axes samples of some have."""
+    """Settings that workers need: the tensor of each htype, and how many axes samples of some htypes have."""
 
     media: Media
     tensors: Mapping[str, str]
@@ -104,120 +102,8 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Say what is in the folder; None if no file of it is of a known kind."""
+    """Count the files of each htype; None if the folder has no file of a known kind."""
     return _told(_htypes(source)) if source.is_folder else None
-
-
-def _htypes(source: Source) -> dict[str, str]:
-    """Return of which htype files are, by name; others are none of these."""
-    found = {}
-    for name in source.files:
-        suffix = suffix_of(name)
-        htype = _OF_SUFFIX.get(suffix)
-        if htype is None and _OF_SCANS.fullmatch(suffix) and _is_scan(source, name):
-            htype = "dicom"
-        if htype is not None:
-            found[name] = htype
-    return found
-
-
-def _is_scan(source: Source, name: str) -> bool:
-    if name.rpartition("/")[2].lower() in _NO_SCANS or source.files[name] < _DICOM_AT + 4:
-        return False
-    try:
-        with source.open(name) as file:
-            return file.read(_DICOM_AT + 4)[_DICOM_AT:] == b"DICM"
-    except _WRONG:
-        return False  # told as a file of an unknown kind
-
-
-def _others(source: Source, htypes: Mapping[str, str]) -> tuple[dict[str, Problem], dict[str, int]]:
-    """Return the files that the tensor of their htype cannot hold, with what is told of each, and the axes of those."""
-    found: dict[str, Problem] = {}
-    axes: dict[str, int] = {}
-    for htype in dict.fromkeys(htypes.values()):
-        if htype == "image" or htype not in _FILES:
-            continue
-        of = {name: _FILES[htype].get(suffix_of(name), "dcm") for name, one in htypes.items() if one == htype}
-        counts = Counter(of.values())
-        kept = max(counts, key=lambda kind: (counts[kind], kind))
-        for name, kind in of.items():
-            if kind != kept:
-                reason = (
-                    f"it is {kind.upper()}, and the {htype} files that are imported are {kept.upper()}: import it "
-                    "from a folder of its own, or all as links (link=True, --link)"
-                )
-                found[name] = Problem(name, reason)
-        if htype in _OF_SOME_AXES:
-            ranks = _ranks(source, [name for name in of if name not in found])
-            if ranks:
-                axes[htype] = Counter(ranks.values()).most_common(1)[0][0]
-            for name, rank in ranks.items():
-                if rank != axes[htype]:
-                    found[name] = Problem(name, _of_other_axes(htype, rank, axes[htype]))
-    return found, axes
-
-
-def _ranks(source: Source, names: Sequence[str]) -> dict[str, int]:
-    """Return how many axes files have; of many, of some all over the folder, and others are told when they are read."""
-    found: dict[str, int] = {}
-    for name in names[:: -(-len(names) // _LOOKED_AT) or 1]:
-        try:
-            found[name] = len(source.media(name).shape)
-        except _WRONG:
-            continue  # told when its row is made
-    return found
-
-
-def _of_other_axes(htype: str, rank: int, usual: int) -> str:
-    told = f"it has {rank} axes, and most {htype} files have {usual}"
-    if htype == "dicom":
-        told = (
-            "it has several frames, and most have one"
-            if rank > usual
-            else "it has one frame, and most several"
-        )
-    return f"{told}: import it from a folder of its own"
-
-
-def _stacks(
-    source: Source, htypes: dict[str, str], pages: Literal["auto", "stack", "first"], problems: list[Problem]
-) -> None:
-    """Note which TIFF files are stacks of pages; of many files, none is if none of some all over the folder is."""
-    names = [
-        name for name, htype in htypes.items() if htype == "image" and IMAGE_KINDS[suffix_of(name)] == "tiff"
-    ]
-    if pages == "first" or not any(
-        _is_stack(source, name) for name in names[:: -(-len(names) // _LOOKED_AT) or 1]
-    ):
-        return
-    found = [name for name in names if _is_stack(source, name)]
-    htypes.update(dict.fromkeys(found, "stack"))
-    if pages == "stack":
-        return
-    reason = (
-        f"{len(found):,} TIFF files of several pages are arrays of pixels, (pages, height, width, channels), without "
-        "what else they say; pages='first' (--pages first) stores the files, of which the first page is read"
-    )
-    problems.append(Problem(_NAMES["stack"], reason, 0))
-
-
-def _is_stack(source: Source, name: str) -> bool:
-    try:
-        with source.open(name) as file:
-            return is_stack(file, source.files[name])
-    except _WRONG:
-        return False  # told when its row is made
-
-
-def _told(htypes: Mapping[str, str]) -> str | None:
-    found = Counter(htypes.values())
-    if not found:
-        return None
-    told = ", ".join(
-        f"{count:,} {htype} files" for htype, count in sorted(found.items(), key=lambda pair: -pair[1])
-    )
-    return f"a folder of {told}"
 
 
 def plan(
@@ -249,10 +135,10 @@ def plan(
         Kind of image that is stored; left out, that of the files, and of most of them where they differ.
     notes
         Whether texts and JSON files without another file of their stem are rows, or passed over; auto passes them over
-        where they are fewer than the other rows.
+        if they are fewer than the other rows.
     pages
-        What a TIFF file of several pages of one size becomes: an array of all, or an image, of which the first page is
-        read; auto makes arrays, and tells it.
+        Whether a TIFF file of several pages of one size becomes an array of all, or an image, of which the first page
+        is read; auto makes arrays, and reports it.
     """
     htypes = _htypes(source) if source.is_folder else {}
     found = _told(htypes)
@@ -262,43 +148,40 @@ def plan(
     axes: dict[str, int] = {}
     if not link:
         others, axes = _others(source, htypes)
-        problems += others.values()
-        htypes = {name: htype for name, htype in htypes.items() if name not in others}
-        _stacks(source, htypes, pages, problems)
+        problems += others
+        htypes = {name: htype for name, htype in htypes.items() if name not in {one.where for one in others}}
+        _find_stacks(source, htypes, pages, problems)
     alone = _notes(htypes, notes)
-    told = [Problem(name, f"{_ALONE[htypes.pop(name)]} is not imported ({_HOW})", 0) for name in alone]
-    if notes == "auto":
-        problems += told
-    elif alone:
-        found = (
-            f"{found}; {len(alone):,} texts and JSON files beside no other file of their name are passed over"
-        )
+    for name in alone:
+        told = f"a {_ABOUT[htypes.pop(name)]} file beside no other file of its name is not imported"
+        how = "--notes rows, or notes='rows', makes a row of it; skip says that this is meant"
+        if notes == "auto":
+            problems.append(Problem(name, f"{told} ({how})", 0))
+    if alone and notes == "skip":
+        found += f"; {len(alone):,} texts and JSON files beside no other file of their name are passed over"
     by_split = _rows_of(htypes, splits=splits)
-    named = [row for rows in by_split.values() for row in rows]
-    has_labels = labels == "folders" and any(label for _, label in named)
-    classes = sorted({label for _, label in named if label}) if has_labels else []
+    classes: list[str] = []
+    if labels == "folders":
+        classes = sorted({row.label for rows in by_split.values() for row in rows} - {""})
     tensors, names = _tensors(source, htypes, compression, problems, link=link)
-    if has_labels:
+    if classes:
         tensors.append(tensor("labels", "class_label", class_names=classes, create_shape_tensor=False))
     tensors.append(tensor("file", "text"))
     ranges: dict[str, range] = {}
     items: list[_Row] = []
     for split, rows in by_split.items():
         ranges[split] = range(len(items), len(items) + len(rows))
-        items += [
-            _Row(files, tuple(htypes[name] for name in files), label if has_labels else "")
-            for files, label in rows
-        ]
+        items += rows
     return Plan(
         found,
         tensors,
         items,
-        _Context(Media(source, link, creds_key), names, "labels" if has_labels else None, axes),
+        _Context(Media(source, link, creds_key), names, "labels" if classes else None, axes),
         rows=len(items),
         nbytes=source.nbytes,
         splits=ranges if set(ranges) != {""} else {},
         problems=problems,
-        classes={"labels": classes} if has_labels else {},
+        classes={"labels": classes} if classes else {},
     )
 
 
@@ -327,7 +210,6 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
     made: list[dict[str, Any]] = []
     which: list[int] = []
     held = 0
-    sizes = context.media.source.files if set(context.tensors) - set(_FILES) else {}
     for at, item in enumerate(items):
         for row in rows(item, context):
             if isinstance(row, Skipped):
@@ -335,10 +217,9 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
                 continue
             made.append(row)
             which.append(at)
-            if sizes:
-                read = zip(item.files, item.htypes, strict=True)
-                held += sum(sizes[name] for name, htype in read if htype not in _FILES)
-        if held > _READ_BYTES and made:
+            read = (name for name, htype in zip(item.files, item.htypes, strict=True) if htype not in _FILES)
+            held += sum(context.media.source.files[name] for name in read)
+        if held > _READ_BYTES:
             yield which, columns_of_rows(made)
             made, which, held = [], [], 0
     if made:
@@ -346,15 +227,125 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """Say which classes there are."""
+    """Return how many classes there are."""
     return {"classes": {name: len(names) for name, names in plan.classes.items()}}
 
 
-_ALONE = {
-    "text": "a text file beside no other file of its name",
-    "json": "a JSON file beside no other file of its name",
-}
-_HOW = "--notes rows, or notes='rows', makes a row of it; skip says that this is meant"
+# -- files -------------------------------------------------------------------------------------------------------
+
+
+def _htypes(source: Source) -> dict[str, str]:
+    """Return the htypes of the files that have one, by name."""
+    found = {}
+    for name in source.files:
+        suffix = suffix_of(name)
+        htype = _OF_SUFFIX.get(suffix)
+        if htype is None and _OF_SCANS.fullmatch(suffix) and _is_scan(source, name):
+            htype = "dicom"
+        if htype is not None:
+            found[name] = htype
+    return found
+
+
+def _is_scan(source: Source, name: str) -> bool:
+    if name.rpartition("/")[2].lower() in _NO_SCANS or source.files[name] < _DICOM_AT + 4:
+        return False
+    try:
+        with source.open(name) as file:
+            return file.read(_DICOM_AT + 4)[_DICOM_AT:] == b"DICM"
+    except _WRONG:
+        return False  # the report names it as a file of an unknown kind
+
+
+def _told(htypes: Mapping[str, str]) -> str | None:
+    told = [f"{count:,} {htype} files" for htype, count in Counter(htypes.values()).most_common()]
+    return f"a folder of {', '.join(told)}" if told else None
+
+
+def _others(source: Source, htypes: Mapping[str, str]) -> tuple[list[Problem], dict[str, int]]:
+    """Return the files that the tensor of their htype cannot hold, and the axes of the samples of some htypes."""
+    found: list[Problem] = []
+    axes: dict[str, int] = {}
+    for htype in dict.fromkeys(htypes.values()):
+        if htype == "image" or htype not in _FILES:
+            continue
+        of = {name: _FILES[htype].get(suffix_of(name), "dcm") for name, one in htypes.items() if one == htype}
+        counts = Counter(of.values())
+        usual = max(counts, key=lambda kind: (counts[kind], kind))
+        found += [
+            Problem(
+                name,
+                f"it is {kind.upper()}, and the {htype} files that are imported are {usual.upper()}: import it "
+                "from a folder of its own, or all as links (link=True, --link)",
+            )
+            for name, kind in of.items()
+            if kind != usual
+        ]
+        if htype in _OF_SOME_AXES:
+            ranks = _ranks(source, [name for name, kind in of.items() if kind == usual])
+            most = axes[htype] = Counter(ranks.values()).most_common(1)[0][0] if ranks else 0
+            found += [
+                Problem(name, _of_other_axes(htype, rank, most))
+                for name, rank in ranks.items()
+                if rank != most
+            ]
+    return found, axes
+
+
+def _spread(names: Sequence[str]) -> Sequence[str]:
+    """Return about `_LOOKED_AT` of many names, from all over the folder."""
+    return names[:: -(-len(names) // _LOOKED_AT) or 1]
+
+
+def _ranks(source: Source, names: Sequence[str]) -> dict[str, int]:
+    """Return how many axes some files have; the others are looked at when their rows are made."""
+    found: dict[str, int] = {}
+    for name in _spread(names):
+        try:
+            found[name] = len(source.media(name).shape)
+        except _WRONG:
+            continue  # rows() reports it
+    return found
+
+
+def _of_other_axes(htype: str, rank: int, usual: int) -> str:
+    told = f"it has {rank} axes, and most {htype} files have {usual}"
+    if htype == "dicom" and rank > usual:
+        told = "it has several frames, and most have one"
+    elif htype == "dicom":
+        told = "it has one frame, and most several"
+    return f"{told}: import it from a folder of its own"
+
+
+def _find_stacks(
+    source: Source, htypes: dict[str, str], pages: Literal["auto", "stack", "first"], problems: list[Problem]
+) -> None:
+    """Make stacks of TIFF files with several pages; of many files, none if none of some all over the folder has."""
+    names = [
+        name for name, htype in htypes.items() if htype == "image" and IMAGE_KINDS[suffix_of(name)] == "tiff"
+    ]
+    if pages == "first" or not any(_is_stack(source, name) for name in _spread(names)):
+        return
+    found = [name for name in names if _is_stack(source, name)]
+    htypes.update(dict.fromkeys(found, "stack"))
+    if pages == "auto":
+        reason = (
+            f"{len(found):,} TIFF files of several pages are arrays of pixels, (pages, height, width, channels), "
+            "without the tags of the files; pages='first' (--pages first) stores the files, of which the first page is "
+            "read"
+        )
+        problems.append(Problem(_NAMES["stack"], reason, 0))
+
+
+def _is_stack(source: Source, name: str) -> bool:
+    try:
+        with source.open(name) as file:
+            return is_stack(file, source.files[name])
+    except _WRONG:
+        return False  # rows() reports it
+
+
+# -- rows --------------------------------------------------------------------------------------------------------
 
 
 def _notes(htypes: Mapping[str, str], notes: Literal["auto", "rows", "skip"]) -> list[str]:
@@ -370,68 +361,45 @@ def _notes(htypes: Mapping[str, str], notes: Literal["auto", "rows", "skip"]) ->
 
 def _stem(name: str) -> str:
     suffix = suffix_of(name)
-    return name.removesuffix(name[-len(suffix) :]) if suffix in _OF_SUFFIX else name
+    return name[: -len(suffix)] if suffix in _OF_SUFFIX else name
 
 
-def _rows_of(htypes: Mapping[str, str], *, splits: bool) -> dict[str, list[tuple[list[str], str]]]:
-    """Return the rows of each split: the files, and the class."""
-    grouped: dict[str, list[str]] = {}
+def _rows_of(htypes: Mapping[str, str], *, splits: bool) -> dict[str, list[_Row]]:
+    """Return the rows of each split."""
+    by_stem: dict[str, list[str]] = {}
     for name in htypes:
-        grouped.setdefault(_stem(name), []).append(name)
-    found: dict[str, list[tuple[list[str], str]]] = {}
-    for stem, files in grouped.items():
+        by_stem.setdefault(_stem(name), []).append(name)
+    found: dict[str, list[_Row]] = {}
+    for stem, files in by_stem.items():
         first, slash, rest = stem.partition("/")
         split = SPLITS.get(first.lower(), "") if splits and slash else ""
         label = (rest if split else stem).rpartition("/")[0]
-        for together in _apart(files, htypes):
-            found.setdefault(split, []).append((together, label))
+        together: list[dict[str, str]] = []  # files of one stem share a row if their htypes differ
+        for name in files:
+            row = next((row for row in together if htypes[name] not in row), None)
+            if row is None:
+                together.append(row := {})
+            row[htypes[name]] = name
+        found.setdefault(split, []).extend(_Row(tuple(row.values()), tuple(row), label) for row in together)
     return dict(in_order(found))
 
 
-def _apart(files: list[str], htypes: Mapping[str, str]) -> Iterator[list[str]]:
-    """Yield files of one stem in rows: those of different htypes share one."""
-    if len(files) == 1:
-        yield files
-        return
-    rows: list[dict[str, str]] = []
-    for name in files:
-        htype = htypes[name]
-        row = next((row for row in rows if htype not in row), None)
-        if row is None:
-            rows.append(row := {})
-        row[htype] = name
-    for row in rows:
-        yield list(row.values())
-
-
 def _tensors(
-    source: Source,
-    htypes: Mapping[str, str],
-    compression: str | None,
-    problems: list[Problem],
-    *,
-    link: bool,
+    source: Source, htypes: Mapping[str, str], compression: str | None, problems: list[Problem], *, link: bool
 ) -> tuple[list[TensorPlan], dict[str, str]]:
-    """Return a tensor for each htype of the files."""
+    """Return a tensor for each htype of the files, and its name by htype."""
     files: dict[str, list[str]] = {}
     for name, htype in htypes.items():
         files.setdefault(htype, []).append(name)
     tensors: list[TensorPlan] = []
-    names: dict[str, str] = {}
-    for htype, of in sorted(files.items(), key=lambda pair: list(_NAMES).index(pair[0])):
-        name = names[htype] = _NAMES[htype]
+    names = {htype: name for htype, name in _NAMES.items() if htype in files}
+    for htype, name in names.items():
         if htype == "image":
-            tensors.append(
-                media(
-                    name,
-                    htype,
-                    compression=kind_of_images(source, of, compression, None if link else problems),
-                    link=link,
-                )
-            )
+            kind = kind_of_images(source, files[htype], compression, None if link else problems)
+            tensors.append(media(name, htype, compression=kind, link=link))
         elif htype in _FILES:
-            kinds = kinds_of(of, _FILES[htype]) or {"dcm": len(of)}
-            tensors.append(media(name, htype, compression=next(iter(kinds)), link=link))
+            kind = next(iter(kinds_of(files[htype], _FILES[htype])), "dcm")
+            tensors.append(media(name, htype, compression=kind, link=link))
         elif htype in ("array", "stack"):
             tensors.append(tensor(name, chunk_compression="lz4"))
         else:
@@ -448,8 +416,4 @@ def _value(name: str, htype: str, held: Media) -> Any:
     if htype == "stack":
         return stack(data)
     text = data.decode()
-    if htype == "json":
-        import json
-
-        return json.loads(text)
-    return text
+    return json.loads(text) if htype == "json" else text

@@ -1,4 +1,4 @@
-"""Files of a folder that an import passes over: how many of each kind, and the command that would import them."""
+"""Files of a folder that an import passes over: how many of each kind, and the command that imports them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Source, suffix_of
 from lakebed.importers.folders.pictures import IMAGE_KINDS
 
-# Formats of tables and shards, which are no files of rows: they are imported by themselves.
 _BY_ITSELF: Mapping[str, str] = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -28,29 +27,27 @@ _BY_ITSELF: Mapping[str, str] = {
     ".xlsx": "xlsx",
     ".xlsm": "xlsx",
 }
-# Formats of which a folder of files is imported at once.
+"""Suffix -> format of tables and shards, which hold many rows each and are imported by themselves."""
 _TOGETHER = ("csv", "parquet", "jsonl", "webdataset", "tfrecord")
+"""Formats that import a folder of files at once."""
 
-
-# Kinds of files that are the annotations of a set, or are about it.
 _ABOUT = frozenset({"", ".txt", ".yaml", ".yml", ".names", ".data", ".cache", ".md", ".json", ".xml"})
+"""Suffixes of files that annotate a set of images, or describe it."""
 
 
 def beside_set(source: Source) -> Iterator[Problem]:
-    """Yield what is told of files of a folder that are neither images nor about a set of images."""
+    """Report files of a folder that neither are images nor belong to a set of images."""
     others = [name for name in source.files if suffix_of(name) not in {*_ABOUT, *IMAGE_KINDS}]
     yield from passed_over(source, others, "beside the set")
 
 
 def passed_over(source: Source, names: Iterable[str], why: str = "of an unknown kind") -> Iterator[Problem]:
-    """Yield what is told of files that an import passes over, those of one kind together.
+    """Report files that an import passes over, those of one kind together.
 
     Parameters
     ----------
-    names
-        Names of the files.
     why
-        What those are that are of no format either.
+        Description of those of no known format.
     """
     kinds: dict[str, list[str]] = {}
     for name in names:

@@ -1,7 +1,7 @@
-"""Pictures of several kinds in one tensor: which kind it stores, what becomes of the others, and what is told of that.
+"""Images of several kinds in one tensor: the kind that it stores, the conversion of the others, and its report.
 
-The kind that has most of the bytes is stored byte for byte; the few others are encoded anew as that kind at the least
-loss, so that an import costs what its pictures cost. ``compression="lossless"`` stores several kinds as PNG instead.
+The kind that has most of the bytes is stored byte for byte; the few others are encoded anew as that kind, at the least
+loss. ``compression="lossless"`` stores several kinds as PNG instead.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import lakebed
 from lakebed.codecs.images import Image, damage
 from lakebed.codecs.registry import picture_codec
 from lakebed.codecs.sample import LOSSY, Sample, became
 from lakebed.errors import LakebedError
+from lakebed.htypes.registry import FILE_KINDS
 from lakebed.importers.core.plan import Problem, TensorPlan
 from lakebed.importers.core.source import Source, suffix_of
 from lakebed.transforms.output import Skipped
@@ -41,11 +41,17 @@ IMAGE_KINDS: Mapping[str, str] = {
 }
 """Kind of an image by the suffix of its file."""
 
-LOSSLESS = "lossless"
-"""What a user says in place of a kind of image, so that no pixel is lost where files are of several kinds."""
 
-# Kinds of which a file may hold several pictures, and a tensor reads the first.
+def images_of(source: Source) -> list[str]:
+    """Return the names of the images of a source."""
+    return [name for name in source.files if suffix_of(name) in IMAGE_KINDS]
+
+
+LOSSLESS = "lossless"
+"""Option in place of a kind of image: no pixel is lost if files are of several kinds."""
+
 _SEVERAL = frozenset({"gif", "webp", "tiff"})
+"""Kinds whose files may hold several pictures, of which a tensor reads the first."""
 _KEEPS = "; lossless=True (--lossless) stores all as PNG"
 
 
@@ -62,15 +68,15 @@ def form_of(
     Parameters
     ----------
     found
-        Kind -> how many files there are of it, and how many bytes they have.
+        Kind -> how many files it has, and how many bytes.
     compression
-        What the user asked for, which counts: a kind, ``auto`` or ``lossless``.
+        Option of the user: a kind, ``auto`` or ``lossless``.
     problems
-        Where it is told that files are converted.
+        Takes the report of files that are converted.
     where
-        What they are called, for people.
+        Name of the files, for people.
     supposed
-        The kind where no file is known.
+        The kind if no file is known.
     """
     most = max(found, key=lambda kind: (found[kind][1], found[kind][0], kind), default=supposed)
     codec = picture_codec(most)
@@ -82,7 +88,7 @@ def form_of(
         chosen = "png"
     else:
         chosen = most
-    if chosen not in lakebed.file_kinds["image"]:
+    if chosen not in FILE_KINDS["image"]:
         chosen = "png"
     others = {kind: count for kind, (count, _) in found.items() if kind != chosen}
     if others and problems is not None and compression != LOSSLESS:
@@ -103,7 +109,7 @@ def kind_of_images(
     Parameters
     ----------
     problems
-        Where it is told that files are converted; None where they are only linked to.
+        Takes the report of files that are converted; None if they are only linked.
     """
     found: dict[str, tuple[int, int]] = {}
     for name in names:
@@ -116,14 +122,14 @@ def kind_of_images(
 
 @dataclass(frozen=True)
 class Pictures:
-    """Tensors of images, and what is told of rows that are made for them.
+    """Tensors of images, and the reports of rows that are made for them.
 
     Parameters
     ----------
     kinds
         Tensor -> the kind that it stores.
     lossless
-        Rows are left out whose pictures would lose something.
+        Rows whose pictures would lose something are left out.
     """
 
     kinds: Mapping[str, str]
@@ -141,7 +147,7 @@ class Pictures:
         return cls(kinds, lossless)
 
     def suffixes(self, name: str) -> tuple[str, ...]:
-        """Return the ends of names of files of a tensor's kind, of which nothing need be read."""
+        """Return the suffixes of files that a tensor stores unread."""
         kind = self.kinds[name]
         if kind in _SEVERAL:
             return ()
@@ -149,7 +155,7 @@ class Pictures:
         return (*known, *map(str.upper, known))
 
     def look(self, row: Mapping[str, Any], where: Callable[[], str]) -> Iterator[Skipped]:
-        """Look at the pictures of a row: yield what changes in them, or that the row is left out."""
+        """Look at the pictures of a row: report changes in them, or that the row is left out."""
         for name, kind in self.kinds.items():
             value = row.get(name)
             for one in value if isinstance(value, list) else (value,):
@@ -161,12 +167,12 @@ class Pictures:
             named = IMAGE_KINDS.get(suffix_of(sample.unread_path))
             if named in (None, kind):
                 sample.may_lose = not self.lossless
-                return  # as nearly all are: nothing need be read yet; what is called so and is not is told later
+                return  # nothing is read yet; a file of another kind than its name says is reported when stored
         try:
             found = str(sample.compression)
             changes = list(_changes(sample, found, kind, lossless=self.lossless))
         except LakebedError:
-            return  # told when it is stored
+            return  # reported when it is stored
         if self.lossless and found != kind and kind in LOSSY:
             yield Skipped(
                 where(),
@@ -179,11 +185,11 @@ class Pictures:
 
 
 def _changes(sample: Sample, found: str, kind: str, *, lossless: bool) -> Iterator[str]:
-    """Yield what a file loses or becomes in a tensor of that kind; what was asked for is told to nobody."""
+    """Yield what a file loses or becomes in a tensor of that kind, unless the user asked for it."""
     if found in _SEVERAL and _is_several(sample, found):
         yield f"{found.upper()} of several frames, of which the first one is read"
     if found == kind or picture_codec(found) is None:
-        return  # what is no picture is told when it is stored
+        return  # a file that is no picture is reported when it is stored
     sample.is_told = True
     if lossless and kind not in LOSSY:
         return

@@ -1,6 +1,6 @@
 """The ``ingest_*`` functions of Deep Lake 3.x, with its arguments, tensors and results, on the importers.
 
-What has no row, such as a picture that is missing, is left out with a warning; the info of the dataset lists it.
+Rows that cannot be made, such as a missing picture, are left out with a warning; the info of the dataset lists them.
 """
 
 # Paths are strings here, as in storage.
@@ -12,25 +12,28 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-import lakebed
+from lakebed import random
+from lakebed.api import empty
+from lakebed.dataset.dataset import Dataset
 from lakebed.errors import IngestionError, InvalidInputError
 from lakebed.importers.core.importing import import_plan
-from lakebed.importers.core.plan import Plan
+from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.registry import importer_of
-from lakebed.importers.core.report import ImportReport
 from lakebed.importers.core.source import Source
+from lakebed.importers.folders.pictures import kind_of_images
 
 Path = str | os.PathLike[str]
+T = TypeVar("T")
 
 
 def ingest_coco(
     images_directory: Path,
     annotation_files: Path | Sequence[Path],
-    dest: Path | lakebed.Dataset,
+    dest: Path | Dataset,
     key_to_tensor_mapping: Mapping[str, str] | None = None,
     file_to_group_mapping: Mapping[str, str] | None = None,
     ignore_one_group: bool = True,
@@ -46,7 +49,7 @@ def ingest_coco(
     token: str | None = None,
     connect_kwargs: Mapping[str, Any] | None = None,
     **dataset_kwargs: Any,
-) -> lakebed.Dataset:
+) -> Dataset:
     """Import COCO pictures with their annotations, as Deep Lake 3.x does; ``import_from("coco", ...)`` keeps more.
 
     Parameters
@@ -62,7 +65,7 @@ def ingest_coco(
     file_to_group_mapping
         Annotation file -> name of its group.
     ignore_one_group
-        Without a group where there is one annotation file.
+        No group if there is only one annotation file.
     ignore_keys
         Keys of annotations that are left out.
     image_params
@@ -72,15 +75,15 @@ def ingest_coco(
     src_creds, dest_creds
         Credentials of the source and of the dataset.
     inspect_limit
-        Annotations of each file that are looked at for keys.
+        Annotations of each file whose keys are looked at.
     progressbar
-        Show how far it is.
+        Show a progress bar.
     shuffle
         Rows in random order.
     num_workers
-        How many work at a time.
+        Number of workers.
     token, connect_kwargs
-        Without a meaning here.
+        Ignored.
     dataset_kwargs
         Arguments of ``lakebed.empty``, such as ``overwrite=True``.
 
@@ -91,13 +94,13 @@ def ingest_coco(
     Raises
     ------
     IngestionError
-        If an annotation file is none.
+        If a file holds no annotations of COCO.
     """
     del token, connect_kwargs
-    files = [annotation_files] if isinstance(annotation_files, str | os.PathLike) else list(annotation_files)
-    if not files:
-        raise IngestionError("ingest_coco needs an annotation file")
+    files = [annotation_files] if isinstance(annotation_files, str | os.PathLike) else annotation_files
     names = [os.fspath(file) for file in files]
+    if not names:
+        raise IngestionError("ingest_coco needs an annotation file")
     given = {
         os.fspath(name).rpartition("/")[2]: group for name, group in (file_to_group_mapping or {}).items()
     }
@@ -105,17 +108,17 @@ def ingest_coco(
     for name in names:
         last = name.rpartition("/")[2]
         stem = last.rpartition(".")[0]
-        groups[name] = given.get(last) or given.get(stem, stem)
+        groups[_absolute(name)] = given.get(last) or given.get(stem, stem)
     params = dict(image_params or {})
     source = Source.of(images_directory, src_creds)
     plan = importer_of("coco").plan(
         source,
         annotations=[_absolute(name) for name in names],
-        groups={_absolute(name): group for name, group in groups.items()},
+        groups=groups,
         names=dict(key_to_tensor_mapping or {}),
         ignore=list(ignore_keys or ()),
         compression=params.get("sample_compression"),
-        link=str(params.get("htype", "image")).startswith("link["),
+        link=is_link(params),
         creds_key=image_creds_key,
         inspect=inspect_limit,
         plain=False,
@@ -125,41 +128,68 @@ def ingest_coco(
     return ingested("coco", source, plan, dest, dest_creds, progressbar, shuffle, num_workers, dataset_kwargs)
 
 
+def _absolute(name: str) -> str:
+    return name if "://" in name else os.path.abspath(os.path.expanduser(name))
+
+
 def ingested(
     name: str,
     source: Source,
     plan: Plan,
-    dest: Path | lakebed.Dataset,
+    dest: Path | Dataset,
     creds: Any,
     progressbar: bool,
     shuffle: bool,
     num_workers: int,
     dataset_kwargs: Mapping[str, Any],
-) -> lakebed.Dataset:
-    """Import by a plan, into a dataset that is made as ``lakebed.empty`` makes it, without a commit, as 3.x does."""
+) -> Dataset:
+    """Import by a plan, into a dataset that ``lakebed.empty`` makes, without a commit, as 3.x does."""
     if shuffle:
-        order = np.random.default_rng(lakebed.random.get_seed()).permutation(len(plan.items))
-        plan = replace(plan, items=[plan.items[int(at)] for at in order], splits={})
-    if not isinstance(dest, lakebed.Dataset):
-        dest = lakebed.empty(dest, creds=creds, **dataset_kwargs)
+        plan = replace(plan, items=shuffled(plan.items), splits={})
+    if not isinstance(dest, Dataset):
+        dest = empty(dest, creds=creds, **dataset_kwargs)
     elif dataset_kwargs:
         raise InvalidInputError(
             f"{', '.join(dataset_kwargs)} are arguments of a new dataset, and dest is open already"
         )
     report = import_plan(name, source, plan, dest, workers=num_workers, progressbar=progressbar)
-    _warn(report)
-    return report.dataset
-
-
-def _warn(report: ImportReport) -> None:
     if report.skipped:
         first = report.left_out[0]
         warnings.warn(
             f"{report.skipped:,} of {report.read:,} rows were left out, the first is {first['where']}: "
             f"{first['reason']} (ds.info['imports'] lists them)",
-            stacklevel=4,
+            stacklevel=3,
         )
+    return report.dataset
 
 
-def _absolute(name: str) -> str:
-    return name if "://" in name else os.path.abspath(os.path.expanduser(name))
+def shuffled(items: Sequence[T]) -> list[T]:
+    """Return items in an order that the seed of the library decides."""
+    order = np.random.default_rng(random.get_seed()).permutation(len(items))
+    return [items[int(at)] for at in order]
+
+
+def images_as(
+    given: Mapping[str, Any] | None, source: Source, names: Sequence[str], problems: list[Problem]
+) -> dict[str, Any]:
+    """Return name, htype and other arguments of the tensor of images, with the kind that it stores.
+
+    Parameters
+    ----------
+    given
+        Arguments of the user.
+    names
+        Files of the images.
+    problems
+        Takes the report of files that are converted.
+    """
+    found = {"name": "images", "htype": "image", **(given or {})}
+    if not found.get("chunk_compression"):
+        told = None if is_link(found) else problems
+        found["sample_compression"] = kind_of_images(source, names, found.get("sample_compression"), told)
+    return found
+
+
+def is_link(arguments: Mapping[str, Any]) -> bool:
+    """Whether arguments are those of a tensor of links."""
+    return str(arguments.get("htype", "")).startswith("link[")

@@ -8,12 +8,11 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-import lakebed
+from lakebed.api import empty
+from lakebed.dataset.dataset import Dataset
 from lakebed.errors import (
     ExternalCommandError,
     IngestionError,
@@ -26,9 +25,10 @@ from lakebed.errors import (
 from lakebed.importers.core.plan import Media, Problem
 from lakebed.importers.core.registry import importer_of
 from lakebed.importers.core.source import Source, suffix_of
-from lakebed.importers.folders.pictures import IMAGE_KINDS, kind_of_images
-from lakebed.importers.ingest.ingest import Path, ingested
+from lakebed.importers.folders.pictures import IMAGE_KINDS, images_of
+from lakebed.importers.ingest.ingest import Path, images_as, ingested, is_link, shuffled
 from lakebed.storage.address import scheme_of
+from lakebed.transforms.function import compute
 
 _SHOWN = 3
 
@@ -46,7 +46,7 @@ class _Image(NamedTuple):
 
 def ingest_classification(
     src: Path,
-    dest: Path | lakebed.Dataset,
+    dest: Path | Dataset,
     image_params: Mapping[str, Any] | None = None,
     label_params: Mapping[str, Any] | None = None,
     dest_creds: Any = None,
@@ -58,7 +58,7 @@ def ingest_classification(
     connect_kwargs: Mapping[str, Any] | None = None,
     indra: bool = False,
     **dataset_kwargs: Any,
-) -> lakebed.Dataset:
+) -> Dataset:
     """Import a folder with a folder of images for each class, as Deep Lake 3.x does; or a CSV file, a tensor a column.
 
     ``import_from("folder", ...)`` keeps more. Where each class folder lies in a folder of a set, such as ``train`` and
@@ -75,15 +75,15 @@ def ingest_classification(
     dest_creds
         Credentials of the dataset.
     progressbar
-        Show how far it is.
+        Show a progress bar.
     summary
         Print the tensors at the end.
     num_workers
-        How many work at a time.
+        Number of workers.
     shuffle
         Rows in random order.
     token, connect_kwargs, indra
-        Without a meaning here.
+        Ignored.
     dataset_kwargs
         Arguments of ``lakebed.empty``, such as ``overwrite=True``.
 
@@ -94,13 +94,13 @@ def ingest_classification(
     Raises
     ------
     InvalidPathException
-        If nothing is at ``src``.
+        If ``src`` does not exist.
     InvalidFileExtension
         If ``src`` is a file other than a CSV file.
     SamePathException
         If ``src`` and ``dest`` are one place.
     IngestionError
-        If there are no images in folders.
+        If the source has no images in folders.
     """
     del token, connect_kwargs, indra
     source = Source.of(src)
@@ -114,26 +114,29 @@ def ingest_classification(
         )
     else:
         items = _images(source)
-        ds = _made(
-            source,
-            items,
-            dest,
-            dest_creds,
-            dict(image_params or {}),
-            dict(label_params or {}),
-            dataset_kwargs,
-        )
-        if shuffle:
-            order = np.random.default_rng(lakebed.random.get_seed()).permutation(len(items))
-            items = [items[int(at)] for at in order]
-        _fill(ds, source, items, image_params or {}, label_params or {}, num_workers, progressbar)
+        problems: list[Problem] = []
+        image = images_as(image_params, source, [item.file for item in items], problems)
+        classes = sorted({item.label for item in items})
+        label = {"name": "labels", "htype": "class_label", "class_names": classes, **(label_params or {})}
+        for problem in problems:
+            warnings.warn(f"{problem.where}: {problem.reason}", stacklevel=2)
+        ds = dest if isinstance(dest, Dataset) else empty(dest, creds=dest_creds, **dataset_kwargs)
+        with ds:
+            for group in dict.fromkeys(item.group for item in items):
+                for given in (image, label):
+                    arguments = {key: value for key, value in given.items() if key != "name"}
+                    if (name := f"{group}{given['name']}") not in ds.tensors:
+                        ds.create_tensor(name, **arguments)
+        held = Media(source, is_link(image))
+        function = _sample(held=held, image=str(image["name"]), label=str(label["name"]))
+        _fill(ds, shuffled(items) if shuffle else items, function, num_workers, progressbar)
     if summary:
         ds.summary()
     return ds
 
 
-def _check_places(source: Source, dest: Path | lakebed.Dataset) -> None:
-    if isinstance(dest, lakebed.Dataset):
+def _check_places(source: Source, dest: Path | Dataset) -> None:
+    if isinstance(dest, Dataset):
         return
     goal = os.fspath(dest)
     if scheme_of(goal) == "file":
@@ -146,7 +149,7 @@ def _check_places(source: Source, dest: Path | lakebed.Dataset) -> None:
 
 def _images(source: Source) -> list[_Image]:
     """Return all images with their classes, in the order of their names."""
-    names = [name for name in source.files if suffix_of(name) in IMAGE_KINDS]
+    names = images_of(source)
     apart = [name for name in names if "/" not in name]
     if not names or len(apart) == len(names):
         raise IngestionError(
@@ -176,58 +179,14 @@ def _images(source: Source) -> list[_Image]:
     return items
 
 
-def _made(
-    source: Source,
-    items: list[_Image],
-    dest: Path | lakebed.Dataset,
-    creds: Any,
-    image: dict[str, Any],
-    label: dict[str, Any],
-    dataset_kwargs: Mapping[str, Any],
-) -> lakebed.Dataset:
-    """Make the tensors of each set."""
-    problems: list[Problem] = []
-    link = str(image.get("htype", "image")).startswith("link[")
-    if not image.get("chunk_compression"):
-        kind = image.get("sample_compression")
-        image["sample_compression"] = kind_of_images(
-            source, [item.file for item in items], kind, None if link else problems
-        )
-    for problem in problems:
-        warnings.warn(f"{problem.where}: {problem.reason}", stacklevel=4)
-    ds = dest if isinstance(dest, lakebed.Dataset) else lakebed.empty(dest, creds=creds, **dataset_kwargs)
-    classes = sorted({item.label for item in items})
-    with ds:
-        for group in dict.fromkeys(item.group for item in items):
-            for given, name, htype in ((image, "images", "image"), (label, "labels", "class_label")):
-                more = {key: value for key, value in given.items() if key not in ("name", "htype")}
-                if htype == "class_label":
-                    more.setdefault("class_names", classes)
-                called = group + str(given.get("name", name))
-                if called not in ds.tensors:
-                    ds.create_tensor(called, htype=given.get("htype", htype), **more)
-    return ds
-
-
-@lakebed.compute
+@compute
 def _sample(item: _Image, out: Any, held: Media, image: str, label: str) -> None:
     out[item.group + image].append(held.value(item.file))
     out[item.group + label].append(item.label)
 
 
-def _fill(
-    ds: lakebed.Dataset,
-    source: Source,
-    items: list[_Image],
-    image: Mapping[str, Any],
-    label: Mapping[str, Any],
-    workers: int,
-    progressbar: bool,
-) -> None:
-    held = Media(source, str(image.get("htype", "image")).startswith("link["))
-    report = _sample(
-        held=held, image=str(image.get("name", "images")), label=str(label.get("name", "labels"))
-    ).eval(
+def _fill(ds: Dataset, items: Sequence[_Image], function: Any, workers: int, progressbar: bool) -> None:
+    report = function.eval(
         items,
         ds,
         num_workers=workers,
@@ -248,7 +207,7 @@ def _fill(
 def ingest_kaggle(
     tag: str,
     src: Path,
-    dest: Path | lakebed.Dataset,
+    dest: Path | Dataset,
     exist_ok: bool = False,
     images_compression: str = "auto",
     dest_creds: Any = None,
@@ -258,7 +217,7 @@ def ingest_kaggle(
     shuffle: bool = True,
     indra: bool = False,
     **dataset_kwargs: Any,
-) -> lakebed.Dataset:
+) -> Dataset:
     """Download a data set of Kaggle by its command line, ``kaggle``, and import it as :func:`ingest_classification`.
 
     Parameters
@@ -280,7 +239,7 @@ def ingest_kaggle(
     progressbar, summary, shuffle
         As for :func:`ingest_classification`.
     indra
-        Without a meaning here.
+        Ignored.
     dataset_kwargs
         Arguments of ``lakebed.empty``, such as ``overwrite=True``.
 

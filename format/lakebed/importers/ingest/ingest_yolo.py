@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import lakebed
+from lakebed.dataset.dataset import Dataset
 from lakebed.errors import IngestionError
-from lakebed.importers.core.plan import Media, Plan, TensorPlan
-from lakebed.importers.core.source import Source, suffix_of
+from lakebed.importers.core.plan import Media, Plan, Problem, TensorPlan
+from lakebed.importers.core.source import Source
 from lakebed.importers.detection.yolo import COORDS, Context, Labelled, reader_of
 from lakebed.importers.detection.yolo_layout import LabelFiles, lines_of_classes
-from lakebed.importers.folders.pictures import IMAGE_KINDS, kind_of_images
-from lakebed.importers.ingest.ingest import Path, ingested
+from lakebed.importers.folders.pictures import images_of
+from lakebed.importers.ingest.ingest import Path, images_as, ingested, is_link
 
 
 def ingest_yolo(
     data_directory: Path,
-    dest: Path | lakebed.Dataset,
+    dest: Path | Dataset,
     class_names_file: Path | None = None,
     annotations_directory: Path | None = None,
     allow_no_annotation: bool = False,
@@ -35,7 +35,7 @@ def ingest_yolo(
     token: str | None = None,
     connect_kwargs: Mapping[str, Any] | None = None,
     **dataset_kwargs: Any,
-) -> lakebed.Dataset:
+) -> Dataset:
     """Import boxes or polygons of YOLO as Deep Lake 3.x does; ``import_from("yolo", ...)`` keeps more.
 
     Parameters
@@ -57,15 +57,15 @@ def ingest_yolo(
     image_creds_key
         Name of the credentials that links need.
     inspect_limit
-        Label files that are looked at to tell boxes from polygons.
+        Label files that are read to tell boxes from polygons.
     progressbar
-        Show how far it is.
+        Show a progress bar.
     shuffle
         Rows in random order.
     num_workers
-        How many work at a time.
+        Number of workers.
     token, connect_kwargs
-        Without a meaning here.
+        Ignored.
     dataset_kwargs
         Arguments of ``lakebed.empty``, such as ``overwrite=True``.
 
@@ -76,43 +76,13 @@ def ingest_yolo(
     Raises
     ------
     IngestionError
-        If there are no images, or, without ``allow_no_annotation``, an image has no label file.
+        If the folder has no images, or, without ``allow_no_annotation``, an image has no label file.
     """
     del token, connect_kwargs
     source = Source.of(data_directory, src_creds)
     beside = source if annotations_directory is None else source.at(annotations_directory)
-    items = _items(source, LabelFiles(beside, apart=annotations_directory is not None), allow_no_annotation)
-    image = {"name": "images", "htype": "image", **(image_params or {})}
-    label = {"name": "labels", "htype": "class_label", **(label_params or {})}
-    if class_names_file is not None:
-        label["class_names"] = lines_of_classes(source.at(class_names_file))
-    places = dict(coordinates_params or {})
-    asked = {"bbox": "detect", "polygon": "segment"}.get(str(places.get("htype")), "auto")
-    reader = reader_of(beside, items, asked, None, None, inspect_limit, tasks=("detect", "segment"))
-    reader = replace(reader, confidence=False)  # for which 3.x has no tensor: such lines are counted
-    polygons = reader.task == "segment"
-    places = {"name": "polygons" if polygons else "boxes", "htype": "polygon", "dtype": "float32", **places}
-    if not polygons:
-        places.update(htype="bbox", coords=COORDS)
-    plan = _planned(source, items, image, image_creds_key)
-    plan.context = Context(
-        plan.context,
-        reader,
-        {
-            "images": image["name"],
-            "labels": label["name"],
-            ("polygons" if polygons else "boxes"): places["name"],
-        },
-        str(places["dtype"]),
-        True,
-    )
-    found = replace(_tensor(places), info={"task": reader.task})
-    plan.tensors = [_tensor(label), found, *plan.tensors]
-    return ingested("yolo", source, plan, dest, dest_creds, progressbar, shuffle, num_workers, dataset_kwargs)
-
-
-def _items(source: Source, files: LabelFiles, allow_no_annotation: bool) -> list[Labelled]:
-    items = [Labelled(name, files.of(name)) for name in source.files if suffix_of(name) in IMAGE_KINDS]
+    files = LabelFiles(beside, apart=annotations_directory is not None)
+    items = [Labelled(name, files.of(name)) for name in images_of(source)]
     if not items:
         raise IngestionError(f"{source.shown} has no images")
     without = [item.image for item in items if item.labels is None]
@@ -121,22 +91,35 @@ def _items(source: Source, files: LabelFiles, allow_no_annotation: bool) -> list
             f"{len(without):,} of {len(items):,} images have no label file, the first is {without[0]}; "
             "allow_no_annotation=True takes them as images without objects"
         )
-    return items
-
-
-def _planned(source: Source, items: list[Labelled], image: dict[str, Any], creds_key: str | None) -> Plan:
-    """Return the plan with the tensor of the images alone."""
-    problems: Any = []
-    link = str(image["htype"]).startswith("link[")
-    if not image.get("chunk_compression"):
-        names = [item.image for item in items]
-        image["sample_compression"] = kind_of_images(
-            source, names, image.get("sample_compression"), None if link else problems
-        )
-    held: Any = Media(source, link, creds_key)
-    nbytes = sum(source.files[item.image] for item in items)
-    found = f"{len(items):,} images with label files"
-    return Plan(found, [_tensor(image)], items, held, rows=len(items), nbytes=nbytes, problems=problems)
+    label = {"name": "labels", "htype": "class_label", **(label_params or {})}
+    if class_names_file is not None:
+        label["class_names"] = lines_of_classes(source.at(class_names_file))
+    given = dict(coordinates_params or {})
+    asked = {"bbox": "detect", "polygon": "segment"}.get(str(given.get("htype")), "auto")
+    reader = reader_of(beside, items, asked, None, None, inspect_limit, tasks=("detect", "segment"))
+    part = "polygons" if reader.task == "segment" else "boxes"
+    places = {"name": part, "htype": "polygon", "dtype": "float32", **given}
+    if part == "boxes":
+        places.update(htype="bbox", coords=COORDS)
+    problems: list[Problem] = []
+    image = images_as(image_params, source, [item.image for item in items], problems)
+    context = Context(
+        Media(source, is_link(image), image_creds_key),
+        replace(reader, confidence=False),  # 3.x has no tensor for it
+        {"images": image["name"], "labels": label["name"], part: places["name"]},
+        str(places["dtype"]),
+        empty=True,
+    )
+    plan = Plan(
+        f"{len(items):,} images with label files",
+        [_tensor(label), replace(_tensor(places), info={"task": reader.task}), _tensor(image)],
+        items,
+        context,
+        rows=len(items),
+        nbytes=sum(source.files[item.image] for item in items),
+        problems=problems,
+    )
+    return ingested("yolo", source, plan, dest, dest_creds, progressbar, shuffle, num_workers, dataset_kwargs)
 
 
 def _tensor(arguments: Mapping[str, Any]) -> TensorPlan:

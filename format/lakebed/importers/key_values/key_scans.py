@@ -1,6 +1,6 @@
-"""What the keys of a database say: which columns its entries are, and where parts of its rows begin.
+"""Scan of the keys of a database: the columns that its entries are, and the keys at which items begin.
 
-All keys are read once, in order, and some values are kept, by which kinds are told.
+All keys are read once, in order; some values are kept as samples, which tell the kinds of columns.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import SPLITS
 
-# Values by which kinds are told.
-MOST_LOOKED_AT = 256
+MOST_LOOKED_AT = 256  # values that tell the kind of a column
 _ITEM_BYTES = 32 << 20
 _ITEM_ENTRIES = 4096
 _MOST_WORDS = 16
@@ -35,12 +34,23 @@ class Value(Protocol):
 
 
 class Database(NamedTuple):
-    """A database of a file: its name, "" for the only one; what its keys are sorted by, None for their bytes."""
+    """A database of a file.
+
+    Parameters
+    ----------
+    name
+        Its name; "" for the main one.
+    order
+        Sort key of its keys; None for their bytes.
+    entries
+        Number of its entries; None if unknown.
+    has_numbers
+        Whether its keys are integers.
+    """
 
     name: str
     order: Callable[[bytes], Any] | None
     entries: int | None
-    handle: Any = None
     has_numbers: bool = False
 
 
@@ -49,32 +59,29 @@ class Store(Protocol):
 
     @property
     def version(self) -> Any:
-        """What changes whenever it is written to."""
+        """Value that changes with each write."""
 
     @property
     def limit(self) -> int:
-        """Bytes that all its values can have at most."""
+        """Most bytes that all keys and values can have together."""
 
     def database(self, name: str) -> Database:
-        """Return a database; "" is the one that the others are in."""
+        """Return a database; "" is the main one."""
 
     def entries(
-        self, database: Database, start: bytes | None, stop: bytes | None
+        self, database: Database, start: bytes | None, stop: bytes | None, *, with_values: bool = True
     ) -> Iterator[tuple[bytes, Any] | Database | str]:
         """Yield keys and values from ``start`` on and before ``stop``, in order.
 
-        What is damaged is told as text, and databases inside of the database are themselves.
+        Damage is yielded as text, and a database inside the main one as itself. Without values, they are read later.
         """
 
     def read(self, value: Any) -> bytes:
         """Return the bytes of a value."""
 
-    def held(self, value: Any) -> Any:
-        """Return a value as it is kept for later: without its bytes, if they can be read again."""
-
 
 class Stream(NamedTuple):
-    """Entries that are one column of the rows: those of a database whose keys begin so, and then have a number."""
+    """Entries that are one column: all of a database, or those whose keys are a prefix and a number."""
 
     database: str
     prefix: bytes
@@ -83,7 +90,7 @@ class Stream(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Rows of one file, side by side in several streams."""
+    """Rows of one file, whose columns are streams."""
 
     file: str
     version: Any
@@ -91,13 +98,13 @@ class Part(NamedTuple):
 
     @property
     def is_numbered(self) -> bool:
-        """Whether keys are words with numbers."""
+        """Whether keys are prefixes with numbers."""
         return bool(self.streams[0].prefix)
 
 
 @dataclass
 class Group:
-    """Entries that may be a stream: how many, where items begin, some of the values."""
+    """Entries that may be a stream: their number and size, the keys at which items begin, samples of their values."""
 
     count: int = 0
     nbytes: int = 0
@@ -123,7 +130,7 @@ class Group:
 
 @dataclass
 class Scan:
-    """What the keys of a database say."""
+    """Findings about the keys of a database."""
 
     database: Database
     whole: Group = field(default_factory=Group)
@@ -138,15 +145,14 @@ class Scan:
     _last: Any = None
 
     def add(self, key: bytes, value: Any) -> None:
-        self._order(key)
-        self.nbytes += value.size
+        self.nbytes += value.size + (len(key) if self._is_new(key) else 0)
         if self.is_text:
             self.is_text = _is_text(key)
         if self.special is not None and self.database.order is None and SPECIAL.match(key):
             self.special[key] = value
             if len(self.special) <= _MOST_ASIDE:
                 return
-            for before in list(self.special)[:-1]:  # so many are not special
+            for before in list(self.special)[:-1]:  # too many to be special
                 self.whole.add(before, self.special[before])
             self.special = None
         self.whole.add(key, value)
@@ -162,44 +168,51 @@ class Scan:
             if len(self.lone) > _MOST_ASIDE:
                 self.lone = self.words = None
 
-    def _order(self, key: bytes) -> None:
-        order = self.database.order
-        at = key if order is None else order(key)
+    def _is_new(self, key: bytes) -> bool:
+        """Compare a key with the one before; tell whether it is another."""
+        at = (self.database.order or bytes)(key)
+        is_new = bool(at != self._last)
         if self._last is not None:
             self.is_ordered &= at >= self._last
-            self.has_duplicates |= at == self._last
+            self.has_duplicates |= not is_new
         self._last = at
+        return is_new
 
     @property
     def has_columns(self) -> bool:
-        """Whether its keys are words with numbers, and the words are columns."""
+        """Whether its keys are words with numbers, and each word is a column."""
         words = self.words
         if not words or self.database.order is not None or not self.is_ordered or self.has_duplicates:
             return False
         if all(_word(word) in SPLITS for word in words) or len(set(map(_word, words))) < len(words):
             return False
-        if len(words) == 1:
-            return b"num-samples" in (self.lone or {})
-        return b"num-samples" in (self.lone or {}) or len({group.count for group in words.values()}) == 1
+        has_count = b"num-samples" in (self.lone or {})
+        return has_count or (len(words) > 1 and len({group.count for group in words.values()}) == 1)
 
 
 def scanned(
     store: Store, source: Source, name: str, wanted: str | None, problems: list[Problem]
 ) -> list[Scan]:
-    """Read the keys of the databases of a file."""
+    """Scan the databases of a file.
+
+    Raises
+    ------
+    IngestionError
+        If the wanted one is missing, or entries repeat because of damage.
+    """
     scans: list[Scan] = []
     found = [store.database("")]
     for database in found:
         scan = Scan(database)
-        for entry in store.entries(database, None, None):
+        for entry in store.entries(database, None, None, with_values=False):
             if isinstance(entry, str):
                 scan.damage.append(entry)
             elif isinstance(entry, Database):
                 found.append(entry)
             else:
-                scan.add(entry[0], store.held(entry[1]))
+                scan.add(*entry)
             if scan.nbytes > store.limit:
-                raise IngestionError(f"{name} is damaged: its values are longer than the file")
+                raise IngestionError(f"{name} is damaged: its entries are longer than the file")
         if wanted not in (None, database.name):
             continue
         count = scan.whole.count + len(scan.special or ())
@@ -209,7 +222,7 @@ def scanned(
             problems.append(Problem(where, f"damaged: {scan.damage[0]}", missing))
             problems += [Problem(where, f"damaged: {reason}", 0) for reason in scan.damage[1:]]
         if not database.name and len(found) > 1 and not count and wanted is None:
-            continue  # holds the others, and nothing else
+            continue  # it only holds the others
         scans.append(scan)
     if wanted is not None and not scans:
         there = ", ".join(one.name for one in found if one.name)
@@ -220,7 +233,7 @@ def scanned(
 def laid_out(
     scans: Sequence[Scan], split: str, layout: str, file: str
 ) -> Iterator[tuple[str, list[Stream], list[bytes], int | None]]:
-    """Yield split, streams, where items begin, and the number of rows of what is side by side."""
+    """Yield for each part its split, its streams, the keys at which items begin, and its number of rows."""
     scans = [scan for scan in scans if scan.whole.count]
     if len(scans) == 1:
         yield (split, *_of_one(scans[0], layout, ""))
@@ -232,17 +245,15 @@ def laid_out(
     for scan in scans:
         if scan.has_duplicates or not scan.is_ordered or scan.database.order is not None:
             raise IngestionError(
-                f"{file}: the database {scan.database.name!r} cannot be put beside the others, since its keys are not "
-                f"unique texts in order: import it alone (database={scan.database.name}), and the others likewise"
+                f"{file}: the database {scan.database.name!r} cannot be put beside the others, because its keys are "
+                f"not unique texts in order: import it alone (database={scan.database.name}), and the others likewise"
             )
     if scans:
-        largest = max(scans, key=lambda scan: scan.whole.nbytes)
-        counts = {scan.whole.count for scan in scans}
         streams = [
             Stream(scan.database.name, b"", scan.database.name or "value", scan.special is not None)
             for scan in scans
         ]
-        yield split, streams, largest.whole.bounds, counts.pop() if len(counts) == 1 else None
+        yield split, streams, *_together([scan.whole for scan in scans])
 
 
 def _of_one(scan: Scan, layout: str, name: str) -> tuple[list[Stream], list[bytes], int | None]:
@@ -252,12 +263,16 @@ def _of_one(scan: Scan, layout: str, name: str) -> tuple[list[Stream], list[byte
     if layout == "columns" and (not is_fit or scan.database.order is not None):
         raise IngestionError("the keys are not words with numbers, each once, as columns need")
     if scan.words and (layout == "columns" or (layout == "auto" and scan.has_columns)):
-        largest = max(scan.words.values(), key=lambda group: group.nbytes)
-        counts = {group.count for group in scan.words.values()}
         streams = [Stream(database, word, _word(word), False) for word in scan.words]
-        return streams, largest.bounds, counts.pop() if len(counts) == 1 else None
+        return streams, *_together(list(scan.words.values()))
     bounds = scan.whole.bounds if scan.is_ordered else []
     return [Stream(database, b"", name, scan.special is not None)], bounds, scan.whole.count
+
+
+def _together(groups: Sequence[Group]) -> tuple[list[bytes], int | None]:
+    """Return the keys at which items of columns begin, and the number of rows if it is known."""
+    counts = {group.count for group in groups}
+    return max(groups, key=lambda group: group.nbytes).bounds, counts.pop() if len(counts) == 1 else None
 
 
 def _word(prefix: bytes) -> str:
@@ -271,7 +286,7 @@ def group_of(scans: Sequence[Scan], stream: Stream) -> Group:
 
 
 def key_kind_of(scan: Scan, part: Part) -> str:
-    """Return what keys are stored as: text, number or bytes."""
+    """Return the type that keys are stored as: text, number or bytes."""
     if part.is_numbered:
         return "text"
     if scan.database.has_numbers:

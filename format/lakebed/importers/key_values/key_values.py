@@ -1,4 +1,4 @@
-"""Databases of keys and values: what LMDB and LevelDB have in common.
+"""Databases of keys and values, for LMDB and LevelDB.
 
 keys                                          rows
 any                                           a row for each entry: ``key`` and its value
@@ -6,8 +6,9 @@ any                                           a row for each entry: ``key`` and 
 several databases in a file                   a row for each key, and a tensor for each database; those called train,
                                               val, test are splits
 
-All keys are read once, and some values, which tells the tensors and where workers begin and end; they read their range
-of keys. Entries called ``__...__``, and those that are of no row, are kept in the info if they are short texts.
+A scan of all keys and some values tells the tensors and the ranges of keys that workers read. Entries called
+``__...__``, and others that belong to no row, are kept in the info if they are short texts. Values may be messages of
+Caffe, ``Datum``: an image or an array with its label.
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby, pairwise
+from math import prod
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.columns import tensor_name
+from lakebed.importers.core.columns import free_name
 from lakebed.importers.core.contents import (
     NAMES,
     Content,
     Looked,
+    check_kinds,
     content_of,
     decoded,
     is_text,
@@ -36,9 +40,8 @@ from lakebed.importers.core.contents import (
 )
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.core.source import Source
-from lakebed.importers.core.splits import in_order, ranges_of
+from lakebed.importers.core.splits import in_order, ranges_of, split_of
 from lakebed.importers.key_values import key_scans
-from lakebed.importers.key_values.caffe import Datum
 from lakebed.importers.key_values.key_scans import (
     SPECIAL,
     Database,
@@ -51,19 +54,19 @@ from lakebed.importers.key_values.key_scans import (
     laid_out,
     scanned,
 )
+from lakebed.importers.tfrecord.messages import parsed
 from lakebed.transforms.output import Skipped
 
-_MOST_VALUE_BYTES = 1 << 30
-# Values by which kinds are told: no longer ones, and no more bytes of all.
-_MOST_SAMPLE_BYTES = 16 << 20
-_MOST_SAMPLES_BYTES = 128 << 20
+MOST_VALUE_BYTES = 1 << 30
+_MOST_SAMPLE_BYTES = 16 << 20  # of a value that tells the kind of a column
+_MOST_SAMPLES_BYTES = 128 << 20  # of all of them
 _MOST_ASIDE_BYTES = 64 << 10
 
 Opened = Callable[[Source, str], AbstractContextManager[Store]]
 
 
 class _Item(NamedTuple):
-    """Rows whose keys are from one on and before another."""
+    """Rows whose keys lie in a range."""
 
     part: int
     file: str
@@ -76,7 +79,7 @@ class _Item(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """What the values of a stream are, of a Datum its files, and the tensors that they become."""
+    """Content of the values of a stream, or of the files in its Datums, and the tensors by part of the value."""
 
     content: Content
     tensors: Mapping[str, str]
@@ -94,7 +97,7 @@ class _Context:
 
 @dataclass
 class _Found:
-    """What the keys of all files say."""
+    """Findings about all files."""
 
     parts: list[Part] = field(default_factory=list)
     items: dict[str, list[_Item]] = field(default_factory=dict)
@@ -107,7 +110,7 @@ class _Found:
     def add(
         self, store: Store, source: Source, name: str, split: str, layout: str, database: str | None
     ) -> None:
-        """Add what a file holds."""
+        """Add a file."""
         scans = scanned(store, source, name, database, self.problems)
         for of, streams, bounds, count in laid_out(scans, split, layout, name):
             part = Part(name, store.version, tuple(streams))
@@ -122,21 +125,35 @@ class _Found:
                 values = _read(store, group_of(scans, stream).samples)
                 self.samples.setdefault(stream.name, []).extend(values)
         for scan in scans:
-            _keep_aside(store, scan, self.parts, name, self.about, self.problems)
+            self._keep_aside(store, scan, name)
 
-    def by_split(self) -> tuple[list[_Item], dict[str, range]]:
-        """Return all items, and which belong to which split; none where there are no splits."""
-        return ranges_of(in_order(self.items))
+    def _keep_aside(self, store: Store, scan: Scan, file: str) -> None:
+        """Keep short texts that belong to no row, and report other entries that do not."""
+        others = dict(scan.special or {})
+        if any(part.is_numbered and part.file == file for part in self.parts):
+            others.update(scan.lone or {})
+        for key, value in others.items():
+            try:
+                data = store.read(value) if value.size <= _MOST_ASIDE_BYTES else None
+            except LakebedError:
+                data = None
+            if data is not None and is_text(data):
+                shown = key.decode("utf-8", "backslashreplace")
+                self.about.setdefault("others", {})[shown] = decoded(data)
+                continue
+            told = f"an entry of {value.size:,} bytes that belongs to no row is left out"
+            self.problems.append(Problem(f"{file}: {_shown(key)}", told, 0))
 
 
 def planned(
     source: Source,
-    files: Mapping[str, Sequence[str]],
+    names: Sequence[str],
     opened: Opened,
     what: str,
     *,
     layout: Literal["auto", "keys", "columns"],
     database: str | None,
+    splits: bool,
     kinds: Mapping[str, str] | None,
     compression: str | None,
 ) -> Plan:
@@ -144,47 +161,43 @@ def planned(
 
     Parameters
     ----------
-    files
-        Files by their split, "" for none.
+    names
+        Names of the files or folders of databases.
     opened
         Opens one of them.
     what
-        What the source is, in words.
+        The source in words.
     layout
         Whether keys are words with numbers, a column for each word.
     database
         Name of the database that is taken; None for all.
+    splits
+        Whether names tell splits.
     kinds
-        What values are, by the name of their column, ``value`` where there is one; None for what they look like.
+        Kinds of values by the name of their column, ``value`` for an only one; None for those of the samples.
     compression
         Kind of image that is stored; None for that of the images.
 
     Raises
     ------
     IngestionError
-        If there is nothing in it, or it cannot be put side by side.
+        If it has no entries, or databases that cannot be put side by side.
     """
     found = _Found()
-    for split, names in files.items():
-        for name in names:
-            with opened(source, name) as store:
-                found.add(store, source, name, split, layout, database)
+    for name in names:
+        with opened(source, name) as store:
+            found.add(store, source, name, split_of(name) if splits else "", layout, database)
     problems = found.problems
     if not found.parts:
         why = f": {problems[0].reason}" if problems else ""
         raise IngestionError(f"{source.shown} has no entries{why}")
     key_kind = found.key_kinds.pop() if len(found.key_kinds) == 1 else "bytes"
     taken: set[str] = set()
-    wishes = {
-        name if name in found.samples or name != "value" else "": kind for name, kind in (kinds or {}).items()
-    }
-    for name in wishes:
-        if name not in found.samples:
-            there = ", ".join(stream or "value" for stream in found.samples)
-            raise IngestionError(f"{source.shown} has no column {name or 'value'!r}: {there}")
+    wishes = dict(kinds or {})
+    check_kinds(source, wishes, [stream or "value" for stream in found.samples], "column")
     columns, tensors = _columns(found.samples, wishes, compression, taken, problems)
-    key = _free("key", taken)
-    items, splits = found.by_split()
+    key = free_name("key", taken)
+    items, ranges = ranges_of(in_order(found.items))
     known = [count for count in found.counts if count is not None]
     expected = sum(known) if len(known) == len(found.counts) else None
     return Plan(
@@ -194,14 +207,14 @@ def planned(
         _Context(source, opened, found.parts, columns, key, key_kind),
         rows=expected,
         nbytes=source.nbytes,
-        splits=splits,
+        splits=ranges,
         problems=problems,
         about=found.about,
     )
 
 
 def made(item: _Item, context: _Context) -> Iterator[Any]:
-    """Make the rows of an item."""
+    """Yield the rows of an item."""
     part = context.parts[item.part]
     empty = {name: None for column in context.columns.values() for name in column.tensors.values()}
     with context.opened(context.source, part.file) as store:
@@ -231,7 +244,7 @@ def made(item: _Item, context: _Context) -> Iterator[Any]:
                 yield Skipped(f"{part.file}: {_shown(key)}", f"{error}")
 
 
-# -- what keys say ----------------------------------------------------------------------------------------------------
+# -- keys ---------------------------------------------------------------------------------------------------------
 
 
 def _key(key: bytes, kind: str) -> Any:
@@ -247,52 +260,28 @@ def _key_tensor(name: str, kind: str) -> TensorPlan:
 
 
 def _shown(key: bytes) -> str:
-    text = key[:100].decode("utf-8", "backslashreplace")
-    return repr(text)
+    return repr(key[:100].decode("utf-8", "backslashreplace"))
 
 
 def _read(store: Store, values: Sequence[Any]) -> Iterator[bytes]:
+    """Yield some of the samples, spread over all of them."""
     held = 0
-    for at in (
-        np.unique(np.linspace(0, len(values) - 1, key_scans.MOST_LOOKED_AT).astype(int)) if values else ()
-    ):
+    if not values:
+        return
+    for at in np.unique(np.linspace(0, len(values) - 1, key_scans.MOST_LOOKED_AT).astype(int)):
         if values[at].size > _MOST_SAMPLE_BYTES:
             continue
         try:
             data = store.read(values[at])
         except LakebedError:
-            continue  # told when its row is made
+            continue  # reported when its row is made
         held += len(data)
         yield data
         if held > _MOST_SAMPLES_BYTES:
             return
 
 
-def _keep_aside(
-    store: Store,
-    scan: Scan,
-    parts: Sequence[Part],
-    file: str,
-    about: dict[str, Any],
-    problems: list[Problem],
-) -> None:
-    """Keep short texts that are of no row, and tell what else is."""
-    others = dict(scan.special or {})
-    if any(part.is_numbered and part.file == file for part in parts):
-        others.update(scan.lone or {})
-    for key, value in others.items():
-        try:
-            data = store.read(value) if value.size <= _MOST_ASIDE_BYTES else None
-        except LakebedError:
-            data = None
-        if data is not None and is_text(data):
-            about.setdefault("others", {})[key.decode("utf-8", "backslashreplace")] = decoded(data)
-            continue
-        told = f"an entry of {value.size:,} bytes that is of no row is left out"
-        problems.append(Problem(f"{file}: {_shown(key)}", told, 0))
-
-
-# -- what values become -----------------------------------------------------------------------------------------------
+# -- values -------------------------------------------------------------------------------------------------------
 
 
 def _columns(
@@ -305,7 +294,7 @@ def _columns(
     columns: dict[str, _Column] = {}
     tensors: list[TensorPlan] = []
     for stream, values in samples.items():
-        wish = wishes.get(stream)
+        wish = wishes.get(stream or "value")
         data = [_datum(value) for value in values] if wish is None else []
         found = [one for one in data if one is not None]
         if found and 2 * len(found) > len(data):
@@ -314,45 +303,72 @@ def _columns(
             content = content_of(
                 stream or "value", Looked.at(values), problems, wish=wish, compression=compression
             )
-            name = _free(stream or NAMES.get(content.kind, "value"), taken)
+            name = free_name(stream or NAMES.get(content.kind, "value"), taken)
             column, plans = _Column(content, {"value": name}), [tensor_of(name, content)]
         columns[stream] = column
         tensors += plans
     return columns, tensors
 
 
-def _free(name: str, taken: set[str]) -> str:
-    found = tensor_name(name, taken)
-    taken.add(found)
-    return found
+class Datum(NamedTuple):
+    """A message of Caffe: an encoded file, or an array of shape (channels, height, width), uint8 or float32."""
+
+    file: bytes | None
+    array: NDArray[Any] | None
+    label: int | None
+
+
+def datum_of(data: bytes) -> Datum:
+    """Parse a Datum.
+
+    Raises
+    ------
+    IngestionError
+        If it is none, or its shape does not fit its values.
+    """
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    found = parsed("Datum", data)
+    if len(UnknownFieldSet(found)):
+        raise IngestionError("it is no Datum: it has unknown fields")
+    label = found.label if found.HasField("label") else None
+    if found.is_encoded:
+        return Datum(found.data, None, label)
+    floats = np.array(found.floats, np.float32)
+    shape = (found.channels, found.height, found.width)
+    if min(shape) <= 0 or (len(found.data), len(floats)) not in ((prod(shape), 0), (0, prod(shape))):
+        raise IngestionError(f"a Datum of shape {shape} has {len(found.data) or len(floats):,} values")
+    array = floats if len(floats) else np.frombuffer(found.data, np.uint8)
+    return Datum(None, array.reshape(shape), label)
 
 
 def _datum(value: bytes) -> Datum | None:
     try:
-        found = Datum.from_bytes(value)
+        found = datum_of(value)
     except IngestionError:
         return None
-    return found if not found.is_encoded or kind_of(found.data).name == "image" else None
+    return found if found.file is None or kind_of(found.file).name == "image" else None
 
 
 def _datum_column(
     stream: str, found: Sequence[Datum], compression: str | None, taken: set[str], problems: list[Problem]
 ) -> tuple[_Column, list[TensorPlan]]:
-    """Return the tensors of Caffe's messages: files, arrays, labels."""
+    """Return the tensors of Datums: files, arrays, labels."""
     names: dict[str, str] = {}
     tensors: list[TensorPlan] = []
-    files = [one.data for one in found if one.is_encoded]
+    files = [one.file for one in found if one.file is not None]
     content = content_of(stream or "value", Looked.at(files), problems, compression=compression)
     before = f"{stream}_" if stream else ""
     if files:
-        names["file"] = _free(f"{before}images", taken)
+        names["file"] = free_name(f"{before}images", taken)
         tensors.append(tensor_of(names["file"], content))
-    for key, name, dtype in (("uint8", "arrays", "uint8"), ("float32", "floats", "float32")):
-        if any(not one.is_encoded and bool(one.floats) == (key == "float32") for one in found):
-            names[key] = _free(before + name, taken)
+    dtypes = {str(one.array.dtype) for one in found if one.array is not None}
+    for dtype, name in (("uint8", "arrays"), ("float32", "floats")):
+        if dtype in dtypes:
+            names[dtype] = free_name(before + name, taken)
             info = {"axes": ["channels", "height", "width"]}
-            tensors.append(tensor(names[key], dtype=dtype, info=info, chunk_compression="lz4"))
-    names["label"] = _free(f"{before}labels", taken)
+            tensors.append(tensor(names[dtype], dtype=dtype, info=info, chunk_compression="lz4"))
+    names["label"] = free_name(f"{before}labels", taken)
     tensors.append(tensor(names["label"], "class_label", dtype="int64"))
     return _Column(content, names), tensors
 
@@ -360,14 +376,14 @@ def _datum_column(
 def _entries(
     store: Store, database: Database, stream: Stream, item: _Item, number: int
 ) -> Iterator[tuple[bytes, int, Any]]:
-    """Yield the entries of a stream: what of the key tells the row, the number of the stream, the value."""
+    """Yield the entries of a stream: the part of the key that tells the row, the number of the stream, the value."""
     prefix = stream.prefix
     start, stop = item.start, item.stop
     if prefix:
-        start, stop = prefix + (start or b"0"), prefix + (stop or b":")  # which comes behind 9
+        start, stop = prefix + (start or b"0"), prefix + (stop or b":")  # : follows 9
     for entry in store.entries(database, start, stop):
         if isinstance(entry, str | Database):
-            continue  # told in the plan, or of another part
+            continue  # reported by the plan, or part of another stream
         key, value = entry
         if prefix:
             key = key[len(prefix) :]
@@ -379,15 +395,15 @@ def _entries(
 
 
 def _made(store: Store, value: Any, column: _Column) -> Iterator[tuple[str, Any]]:
-    if value.size > _MOST_VALUE_BYTES:
-        raise IngestionError(f"a value of {value.size:,} bytes is longer than {_MOST_VALUE_BYTES:,}")
+    if value.size > MOST_VALUE_BYTES:
+        raise IngestionError(f"a value of {value.size:,} bytes is longer than {MOST_VALUE_BYTES:,}")
     data = store.read(value)
     if "label" not in column.tensors:
         yield column.tensors["value"], value_of(data, column.content)
         return
-    datum = Datum.from_bytes(data)
-    key = "file" if datum.is_encoded else ("float32" if datum.floats else "uint8")
+    datum = datum_of(data)
+    key = "file" if datum.array is None else str(datum.array.dtype)
     if key not in column.tensors:
         raise IngestionError(f"a Datum holds a {key}, and others do not")
-    yield column.tensors[key], value_of(datum.data, column.content) if datum.is_encoded else datum.values
+    yield column.tensors[key], datum.array if datum.file is None else value_of(datum.file, column.content)
     yield column.tensors["label"], None if datum.label is None else np.int64(datum.label)

@@ -1,36 +1,36 @@
-"""The files of LevelDB, read without its library, which opens a database by writing to it.
+"""Files of LevelDB, read without its library: that opens a database by writing to it, and plyvel has no recent wheels.
 
 CURRENT                     name of the manifest
 MANIFEST-n, n.log           blocks of 32 KiB of records: u32 checksum, u16 length, u8 whole (1), first (2), middle (3),
                             last (4), content
-    record of a manifest    changes: tables that are there and are not any more, number of the first log, order of keys
+    record of a manifest    changes: added and deleted tables, number of the first log, order of keys
     record of a log         u64 number of the first change, u32 changes; of each u8 put (1) or deletion (0), key, value
 n.ldb, n.sst                blocks; then 48 bytes: places of two blocks, the second that of the index, and u64 magic
     block                   content, u8 compression (0 none, 1 snappy), u32 checksum
-    content                 of each entry how much of the key is that of the one before, how much is its own, and how
-                            long the value is, all varints; key, value; at the end u32 places where keys are whole, and
-                            u32 how many
+    content                 of each entry three varints: bytes of the key that it shares with the one before, bytes of
+                            its own, bytes of the value; key, value; at the end u32 places of whole keys, u32 their
+                            number
     key                     the user's key, u64 number of the change and, in its last byte, put or deletion
     index                   value: varints offset and length of a block
 
-The newest change of a key counts. Checksums are CRC-32C, turned and shifted.
+The newest change of a key counts. Checksums are CRC-32C, masked as in TFRecord files.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from heapq import merge
 from itertools import groupby
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple, Self
 
 from lakebed.errors import IngestionError
-from lakebed.importers.tfrecord.varints import unsnapped, varint
+from lakebed.importers.core.source import Source
+from lakebed.importers.key_values.key_scans import Database
+from lakebed.importers.shards.open_files import OpenFiles
+from lakebed.importers.shards.snappy import unsnapped, varint
+from lakebed.importers.tfrecord.tfrecord_files import masked_crc32c
 
 _MAGIC = 0xDB4775248B80FB57
 _FOOTER_BYTES = 48
@@ -39,16 +39,15 @@ _LOG_BLOCK_BYTES = 32 << 10
 _RECORD = struct.Struct("<IHB")
 _BATCH = struct.Struct("<QI")
 _ORDER = b"leveldb.BytewiseComparator"
-# What is not in tables yet is held in memory; LevelDB does the same.
-_MOST_LOG_BYTES = 2 << 30
+_MOST_LOG_BYTES = 2 << 30  # held in memory, as LevelDB does
 _MOST_BLOCK_BYTES = 1 << 30
-# More than snappy can.
-_MOST_RATIO = 32
-_CRC_BYTES = 4096
+_MOST_UNPACKED = 32  # times the bytes of a block: more than snappy can compress
+_LEAST_UNPACKED = 4096
+_MOST_ENTRIES_BYTES = 1024  # times the bytes of the files: entries share the beginnings of their keys
 
 
 class Value(NamedTuple):
-    """A value: its bytes, or where they are in the block of a table."""
+    """A value: its bytes, or its place in the block of a table."""
 
     size: int
     data: bytes | None
@@ -57,17 +56,16 @@ class Value(NamedTuple):
     at: int = 0
 
 
-class Table(NamedTuple):
-    """A table, and the first and last of its keys; those of a level above 0 share none."""
+class _Table(NamedTuple):
+    """A table with its first and last key; tables of a level above 0 share no keys."""
 
     level: int
     number: int
-    size: int
     first: bytes
     last: bytes
 
 
-class Change(NamedTuple):
+class _Change(NamedTuple):
     """A change of a key; None is a deletion."""
 
     key: bytes
@@ -75,21 +73,13 @@ class Change(NamedTuple):
     value: Value | None
 
 
-Read = Callable[[str], bytes]
-ReadPart = Callable[[str, int, int], bytes]
-
-
 class Folder:
-    """A LevelDB database that is read.
+    """A LevelDB database, open for reading.
 
     Parameters
     ----------
-    files
-        Size of each file.
-    read
-        Reads a file.
-    read_part
-        Reads bytes of a file from a place on; fewer at its end.
+    source, name
+        The folder of the database in a source; "" for the source itself.
 
     Raises
     ------
@@ -97,112 +87,102 @@ class Folder:
         If it is none, or its manifest is damaged.
     """
 
-    def __init__(self, files: dict[str, int], read: Read, read_part: ReadPart) -> None:
-        self._files, self._read, self._read_part = files, read, read_part
-        manifest = _text(read("CURRENT") if files.get("CURRENT", 1 << 20) < 1 << 10 else b"")
-        if not re.fullmatch(r"MANIFEST-[0-9]+\n?", manifest) or manifest.strip() not in files:
+    def __init__(self, source: Source, name: str) -> None:
+        self._source = source
+        self._before = f"{name}/" if name else ""
+        self._files = {
+            one.removeprefix(self._before): size
+            for one, size in source.files.items()
+            if one.startswith(self._before) and "/" not in one.removeprefix(self._before)
+        }
+        self._open = OpenFiles(source)
+        current = self._read("CURRENT") if self._files.get("CURRENT", 1 << 20) < 1 << 10 else b""
+        manifest = current.decode("ascii", "replace").removesuffix("\n")
+        if not re.fullmatch(r"MANIFEST-[0-9]+", manifest) or manifest not in self._files:
             raise IngestionError("CURRENT names no manifest")
-        self.manifest = manifest.strip()
-        self.tables: list[Table] = []
-        self._first_log = self._previous_log = 0
-        self._apply(read(self.manifest))
-        names = {number: name for name in files if (number := _number(name, "ldb", "sst")) is not None}
-        self._names = names
-        logs = {number: name for name in files if (number := _number(name, "log")) is not None}
-        self.logs = [
-            name
-            for number, name in sorted(logs.items())
-            if number >= self._first_log or (number == self._previous_log != 0)
-        ]
+        self._tables, first_log, previous_log = _manifest(self._read(manifest))
+        self._names = self._numbered("ldb", "sst")
+        logs = sorted(self._numbered("log").items())
+        self._logs = [name for number, name in logs if number >= first_log or number == previous_log != 0]
+        self.version = " ".join(f"{name}:{self._files[name]}" for name in (manifest, *self._logs))
+        self.limit = _MOST_ENTRIES_BYTES * sum(self._files.values())
 
-    @property
-    def version(self) -> str:
-        """What changes when it is written to."""
-        return " ".join(f"{name}:{self._files[name]}" for name in (self.manifest, *self.logs))
+    def __enter__(self) -> Self:
+        return self
 
-    # -- what is in it -------------------------------------------------------------------------------------------
+    def __exit__(self, *_: object) -> None:
+        self._open.__exit__()
 
-    def entries(self, start: bytes | None, stop: bytes | None) -> Iterator[tuple[bytes, Value] | str]:
-        """Yield keys and their values from ``start`` on and before ``stop``, in order; at the end, what is damaged."""
+    def database(self, name: str) -> Database:
+        """Return the only database."""
+        return Database(name, None, None)
+
+    def entries(
+        self,
+        database: Database,  # noqa: ARG002 - there is one
+        start: bytes | None,
+        stop: bytes | None,
+        *,
+        with_values: bool = True,
+    ) -> Iterator[tuple[bytes, Value] | str]:
+        """Yield keys and values from ``start`` on and before ``stop``, in order, and then the damage."""
         damage: list[str] = []
-        sources: list[Iterator[Change]] = [iter(self._logged(start, stop, damage))]
-        levels: dict[int, list[Table]] = {}
-        for table in self.tables:
+        levels: dict[int, list[_Table]] = {}
+        for table in self._tables:
             if (start is None or table.last >= start) and (stop is None or table.first < stop):
                 levels.setdefault(table.level or -table.number, []).append(table)
-        sources += [self._level(of, start, stop, damage) for of in levels.values()]
-        changes = merge(*sources, key=lambda change: (change.key, -change.number))
+        sources = [self._level(of, start, stop, damage) for of in levels.values()]
+        changes = merge(
+            iter(self._logged(start, stop, damage)), *sources, key=lambda change: (change.key, -change.number)
+        )
         for key, of in groupby(changes, key=lambda change: change.key):
-            newest = next(of).value
-            if newest is not None:
-                yield key, newest
+            value = next(of).value
+            if value is not None:
+                # A value of a log is in no block from which it could be read again.
+                yield key, value if with_values or not value.table else value._replace(data=None)
         yield from damage
 
-    def value(self, value: Value) -> bytes:
+    def read(self, value: Value) -> bytes:
         """Return the bytes of a value.
 
         Raises
         ------
         IngestionError
-            If they are not there any more.
+            If its block is damaged.
         """
         if value.data is not None:
             return value.data
-        content = self._block(self._name(value.table), *value.block)
-        return content[value.at : value.at + value.size]
+        return self._block(self._name(value.table), *value.block)[value.at : value.at + value.size]
 
-    # -- manifest and logs ---------------------------------------------------------------------------------------
+    # -- files ---------------------------------------------------------------------------------------------------
 
-    def _apply(self, data: bytes) -> None:
-        """Take the changes of the manifest.
+    def _read(self, name: str) -> bytes:
+        return self._source.document(self._before + name)
 
-        Raises
-        ------
-        IngestionError
-            If it is damaged, or keys are in another order.
-        """
-        found: dict[int, Table] = {}
-        damage: list[str] = []
-        for record in _records(data, damage):
-            at = 0
-            while at < len(record):
-                tag, at = varint(record, at)
-                if tag == 1:
-                    order, at = _part(record, at)
-                    if order != _ORDER:
-                        raise IngestionError(f"keys are in an order of the writer's own, {order[:100]!r}")
-                elif tag in (2, 3, 4, 9):
-                    number, at = varint(record, at)
-                    self._first_log = number if tag == 2 else self._first_log
-                    self._previous_log = number if tag == 9 else self._previous_log
-                elif tag == 5:
-                    _, at = varint(record, at)
-                    _, at = _part(record, at)
-                elif tag in (6, 7):
-                    level, at = varint(record, at)
-                    number, at = varint(record, at)
-                    if tag == 6:
-                        found.pop(number, None)
-                        continue
-                    size, at = varint(record, at)
-                    first, at = _part(record, at)
-                    last, at = _part(record, at)
-                    found[number] = Table(level, number, size, first[:-8], last[:-8])
-                else:
-                    raise IngestionError(f"the manifest is damaged: it has a field {tag}")
-        if damage:
-            raise IngestionError(f"the manifest is damaged: {damage[0]}")
-        self.tables = [found[number] for number in sorted(found)]
+    def _part(self, name: str, start: int, length: int) -> bytes:
+        return self._open.read(self._before + name, start, length)
 
-    def _logged(self, start: bytes | None, stop: bytes | None, damage: list[str]) -> list[Change]:
-        """Return what is in logs and in no table yet, in order."""
-        total = sum(self._files[name] for name in self.logs)
+    def _numbered(self, *suffixes: str) -> dict[int, str]:
+        """Return the files that are called by a number and one of some suffixes."""
+        pattern = re.compile(rf"([0-9]{{1,18}})\.(?:{'|'.join(suffixes)})")
+        return {int(found[1]): name for name in self._files if (found := pattern.fullmatch(name))}
+
+    def _name(self, number: int) -> str:
+        if number not in self._names:
+            raise IngestionError(f"the table {number} is missing")
+        return self._names[number]
+
+    # -- logs and tables -----------------------------------------------------------------------------------------
+
+    def _logged(self, start: bytes | None, stop: bytes | None, damage: list[str]) -> list[_Change]:
+        """Return the changes that are in logs and in no table yet, in order."""
+        total = sum(self._files[name] for name in self._logs)
         if total > _MOST_LOG_BYTES:
             raise IngestionError(
                 f"logs of {total:,} bytes are more than {_MOST_LOG_BYTES:,}: compact the database"
             )
-        found: dict[bytes, Change] = {}
-        for name in self.logs:
+        found: dict[bytes, _Change] = {}
+        for name in self._logs:
             lost: list[str] = []
             for record in _records(self._read(name), lost):
                 try:
@@ -216,24 +196,17 @@ class Folder:
             damage += [f"{name}: {reason}" for reason in lost]
         return [found[key] for key in sorted(found)]
 
-    # -- tables --------------------------------------------------------------------------------------------------
-
-    def _name(self, number: int) -> str:
-        if number not in self._names:
-            raise IngestionError(f"the table {number} is missing")
-        return self._names[number]
-
     def _level(
-        self, tables: list[Table], start: bytes | None, stop: bytes | None, damage: list[str]
-    ) -> Iterator[Change]:
-        """Yield the changes of tables that follow each other, one table at a time."""
+        self, tables: list[_Table], start: bytes | None, stop: bytes | None, damage: list[str]
+    ) -> Iterator[_Change]:
+        """Yield the changes of tables without shared keys, one table at a time."""
         for table in sorted(tables, key=lambda table: table.first):
             yield from self._table(table, start, stop, damage)
 
     def _table(
-        self, table: Table, start: bytes | None, stop: bytes | None, damage: list[str]
-    ) -> Iterator[Change]:
-        """Yield the changes of a table, in order; blocks that are damaged are left out, and noted."""
+        self, table: _Table, start: bytes | None, stop: bytes | None, damage: list[str]
+    ) -> Iterator[_Change]:
+        """Yield the changes of a table in order, without damaged blocks, which are noted."""
         try:
             name = self._name(table.number)
             blocks = list(self._blocks(name))
@@ -243,7 +216,7 @@ class Folder:
         last: tuple[bytes, int] | None = None
         for key, place in blocks:
             if start is not None and key < start:
-                continue  # the key of a block is that of its last entry, or behind it
+                continue  # the key of a block is not before that of its last entry
             try:
                 content = self._block(name, *place)
                 for user, number, is_put, at, size in _internal(content, last):
@@ -252,27 +225,26 @@ class Folder:
                         return
                     if start is None or user >= start:
                         value = Value(size, content[at : at + size], table.number, place, at)
-                        yield Change(user, number, value if is_put else None)
+                        yield _Change(user, number, value if is_put else None)
             except IngestionError as error:
                 damage.append(f"{name}, block at {place[0]:,}: {error}")
 
     def _blocks(self, name: str) -> Iterator[tuple[bytes, tuple[int, int]]]:
-        """Yield last key and place of the blocks of a table."""
+        """Yield the last key and the place of each block of a table."""
         size = self._files[name]
-        footer = self._read_part(name, size - _FOOTER_BYTES, _FOOTER_BYTES) if size >= _FOOTER_BYTES else b""
+        footer = self._part(name, size - _FOOTER_BYTES, _FOOTER_BYTES) if size >= _FOOTER_BYTES else b""
         if footer[40:] != _MAGIC.to_bytes(8, "little"):
             raise IngestionError(f"{name} is no table, or cut short")
         at, numbers = 0, []
         for _ in range(4):
             number, at = varint(footer, at)
             numbers.append(number)
-        budget = size
         index = self._block(name, numbers[2], numbers[3])
         for key, start, length in _entries(index):
             offset, after = varint(index[start : start + length], 0)
             taken, _ = varint(index[start : start + length], after)
-            budget -= taken + _TRAILER_BYTES
-            if budget < 0:
+            size -= taken + _TRAILER_BYTES
+            if size < 0:
                 raise IngestionError(f"{name}: blocks are named more than once")
             yield key[:-8], (offset, taken)
 
@@ -282,37 +254,62 @@ class Folder:
         Raises
         ------
         IngestionError
-            If it is not there or damaged.
+            If it is damaged.
         """
         if offset + length + _TRAILER_BYTES > self._files[name] or length > _MOST_BLOCK_BYTES:
             raise IngestionError(f"{name}: a block of {length:,} bytes at {offset:,} goes beyond the file")
-        data = self._read_part(name, offset, length + _TRAILER_BYTES)
-        if len(data) != length + _TRAILER_BYTES:
-            raise IngestionError(f"{name} is cut short")
-        if int.from_bytes(data[-4:], "little") != _masked(crc32c(data[:-4])):
-            raise IngestionError("the checksum is another")
-        return _unpacked(data[:length], data[length])
+        data = self._part(name, offset, length + _TRAILER_BYTES)
+        if int.from_bytes(data[-4:], "little") != masked_crc32c(data[:-4]):
+            raise IngestionError("the checksum does not match")
+        content, compression = data[:length], data[length]
+        if compression > 1:
+            raise IngestionError(f"a block is compressed by method {compression}, and only snappy is read")
+        limit = min(_MOST_UNPACKED * length + _LEAST_UNPACKED, _MOST_BLOCK_BYTES)
+        return unsnapped(content, limit) if compression else content
 
 
-def _text(data: bytes) -> str:
-    return data.decode("ascii", "replace")
+def _manifest(data: bytes) -> tuple[list[_Table], int, int]:
+    """Return the tables, the number of the first log, and that of the one before it, 0 for none.
 
-
-def _number(name: str, *suffixes: str) -> int | None:
-    found = re.fullmatch(rf"([0-9]{{1,18}})\.(?:{'|'.join(suffixes)})", name)
-    return int(found[1]) if found else None
-
-
-def _unpacked(data: bytes, compression: int) -> bytes:
-    if compression == 0:
-        return data
-    if compression != 1:
-        raise IngestionError(f"a block is compressed by method {compression}, and only snappy is read")
-    return unsnapped(data, min(_MOST_RATIO * len(data) + _CRC_BYTES, _MOST_BLOCK_BYTES))
+    Raises
+    ------
+    IngestionError
+        If the manifest is damaged, or keys are in another order.
+    """
+    found: dict[int, _Table] = {}
+    logs = {2: 0, 9: 0}
+    damage: list[str] = []
+    for record in _records(data, damage):
+        at = 0
+        while at < len(record):
+            tag, at = varint(record, at)
+            if tag == 1:
+                order, at = _part(record, at)
+                if order != _ORDER:
+                    raise IngestionError(f"keys are in an order of the writer's own, {order[:100]!r}")
+            elif tag in (2, 3, 4, 9):
+                logs[tag], at = varint(record, at)
+            elif tag == 5:
+                _, at = varint(record, at)
+                _, at = _part(record, at)
+            elif tag in (6, 7):
+                level, at = varint(record, at)
+                number, at = varint(record, at)
+                found.pop(number, None)
+                if tag == 7:
+                    _, at = varint(record, at)
+                    first, at = _part(record, at)
+                    last, at = _part(record, at)
+                    found[number] = _Table(level, number, first[:-8], last[:-8])
+            else:
+                raise IngestionError(f"the manifest is damaged: it has a field {tag}")
+    if damage:
+        raise IngestionError(f"the manifest is damaged: {damage[0]}")
+    return [found[number] for number in sorted(found)], logs[2], logs[9]
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield key, place and length of the value of the entries of a block."""
+    """Yield the key of each entry of a block, and the place and the length of its value."""
     count = int.from_bytes(content[-4:], "little") if len(content) >= 4 else -1
     end = len(content) - 4 - 4 * count
     if count < 0 or end < 0:
@@ -330,12 +327,12 @@ def _entries(content: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _internal(content: bytes, last: tuple[bytes, int] | None) -> list[tuple[bytes, int, bool, int, int]]:
-    """Return key, number, whether it is put, and place and length of the value of the entries of a block.
+    """Return of each entry of a block its key, number, whether it is put, and place and length of its value.
 
     Raises
     ------
     IngestionError
-        If they are not in order behind the last entry before them.
+        If entries are not in order, or not behind the last one of the blocks before.
     """
     found = []
     for key, at, size in _entries(content):
@@ -351,7 +348,7 @@ def _internal(content: bytes, last: tuple[bytes, int] | None) -> list[tuple[byte
 
 
 def _records(data: bytes, damage: list[str]) -> Iterator[bytes]:
-    """Yield the records of a log; what is damaged is left out, and noted, as the rest of its block is."""
+    """Yield the records of a log; damage is noted and costs the rest of its block."""
     parts: list[bytes] | None = None
     for start in range(0, len(data), _LOG_BLOCK_BYTES):
         block = data[start : start + _LOG_BLOCK_BYTES]
@@ -359,15 +356,15 @@ def _records(data: bytes, damage: list[str]) -> Iterator[bytes]:
         while at + _RECORD.size <= len(block):
             checksum, length, kind = _RECORD.unpack_from(block, at)
             if kind == length == checksum == 0:
-                break  # the file was made larger beforehand
+                break  # allocated and not written yet
             end = at + _RECORD.size + length
             if end > len(block):
                 if start + len(block) < len(data):
                     damage.append("a record goes beyond its block")
                 break  # the writer was killed here
             content = block[at + 6 : end]
-            if checksum != _masked(crc32c(content)) or not 1 <= kind <= 4:
-                damage.append("a record has another checksum")
+            if checksum != masked_crc32c(content) or not 1 <= kind <= 4:
+                damage.append("the checksum of a record does not match")
                 parts = None
                 break
             content, at = content[1:], end
@@ -381,24 +378,24 @@ def _records(data: bytes, damage: list[str]) -> Iterator[bytes]:
                 parts = None
 
 
-def _changes(record: bytes) -> Iterator[Change]:
+def _changes(record: bytes) -> Iterator[_Change]:
     """Yield the changes of a record of a log."""
     if len(record) < _BATCH.size:
         raise IngestionError("a change is cut short")
     number, count = _BATCH.unpack_from(record)
     at = _BATCH.size
-    for one in range(count):
+    for one in range(number, number + count):
         if at >= len(record):
             raise IngestionError("a change is cut short")
         kind = record[at]
         key, at = _part(record, at + 1)
-        if kind == 0:
-            yield Change(key, number + one, None)
-        elif kind == 1:
-            value, at = _part(record, at)
-            yield Change(key, number + one, Value(len(value), value))
-        else:
-            raise IngestionError(f"a change is of an unknown kind {kind}")
+        if kind > 1:
+            raise IngestionError(f"a change is of the unknown kind {kind}")
+        value = None
+        if kind:
+            data, at = _part(record, at)
+            value = Value(len(data), data)
+        yield _Change(key, one, value)
 
 
 def _part(data: bytes, at: int) -> tuple[bytes, int]:
@@ -406,50 +403,3 @@ def _part(data: bytes, at: int) -> tuple[bytes, int]:
     if at + length > len(data):
         raise IngestionError("a key or value is cut short")
     return data[at : at + length], at + length
-
-
-# -- checksums -----------------------------------------------------------------------------------------------------
-
-
-def _masked(checksum: int) -> int:
-    return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def crc32c(data: bytes) -> int:
-    """Return the CRC-32C of bytes.
-
-    Examples
-    --------
-    >>> hex(crc32c(b"123456789"))
-    '0xe3069283'
-    """
-    table = _tables()
-    state = 0xFFFFFFFF
-    for start in range(0, len(data), _CRC_BYTES):
-        part = np.frombuffer(data, np.uint8, min(_CRC_BYTES, len(data) - start), start)
-        if len(part) < 4:
-            for byte in part.tolist():
-                state = state >> 8 ^ int(table[0, (state ^ byte) & 0xFF])
-            continue
-        part = part.copy()
-        part[:4] ^= np.frombuffer(state.to_bytes(4, "little"), np.uint8)
-        state = int(np.bitwise_xor.reduce(table[np.arange(len(part) - 1, -1, -1), part]))
-    return state ^ 0xFFFFFFFF
-
-
-@cache
-def _tables() -> NDArray[np.uint32]:
-    """Return what a byte adds to the checksum by how many bytes are behind it."""
-    first: NDArray[np.uint32] = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        first = (first >> 1 ^ (first & 1) * np.uint32(0x82F63B78)).astype(np.uint32)
-    found = np.empty((_CRC_BYTES, 256), np.uint32)
-    found[0] = first
-    for at in range(1, _CRC_BYTES):
-        found[at] = found[at - 1] >> 8 ^ first[found[at - 1] & 0xFF]
-    return found
-
-
-def held(value: Value) -> Any:
-    """Return a value without its bytes, if they can be read again."""
-    return value if value.table == 0 else value._replace(data=None)

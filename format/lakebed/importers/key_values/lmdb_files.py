@@ -1,29 +1,43 @@
-"""LMDB: values by their keys, from a folder with ``data.mdb`` or a file; see ``key_values`` and ``lmdb_pages``.
+"""LMDB: values by their keys, from a folder with ``data.mdb`` or from a file; see ``key_values``.
 
-The file is read and nothing else: neither is it mapped into memory nor is a lock file made, so that it may lie in a
-bucket or on a disk that cannot be written to.
+The package ``lmdb`` reads the files, in the process of ``array_reader``: it maps a file and trusts its page numbers and
+lengths, so that damage can crash it. Files are opened without a lock file; those of buckets are copied first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Literal
+import os
+import shutil
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from threading import Lock
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError
+from lakebed.importers.arrays.array_reader import Reader
+from lakebed.importers.core.packages import check_installed
 from lakebed.importers.core.plan import Plan
 from lakebed.importers.core.source import Source
-from lakebed.importers.core.splits import split_of
 from lakebed.importers.key_values.key_scans import Database
-from lakebed.importers.key_values.key_values import made, planned
-from lakebed.importers.key_values.lmdb_pages import MAGIC, Damage, Entry, Environment, Tree, Value
+from lakebed.importers.key_values.key_values import MOST_VALUE_BYTES, made, planned
 
 _SUFFIXES = (".mdb", ".lmdb")
-_INTEGER_KEYS = 0x08
+_MAGIC = bytes.fromhex("dec0efbe")
+_MOST_ENTRIES = 4096  # of an answer
+_MOST_BYTES = 8 << 20  # of an answer with several values
+_MOST_READERS = 8
+_MOST_DATABASES = 4096
+_DATABASE_BYTES = 48  # of the value that stands for a database in the main one
 
 
 def recognise(source: Source) -> str | None:
-    """Say how many LMDB files there are; None if there are none, or other files besides."""
+    """Return the number of LMDB files in words; None if the source has none, or other files."""
     if source.is_object:
         return None
     names = _files(source)
@@ -32,9 +46,7 @@ def recognise(source: Source) -> str | None:
         for name in source.files
         if name not in names and not name.endswith((".mdb", "-lock", ".txt", ".md", ".json"))
     ]
-    if not names or others:
-        return None
-    return f"{len(names):,} LMDB files" if len(names) > 1 else "an LMDB file"
+    return None if not names or others else _shown(names)
 
 
 def plan(
@@ -64,15 +76,20 @@ def plan(
     compression
         Kind of image that is stored; left out, that of the images, and of most of them where they differ.
     """
+    check_installed("LMDB files", "lmdb", "lmdb", "protobuf")
     names = _files(source)
     if not names:
         raise IngestionError(f"{source.shown} has no LMDB files")
-    by_split: dict[str, list[str]] = {}
-    for name in names:
-        by_split.setdefault(split_of(name) if splits else "", []).append(name)
-    what = "an LMDB file" if len(names) == 1 else f"{len(names):,} LMDB files"
     return planned(
-        source, by_split, opened, what, layout=layout, database=database, kinds=kinds, compression=compression
+        source,
+        names,
+        _Opener(),
+        _shown(names),
+        layout=layout,
+        database=database,
+        splits=splits,
+        kinds=kinds,
+        compression=compression,
     )
 
 
@@ -80,84 +97,12 @@ rows = made
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """Say which entries are of no row."""
+    """Return the entries that belong to no row."""
     return plan.about
 
 
-class _Store:
-    """The databases of an open file."""
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-
-    @property
-    def version(self) -> int:
-        """Number of its last transaction."""
-        return self._environment.transaction
-
-    @property
-    def limit(self) -> int:
-        """Bytes of the file."""
-        return self._environment.size
-
-    def database(self, name: str) -> Database:
-        """Return the main database, or one that it names.
-
-        Raises
-        ------
-        IngestionError
-            If there is none of the name.
-        """
-        main = self._environment.main
-        if not name:
-            return _database("", main)
-        key = name.encode("utf-8", "surrogatepass")
-        for start, stop in ((key, key + b"\0"), (None, None)):  # there, unless its name is no text
-            for entry in self._environment.entries(main, start, stop):
-                if isinstance(entry, Entry) and entry.tree is not None and _name(entry.key) == name:
-                    return _database(name, entry.tree)
-        raise IngestionError(f"there is no database {name!r}")
-
-    def entries(
-        self, database: Database, start: bytes | None, stop: bytes | None
-    ) -> Iterator[tuple[bytes, Value] | Database | str]:
-        """Yield keys and values, and the databases of the main one; text for what is damaged."""
-        for entry in self._environment.entries(database.handle, start, stop):
-            if isinstance(entry, Damage):
-                yield entry.reason
-            elif entry.tree is None:
-                yield entry.key, entry.value
-            elif not database.name:
-                yield _database(_name(entry.key), entry.tree)
-
-    def read(self, value: Value) -> bytes:
-        """Return the bytes of a value."""
-        return self._environment.read(value)
-
-    def held(self, value: Value) -> Value:
-        """Return the value: short ones are all that is held."""
-        return value
-
-
-def _name(key: bytes) -> str:
-    return key.decode("utf-8", "backslashreplace")
-
-
-def _database(name: str, tree: Tree) -> Database:
-    return Database(name, tree.order, tree.entries, tree, bool(tree.flags & _INTEGER_KEYS))
-
-
-@contextmanager
-def opened(source: Source, name: str) -> Iterator[_Store]:
-    """Open an LMDB file.
-
-    Raises
-    ------
-    IngestionError
-        If it is none, or damaged.
-    """
-    with source.open("" if source.is_file else name) as file:
-        yield _Store(Environment(file, source.files[name]))
+def _shown(names: Sequence[str]) -> str:
+    return f"{len(names):,} LMDB files" if len(names) > 1 else "an LMDB file"
 
 
 def _files(source: Source) -> list[str]:
@@ -166,8 +111,232 @@ def _files(source: Source) -> list[str]:
 
 
 def _is_environment(source: Source, name: str) -> bool:
-    if name.rpartition("/")[2] == "lock.mdb":
-        return False
+    last = name.rpartition("/")[2]
+    if last in ("lock.mdb", "data.mdb"):
+        return last == "data.mdb"
     with source.open("" if source.is_file else name) as file:
-        head = file.read(20)
-    return head[16:20] == MAGIC.to_bytes(4, "little") or name.rpartition("/")[2] == "data.mdb"
+        return file.read(20)[16:] == _MAGIC
+
+
+class _Opener:
+    """Opens files, each in one process for all threads; the last few stay open."""
+
+    def __init__(self) -> None:
+        self._readers: OrderedDict[str, Reader] = OrderedDict()
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Opener, ()
+
+    @contextmanager
+    def __call__(self, source: Source, name: str) -> Iterator[_Store]:
+        with self._lock:
+            reader = self._readers.get(name)
+            if reader is None:
+                reader = Reader(source, __name__, "" if source.is_file else name)
+                self._readers[name] = reader
+            self._readers.move_to_end(name)
+            if len(self._readers) > _MOST_READERS:
+                self._readers.popitem(last=False)
+        yield _Store(reader)
+
+
+class _Value(NamedTuple):
+    """A value: its place among those of its key, and its bytes if they were read."""
+
+    size: int
+    database: str
+    key: bytes
+    place: int
+    data: bytes | None
+
+
+class _Store:
+    """The databases of an open file."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        head, _ = reader.ask({"open": True})
+        self.version: int = head["version"]
+        self.limit: int = head["size"]
+
+    def database(self, name: str) -> Database:
+        """Return the main database ("") or a named one.
+
+        Raises
+        ------
+        IngestionError
+            If there is none of the name.
+        """
+        head, _ = self._reader.ask({"database": name})
+        return Database(name, _order(head["flags"]), head["entries"], head["flags"]["integerkey"])
+
+    def entries(
+        self, database: Database, start: bytes | None, stop: bytes | None, *, with_values: bool = True
+    ) -> Iterator[tuple[bytes, _Value] | Database | str]:
+        """Yield keys and values, and the databases inside the main one; text for damage, which ends the walk."""
+        request = {"entries": database.name, "stop": stop.hex() if stop is not None else None}
+        key, place, most = start, -1, _MOST_ENTRIES  # the last entry that was read
+        while True:
+            wanted = {"start": key.hex() if key is not None else None, "skip": place + 1, "most": most}
+            try:
+                head, arrays = self._reader.ask({**request, **wanted, "with_values": with_values})
+            except IngestionError as error:
+                if most == 1:
+                    yield f"entries behind {key!r:.100} cannot be read: {error}"
+                    return
+                most = max(1, most // 16)  # the entries before the damage come in
+                continue
+            keys, sizes = _split(arrays[1], arrays[0]), arrays[2].tolist()
+            values = _split(arrays[4], arrays[3]) if with_values else [None] * len(keys)
+            databases = set(head["databases"])
+            for at, found in enumerate(keys):
+                place = place + 1 if found == key else 0
+                key = found
+                if at not in databases:
+                    yield key, _Value(sizes[at], database.name, key, place, values[at])
+                    continue
+                try:
+                    yield self.database(key.decode())
+                except UnicodeDecodeError:
+                    yield f"the name of the database {key!r:.100} is no text"
+            if head["damage"]:
+                yield f"entries behind {key!r:.100} cannot be read: {head['damage']}"
+            if head["damage"] or not head["more"]:
+                return
+
+    def read(self, value: _Value) -> bytes:
+        """Return the bytes of a value."""
+        if value.data is not None:
+            return value.data
+        request = {
+            "entries": value.database,
+            "start": value.key.hex(),
+            "skip": value.place,
+            "stop": None,
+            "most": 1,
+        }
+        head, arrays = self._reader.ask({**request, "with_values": True})
+        if head["damage"]:
+            raise IngestionError(str(head["damage"]))
+        found: bytes = arrays[4].tobytes()
+        return found
+
+
+def _split(data: NDArray[np.uint8], sizes: NDArray[np.int64]) -> list[bytes]:
+    whole = data.tobytes()
+    ends = np.cumsum(sizes).tolist()
+    return [whole[start:stop] for start, stop in pairwise([0, *ends])]
+
+
+def _order(flags: Mapping[str, bool]) -> Callable[[bytes], Any] | None:
+    """Return the sort key of keys; None for their bytes."""
+    if flags["integerkey"]:
+        return lambda key: int.from_bytes(key, "little")
+    return (lambda key: key[::-1]) if flags["reverse_key"] else None
+
+
+# -- in the process of array_reader ------------------------------------------------------------------------------
+
+
+class _Environment(NamedTuple):
+    """An open file: its environment, its size, and the databases that were opened by name."""
+
+    env: Any
+    size: int
+    databases: dict[str, Any]
+
+
+def opened(file: Any) -> _Environment:
+    """Open a file by its path, or a copy of an open one."""
+    if isinstance(file, str):
+        return _opened(file)
+    with tempfile.NamedTemporaryFile() as copy:  # its name goes at once, its bytes with this process
+        shutil.copyfileobj(file, copy, 1 << 20)
+        copy.flush()
+        return _opened(copy.name)
+
+
+def _opened(path: str) -> _Environment:
+    import lmdb
+
+    size = os.stat(path).st_size  # noqa: PTH116 - addresses are strings here
+    with suppress(ImportError, ValueError, OSError):  # the map counts as memory
+        import resource
+
+        most, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (most + size, hard))
+    env = lmdb.open(path, subdir=False, readonly=True, create=False, lock=False, max_dbs=_MOST_DATABASES)
+    return _Environment(env, size, {"": env.open_db(None, create=False)})
+
+
+def found_in(found: _Environment) -> _Environment:
+    """Return the file itself, which answers requests."""
+    return found
+
+
+def answered(request: Mapping[str, Any], file: _Environment) -> tuple[dict[str, Any], list[Any]]:
+    """Answer a request: ``open``, ``database`` or ``entries``."""
+    if "open" in request:
+        return {"version": file.env.info()["last_txnid"], "size": file.size}, []
+    if "database" in request:
+        with file.env.begin() as transaction:
+            found = _database(file, request["database"])
+            return {"flags": found.flags(transaction), "entries": transaction.stat(found)["entries"]}, []
+    return _entries(file, request)
+
+
+def _database(file: _Environment, name: str) -> Any:
+    if name not in file.databases:
+        file.databases[name] = file.env.open_db(name.encode(), create=False)
+    return file.databases[name]
+
+
+def _entries(file: _Environment, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Return keys, sizes of values and their bytes, from one entry on and before a key, until damage."""
+    import lmdb
+
+    database = _database(file, request["entries"])
+    start, stop = (None if request[end] is None else bytes.fromhex(request[end]) for end in ("start", "stop"))
+    keys: list[bytes] = []
+    sizes: list[int] = []
+    values: list[bytes] = []
+    damage, there, nbytes = None, False, 0
+    with file.env.begin(db=database, buffers=True) as transaction, transaction.cursor() as cursor:
+        order = _order(database.flags(transaction)) or bytes
+        try:
+            there = cursor.first() if start is None else cursor.set_range(start)
+            for _ in range(request["skip"]):
+                there = cursor.next()
+            while there and len(keys) < request["most"] and (nbytes < _MOST_BYTES or not keys):
+                key, value = bytes(cursor.key()), cursor.value()
+                if stop is not None and order(key) >= order(stop):
+                    there = False
+                    break
+                keys.append(key)
+                sizes.append(len(value))
+                if request["with_values"]:
+                    values.append(bytes(value) if len(value) <= MOST_VALUE_BYTES else b"")
+                    nbytes += len(values[-1])
+                there = cursor.next()
+        except lmdb.Error as error:
+            damage = str(error)
+    databases = []
+    if not request["entries"]:
+        maybe = [at for at, size in enumerate(sizes) if size == _DATABASE_BYTES]
+        databases = [at for at in maybe if _is_database(file, keys[at])]
+    lengths = [np.array([len(one) for one in parts], np.int64) for parts in (keys, values)]
+    wholes = [np.frombuffer(b"".join(parts), np.uint8) for parts in (keys, values)]
+    head = {"more": there, "damage": damage, "databases": databases}
+    return head, [lengths[0], wholes[0], np.array(sizes, np.int64), lengths[1], wholes[1]]
+
+
+def _is_database(file: _Environment, key: bytes) -> bool:
+    """Tell whether an entry of the main database is a database, which only the attempt to open it tells."""
+    import lmdb
+
+    try:
+        file.env.open_db(key, create=False)
+    except (lmdb.IncompatibleError, lmdb.NotFoundError):
+        return False
+    return True

@@ -1,41 +1,72 @@
-"""MosaicML MDS: ``index.json`` and shards, whose samples have the columns that the index tells.
+"""MosaicML MDS: ``index.json`` and shards, whose samples have the columns that the index names.
 
     index.json            {"version": 2, "shards": [{"column_names": ..., "column_encodings": ..., "column_sizes": ...,
                           "raw_data": {"basename", "bytes", "hashes"}, "zip_data": ..., "samples": ...}]}
-    shard.00000.mds       table of offsets, what the index says, samples: sizes that vary, values
+    shard.00000.mds       table of offsets, a copy of the description, samples: sizes that vary, values
     train/index.json ...  splits are folders
 
-What is pickled stays as bytes. Under the key "lakebed" an index says what tensors the exporter wrote.
+Pickles stay as bytes. Under the key "lakebed" an index describes the tensors that our exporter wrote.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
 
+from lakebed.described import KEY, Described
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.plan import Plan
+from lakebed.importers.core.columns import free_name
+from lakebed.importers.core.contents import check_kinds
+from lakebed.importers.core.plan import Plan, Problem, TensorPlan
 from lakebed.importers.core.source import Source
-from lakebed.importers.core.splits import in_order, ranges_of
-from lakebed.importers.shards.mds_index import FAILURES, Column, columns_of, found_in
-from lakebed.importers.shards.mds_tensors import tensors_of
-from lakebed.importers.shards.mds_values import Into, sample_of
+from lakebed.importers.shards.mds_columns import Into, described_tensor, fits, kind_for, sample_of
 from lakebed.importers.shards.sample_shards import (
+    FAILURES,
+    INDEX,
     Item,
+    Shard,
+    checked,
+    count_of,
     folders_of,
+    hashes_of,
     index_of,
-    items_of,
-    lost,
+    inside,
+    looked_at,
+    lost_by,
     parts_of,
+    plan_of,
+    rows_of,
     samples,
+    split_of,
 )
-from lakebed.transforms.output import Skipped
+from lakebed.importers.shards.sample_values import tensor_for
+
+_MAX_COLUMNS = 10_000
+
+
+class Column(NamedTuple):
+    """A column of shards: its name, its encoding, and its size if that does not vary."""
+
+    name: str
+    encoding: str
+    size: int | None
+
+
+@dataclass
+class _Found:
+    """Contents of the indexes: the layouts of shards, and the shards of each split."""
+
+    layouts: list[tuple[Column, ...]] = field(default_factory=list)
+    shards: dict[str, list[Shard]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    described: dict[str, Described] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class _Context:
-    """What workers know."""
+    """State of workers."""
 
     source: Source
     layouts: Sequence[Sequence[Column]]
@@ -43,7 +74,7 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Say how many shards the first index names; None if there is none of MDS."""
+    """Return the number of shards in the first index in words; None if it is no index of MDS."""
     if not source.is_folder:
         return None
     for folder in folders_of(source)[:1]:
@@ -76,65 +107,213 @@ def plan(
     splits
         Whether folders are splits.
     """
-    wishes = dict(kinds or {})
-    found = found_in(source, splits=splits)
+    found = _found_in(source, splits=splits)
     if not found.layouts:
         reason = f": {found.problems[0].where}: {found.problems[0].reason}" if found.problems else ""
         raise IngestionError(f"{source.shown} has no shards of MDS{reason}")
-    columns = columns_of(found)
-    for name in wishes:
-        if name not in columns:
-            raise IngestionError(f"{source.shown} has no column {name!r}: {', '.join(columns)}")
-    planned, tensors = tensors_of(source, found, columns, wishes, compression)
-    items, ranges = ranges_of(
-        (split, [item for shard in of for item in items_of(shard)]) for split, of in in_order(found.shards)
-    )
-    every = [shard for shards in found.shards.values() for shard in shards]
-    rows = sum(shard.samples for shard in every)
-    return Plan(
-        f"MosaicML MDS of {len(every):,} shards with {rows:,} samples",
+    encodings = _encodings(found)
+    wishes = dict(kinds or {})
+    check_kinds(source, wishes, list(encodings), "column")
+    columns, tensors = _columns(source, found, encodings, wishes, compression)
+    count = sum(map(len, found.shards.values()))
+    return plan_of(
+        f"MosaicML MDS of {count:,} shards",
+        source,
+        found.shards,
         tensors,
-        items,
-        _Context(source, found.layouts, planned),
-        rows=rows,
-        nbytes=sum(source.files[shard.name] for shard in every),
-        splits=ranges,
-        problems=found.problems,
-        about={
-            "shards": len(every),
-            "columns": {name: [columns[name], one.tensor] for name, one in planned.items()},
+        _Context(source, found.layouts, columns),
+        found.problems,
+        {
+            "shards": count,
+            "columns": {name: [encodings[name], one.tensor] for name, one in columns.items()},
         },
     )
 
 
 def rows(item: Item, context: _Context) -> Iterator[Any]:
-    """Make the rows of some samples of a shard."""
-    layout = context.layouts[item.shard.layout]
-    sizes = [column.size for column in layout]
-    empty = dict.fromkeys(column.tensor for column in context.columns.values())
-    number = item.start
-    try:
-        for found in samples(context.source, item.shard, item.start, item.stop):
-            where = f"{item.shard.name}: sample {number:,}"
-            number += 1
-            if isinstance(found, IngestionError):
-                yield Skipped(where, str(found))
-                continue
-            name = ""
-            try:
-                row = dict(empty)
-                for column, value in zip(layout, parts_of(found, sizes), strict=True):
-                    name = f"{column.name}: "
-                    into = context.columns[column.name]
-                    row[into.tensor] = sample_of(value, into, column.encoding)
-            except FAILURES as error:
-                yield Skipped(where, f"{name}{error}")
-                continue
-            yield row
-    except (LakebedError, OSError) as error:
-        yield from lost(item, number, error)
+    """Yield the rows of some samples of a shard."""
+    found = samples(context.source, item.shard, item.start, item.stop)
+    return rows_of(item, found, partial(_row, layout=context.layouts[item.shard.layout], context=context))
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """Say how many shards there are, and the encoding and the tensor of each column."""
+    """Return the number of shards, and the encoding and the tensor of each column."""
     return plan.about
+
+
+def _row(sample: bytes, layout: Sequence[Column], context: _Context) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(column.tensor for column in context.columns.values())
+    for column, value in zip(layout, parts_of(sample, [column.size for column in layout]), strict=True):
+        into = context.columns[column.name]
+        try:
+            row[into.tensor] = sample_of(value, into, column.encoding)
+        except FAILURES as error:
+            raise IngestionError(f"{column.name}: {error}") from error
+    return row
+
+
+# -- indexes ------------------------------------------------------------------------------------------------------
+
+
+def _found_in(source: Source, *, splits: bool) -> _Found:
+    """Read all indexes; a shard in an outer index is not taken again by an inner one."""
+    found = _Found()
+    taken: set[str] = set()
+    for folder in folders_of(source):
+        index = index_of(source, folder)
+        where = inside(folder, INDEX)
+        shards = index.get("shards") if index else None
+        if index is None or not isinstance(shards, list):
+            found.problems.append(Problem(where, "it is no index of MDS", 0))
+            continue
+        if index.get("version") != 2:
+            reason = f"the version {str(index.get('version'))[:20]!r} is unknown"
+            found.problems.append(Problem(where, reason, 0))
+            continue
+        _note_descriptions(index, found)
+        here: list[Shard] = []
+        for number, told in enumerate(shards):
+            try:
+                shard = _shard(told, folder, source, found)
+            except FAILURES as error:
+                problem = Problem(f"{where}: shard {number:,}", str(error), lost_by(told, "samples"))
+                found.problems.append(problem)
+                continue
+            if shard.name not in taken:
+                taken.add(shard.name)
+                here.append(shard)
+        if here:
+            found.shards.setdefault(split_of(folder) if splits and folder else "", []).extend(here)
+    return found
+
+
+def _note_descriptions(index: Mapping[str, Any], found: _Found) -> None:
+    """Note the descriptions of tensors by our exporter."""
+    ours = index.get(KEY)
+    tensors = ours.get("tensors") if isinstance(ours, Mapping) else None
+    for name, value in tensors.items() if isinstance(tensors, Mapping) else ():
+        said = Described.from_json(value)
+        if said is not None:
+            found.described.setdefault(name, said)
+
+
+def _shard(told: Any, folder: str, source: Source, found: _Found) -> Shard:
+    """Return a shard of an index.
+
+    Raises
+    ------
+    IngestionError
+        If its entry is damaged, or its file is missing.
+    """
+    if not isinstance(told, Mapping) or told.get("format") != "mds":
+        kind = told.get("format") if isinstance(told, Mapping) else None
+        raise IngestionError(f"the format {str(kind)[:20]!r} is not MDS")
+    layout = _layout(told)
+    raw, packed = told.get("raw_data"), told.get("zip_data")
+    if not isinstance(raw, Mapping) or not isinstance(packed, Mapping | None):
+        raise IngestionError("it names no file")
+    name = _file(source, folder, (packed or raw).get("basename"))
+    if name is None and packed:
+        packed = None  # the library unpacked it and deleted the file
+        name = _file(source, folder, raw.get("basename"))
+    if name is None:
+        raise IngestionError(f"the file {str((packed or raw).get('basename'))[:200]!r} is missing")
+    hashes = hashes_of((packed or raw).get("hashes"), name, found.problems)
+    shard = Shard(
+        name,
+        count_of(told.get("samples"), "the number of samples"),
+        count_of(raw.get("bytes"), "the number of bytes"),
+        str(told.get("compression") or "").partition(":")[0] if packed else "",
+        hashes,
+        () if not packed or hashes else hashes_of(raw.get("hashes"), name, found.problems),
+    )
+    shard = checked(shard, source, found.problems)
+    if layout not in found.layouts:
+        found.layouts.append(layout)
+    return shard._replace(layout=found.layouts.index(layout))
+
+
+def _file(source: Source, folder: str, name: Any) -> str | None:
+    if not isinstance(name, str):
+        raise IngestionError("it names no file")
+    try:
+        return source.find(inside(folder, name))
+    except LakebedError:
+        return None
+
+
+def _layout(told: Mapping[str, Any]) -> tuple[Column, ...]:
+    lists = [told.get(f"column_{what}") for what in ("names", "encodings", "sizes")]
+    names, encodings, sizes = (one if isinstance(one, list) else [] for one in lists)
+    if not 0 < len(names) == len(encodings) == len(sizes) <= _MAX_COLUMNS:
+        raise IngestionError("its columns, their encodings and sizes do not fit together")
+    if not all(isinstance(one, str) for one in (*names, *encodings)) or len(set(names)) < len(names):
+        raise IngestionError("a column has no name, no encoding, or the name of another")
+    return tuple(
+        Column(name, encoding, count_of(size, f"the size of {name}") if size else None)
+        for name, encoding, size in zip(names, encodings, sizes, strict=True)
+    )
+
+
+# -- columns ------------------------------------------------------------------------------------------------------
+
+
+def _encodings(found: _Found) -> dict[str, str]:
+    """Return the encoding of each column; shards with another one are reported, and left out."""
+    encodings: dict[str, str] = {}
+    other: set[int] = set()
+    for number, layout in enumerate(found.layouts):
+        if any(encodings.get(column.name, column.encoding) != column.encoding for column in layout):
+            other.add(number)
+            continue
+        encodings.update((column.name, column.encoding) for column in layout)
+    for split, shards in found.shards.items():
+        reason = "its columns have other encodings than those of the shards before: import it alone"
+        found.problems += [Problem(one.name, reason, one.samples) for one in shards if one.layout in other]
+        found.shards[split] = [one for one in shards if one.layout not in other]
+    return encodings
+
+
+def _columns(
+    source: Source,
+    found: _Found,
+    encodings: Mapping[str, str],
+    wishes: Mapping[str, str],
+    compression: str | None,
+) -> tuple[dict[str, Into], list[TensorPlan]]:
+    """Return the destination of each column, and its tensor."""
+    values = _looked_at(source, found)
+    planned: dict[str, Into] = {}
+    tensors: list[TensorPlan] = []
+    taken: set[str] = set()
+    for name, encoding in encodings.items():
+        called = free_name(name, taken)
+        info = {"column": name} if called != name else {}
+        seen = values.get(name, [])
+        kind = kind_for(encoding, seen)
+        said = found.described.get(name) if name not in wishes else None
+        if said is not None and fits(encoding, said):
+            planned[name], made = described_tensor(called, encoding, kind, seen, said, compression, info)
+        else:
+            wish = wishes.get(name)
+            content, made = tensor_for(
+                called, name, kind, seen, found.problems, info=info, wish=wish, compression=compression
+            )
+            planned[name] = Into(called, kind, content)
+        tensors.append(made)
+    return planned, tensors
+
+
+def _looked_at(source: Source, found: _Found) -> dict[str, list[bytes]]:
+    """Return some values of each column."""
+    values: dict[str, list[bytes]] = {}
+    for shards in found.shards.values():
+        for shard, sample in looked_at(source, shards, samples):
+            layout = found.layouts[shard.layout]
+            try:
+                parts = parts_of(sample, [column.size for column in layout])
+            except IngestionError:
+                continue  # reported when its row is made
+            for column, value in zip(layout, parts, strict=True):
+                values.setdefault(column.name, []).append(value)
+    return values

@@ -1,24 +1,26 @@
-"""Images in base64 in the lines of TSV files, with an index of the lines: rows are read by ranges, or linked there.
+"""TSV files with images in base64 and an index of the lines: images are read by ranges, or linked where they are.
 
-Which files belong together is up to ``tsv_layout``. Items are runs of rows with the places of their lines, so that any
-row costs the bytes of its lines and no others; with ``link``, only the beginning of a line is read, and its end.
+``tsv_layout`` tells the files that belong together. Items are runs of rows with the places of their lines, so a row
+costs only the bytes of its lines; with ``link``, only their beginnings and ends are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import lakebed
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.contents import Content
+from lakebed.importers.core.columns import free_name
+from lakebed.importers.core.contents import Content, check_kinds
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.core.source import Source
-from lakebed.importers.shards.tsv_columns import Field, Role, Wishes, field_of, free_name, magic, values_of
+from lakebed.importers.core.splits import ranges_of
+from lakebed.importers.shards.open_files import OpenFiles
+from lakebed.importers.shards.tsv_columns import Field, Role, Wishes, field_of, magic, values_of
 from lakebed.importers.shards.tsv_layout import (
     Offsets,
     Table,
@@ -36,25 +38,26 @@ from lakebed.transforms.output import Skipped
 _ITEM_BYTES = 32 << 20
 _ITEM_ROWS = 4096
 _MOST_LINE_BYTES = 1 << 30
-# Of a line whose image is linked, so much is read at its beginning; and of a first line, to see what it is.
-_HEAD_BYTES = 64 << 10
+_HEAD_BYTES = 64 << 10  # read of a line whose image is linked, and of the first line of a file
 _TAIL_BYTES = 4  # of base64: two =, and the end of a line
-_MOST_OPEN = 64
-# Lines by which it is told what columns hold: so many, none that are longer, and no more than so many bytes of all.
-_MOST_LOOKED_AT = 256
-_MOST_LOOKED_AT_BYTES = 32 << 20
-_MOST_HELD = 256 << 20
-# Files of a folder without an index whose first lines are looked at.
-_MOST_SNIFFED = 8
+_MOST_LOOKED_AT = 256  # lines that tell the kinds of columns
+_MOST_LOOKED_AT_BYTES = 32 << 20  # of one of them
+_MOST_HELD = 256 << 20  # of all of them
+_MOST_SNIFFED = 8  # files of a folder without an index whose first lines are looked at
 
 
 class _Lines(NamedTuple):
-    """Where the lines of some rows are in the files of one role; a start of -1 is no line."""
+    """Places of the lines of some rows in the files of one role; a start of -1 is no line."""
 
     files: tuple[str | None, ...]
     file: Offsets | None
     starts: Offsets
     stops: Offsets
+
+    def place(self, row: int) -> tuple[str, int, int] | None:
+        """Return the file, start and stop of the line of a row; None if it has none."""
+        name, start = self.files[0 if self.file is None else int(self.file[row])], int(self.starts[row])
+        return None if name is None or start < 0 else (name, start, int(self.stops[row]))
 
 
 class _Item(NamedTuple):
@@ -70,7 +73,7 @@ class _Item(NamedTuple):
 
 @dataclass(frozen=True)
 class _Context:
-    """What workers know."""
+    """State of workers."""
 
     source: Source
     roles: Sequence[Role]
@@ -85,7 +88,7 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Say that there are TSV files with an index, or with images; None if there are none."""
+    """Return the TSV files with an index, or with media, in words; None if the source has none."""
     if source.is_object:
         return None
     if source.is_file:
@@ -145,29 +148,25 @@ def plan_splits(
     kinds: Mapping[str, str] | None = None,
     compression: str | None = None,
 ) -> Plan:
-    """Plan as :func:`plan` does, and read nothing of other splits than some; none for all."""
+    """Plan as :func:`plan` does, without reading anything of splits other than ``only``; none for all."""
     problems: list[Problem] = []
     root, name = _root_of(source)
     found = tables_of(root, name, problems)
     if not splits:
-        found = [_unsplit(tables) for tables in found]
+        found = [replace(tables, split="") for tables in found]
     known = list(dict.fromkeys(tables.split for tables in found))
     found = [tables for tables in found if not only or tables.split in only]
     if not found:
         there = ", ".join(split for split in known if split) or "it has none"
         raise IngestionError(f"the source has no split {', '.join(only)}: {there}")
-    items: list[_Item] = []
-    ranges: dict[str, range] = {}
     about: dict[str, Any] = {}
-    count = 0
     roles = list(dict.fromkeys(table.role for tables in found for table in tables.tables))
-    for split in dict.fromkeys(tables.split for tables in found):
-        first = len(items)
-        for tables in found:
-            if tables.split == split:
-                count += _add_items(root, tables, roles, link, items, problems)
-                about.update(tables.about)
-        ranges[split or "others"] = range(first, len(items))
+    by_split: dict[str, list[_Item]] = {}
+    for tables in found:
+        by_split.setdefault(tables.split, []).extend(_items(root, tables, roles, link, problems))
+        about.update(tables.about)
+    items, ranges = ranges_of(by_split.items())
+    count = sum(len(item.lines[0].starts) for item in items)
     names = _classes(root, found, problems)
     wishes = Wishes(kinds or {}, compression)
     specs, tensors = _roles(root, roles, items, names, wishes, link, problems)
@@ -179,7 +178,7 @@ def plan_splits(
         _Context(root, specs, names, link, creds_key),
         rows=count,
         nbytes=sum(root.files[one] for one in files),
-        splits={} if set(ranges) == {"others"} else ranges,
+        splits=ranges,
         problems=problems,
         classes={"labels": names} if names else {},
         about={**about, "roles": roles, "files": len(files)},
@@ -187,9 +186,9 @@ def plan_splits(
 
 
 def rows(item: _Item, context: _Context) -> Iterator[Any]:
-    """Make the rows of an item."""
+    """Yield the rows of an item."""
     empty = dict.fromkeys(context.tensors)
-    with _Files(context.source) as files:
+    with OpenFiles(context.source) as files:
         for row in range(len(item.lines[0].starts)):
             try:
                 made = dict(empty)
@@ -202,61 +201,50 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """Say which roles the files have, and what a description says besides."""
+    """Return the roles of the files, and the other entries of a description."""
     return plan.about
 
 
-# -- where lines are -------------------------------------------------------------------------------------------------
+# -- places of lines ----------------------------------------------------------------------------------------------
 
 
 def _root_of(source: Source) -> tuple[Source, str | None]:
-    """Return the folder of a source, and the file of it that is meant."""
+    """Return the folder of a source, and the file that is meant; None for all."""
     if not source.is_file or scheme_of(source.address) in ("http", "https"):
         return source, source.name if source.is_file else None
     folder = source.link("").rpartition("/")[0] or "/"
     return Source.of(folder, source.creds, follow_symlinks=source.follow_symlinks), source.name
 
 
-def _unsplit(tables: Tables) -> Tables:
-    return Tables("", tables.tables, tables.sequence, tables.labelmap, tables.about)
-
-
-def _add_items(
-    source: Source,
-    tables: Tables,
-    roles: Sequence[str],
-    link: bool,
-    items: list[_Item],
-    problems: list[Problem],
-) -> int:
-    """Add the rows of a split; return how many there are."""
+def _items(
+    source: Source, tables: Tables, roles: Sequence[str], link: bool, problems: list[Problem]
+) -> Iterator[_Item]:
+    """Yield the items of the files of a split."""
     offsets = {
         file: line_offsets(source, file, problems)
         for file in dict.fromkeys(file for table in tables.tables for file in table.shards)
         if file is not None
     }
     by_role = {table.role: table for table in tables.tables}
-    first = tables.tables[0]
     sequence = sequence_of(source, tables)
-    lengths = [_count(offsets, file) for file in first.shards]
+    shards = tables.tables[0].shards
+    lengths = [_count(offsets, file) for file in shards]
     for table in tables.tables[1:]:
         wanted = [len(sequence) if sequence is not None else sum(lengths)] if table.by_row else lengths
         for file, length in zip(table.shards, wanted, strict=True):
             if file is not None and _count(offsets, file) != length:
-                told = f"it has {_count(offsets, file):,} lines, and there are {length:,}: what has no line is null"
+                told = f"it has {_count(offsets, file):,} lines instead of {length:,}: rows without a line are null"
                 problems.append(Problem(file, told, 0))
     if sequence is not None:
-        return _add_sequence(tables, by_role, roles, sequence, offsets, items, problems)
+        yield from _in_sequence(tables, by_role, roles, sequence, offsets, problems)
+        return
     done = 0
-    for shard, file in enumerate(first.shards):
-        if file is None:
-            continue
-        at = offsets[file]
-        for start, stop in _runs(at, by_rows=link):
-            lines = tuple(_run(by_role.get(role), shard, start, stop, done, offsets) for role in roles)
-            items.append(_Item(file, start, lines))
-        done += len(at) - 1
-    return done
+    for shard, file in enumerate(shards):
+        if file is not None:
+            for start, stop in _runs(offsets[file], by_rows=link):
+                lines = tuple(_run(by_role.get(role), shard, start, stop, done, offsets) for role in roles)
+                yield _Item(file, start, lines)
+            done += lengths[shard]
 
 
 def _count(offsets: Mapping[str, Offsets], file: str | None) -> int:
@@ -264,7 +252,7 @@ def _count(offsets: Mapping[str, Offsets], file: str | None) -> int:
 
 
 def _runs(offsets: Offsets, *, by_rows: bool) -> Iterator[tuple[int, int]]:
-    """Yield runs of lines that workers take at a time."""
+    """Yield the runs of lines that workers take."""
     start, count = 0, len(offsets) - 1
     while start < count:
         stop = start + _ITEM_ROWS
@@ -278,7 +266,7 @@ def _runs(offsets: Offsets, *, by_rows: bool) -> Iterator[tuple[int, int]]:
 def _run(
     table: Table | None, shard: int, start: int, stop: int, before: int, offsets: Mapping[str, Offsets]
 ) -> _Lines:
-    """Return where some lines of a shard are in the file of a role."""
+    """Return the places of some lines of a shard in the file of a role."""
     file = None if table is None else table.shards[0 if table.by_row else shard]
     missing = np.full(stop - start, -1, np.int64)
     if file is None or table is None:
@@ -293,16 +281,15 @@ def _run(
     return _Lines((file,), None, starts, stops)
 
 
-def _add_sequence(
+def _in_sequence(
     tables: Tables,
     by_role: Mapping[str, Table],
     roles: Sequence[str],
     sequence: Offsets,
     offsets: Mapping[str, Offsets],
-    items: list[_Item],
     problems: list[Problem],
-) -> int:
-    """Add rows in the order of a list of shards and lines."""
+) -> Iterator[_Item]:
+    """Yield rows in the order of a list of shards and lines."""
     shards = tables.tables[0].shards
     lengths = np.array([_count(offsets, file) for file in shards], np.int64)
     shard, line = sequence[:, 0], sequence[:, 1]
@@ -310,7 +297,7 @@ def _add_sequence(
     there[there] = line[there] < lengths[shard[there]]
     if not there.all():
         many, first = int((~there).sum()), int(np.argmin(there)) + 1
-        told = f"it names {many:,} lines that are not there, the first in its line {first:,}"
+        told = f"it names {many:,} lines that are missing, the first in its line {first:,}"
         problems.append(Problem(str(tables.sequence), told, many))
     numbers = np.flatnonzero(there)
     sizes = np.zeros(len(numbers), np.int64)
@@ -322,14 +309,13 @@ def _add_sequence(
     for start, stop in _runs(bounds, by_rows=False):
         taken = numbers[start:stop]
         lines = tuple(_places(by_role.get(role), shard[taken], line[taken], taken, offsets) for role in roles)
-        items.append(_Item(str(tables.sequence), int(taken[0]), lines))
-    return len(numbers)
+        yield _Item(str(tables.sequence), int(taken[0]), lines)
 
 
 def _places(
     table: Table | None, shard: Offsets, line: Offsets, rows: Offsets, offsets: Mapping[str, Offsets]
 ) -> _Lines:
-    """Return where lines of several shards are in the files of a role."""
+    """Return the places of lines of several shards in the files of a role."""
     starts, stops = np.full(len(line), -1, np.int64), np.full(len(line), -1, np.int64)
     if table is None:
         return _Lines((None,), None, starts, stops)
@@ -344,43 +330,7 @@ def _places(
     return _Lines(files, file.astype(np.int64), starts, stops)
 
 
-class _Files:
-    """Files of the source that are open, the last few of them."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._open: dict[str, BinaryIO] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with ExitStack() as stack:
-            for file in self._open.values():
-                stack.callback(file.close)
-        self._open.clear()
-
-    def read(self, name: str, start: int, length: int) -> bytes:
-        """Return bytes of a file.
-
-        Raises
-        ------
-        IngestionError
-            If it ends before.
-        """
-        file = self._open.get(name)
-        if file is None:
-            while len(self._open) >= _MOST_OPEN:
-                self._open.pop(next(iter(self._open))).close()
-            file = self._open[name] = self._source.open("" if self._source.is_file else name)
-        file.seek(start)
-        data = file.read(length)
-        if len(data) != length:
-            raise IngestionError(f"{name} ends within a line")
-        return data
-
-
-# -- what lines hold -------------------------------------------------------------------------------------------------
+# -- values of lines ----------------------------------------------------------------------------------------------
 
 
 def _take(
@@ -389,14 +339,14 @@ def _take(
     row: int,
     key: bytes | None,
     made: dict[str, Any],
-    files: _Files,
+    files: OpenFiles,
     context: _Context,
 ) -> bytes | None:
-    """Add what the line of a role says to a row; return the key of the row."""
-    start, stop = int(lines.starts[row]), int(lines.stops[row])
-    name = lines.files[0 if lines.file is None else int(lines.file[row])]
-    if name is None or start < 0:
+    """Add the values in the line of a role to a row; return the key of the row."""
+    place = lines.place(row)
+    if place is None:
         return key
+    name, start, stop = place
     if stop - start > _MOST_LINE_BYTES:
         raise IngestionError(f"the line of {stop - start:,} bytes is longer than {_MOST_LINE_BYTES:,}")
     media = [field for field in role.fields if field.how == "media"]
@@ -436,7 +386,7 @@ def _stripped(data: bytes, *, is_last: bool) -> bytes:
     Raises
     ------
     IngestionError
-        If it is no line, since the index names other places than beginnings of lines.
+        If it is no line, because the index does not name the beginnings of lines.
     """
     if not (data.endswith(b"\n") or is_last) or b"\n" in data[:-1]:
         raise IngestionError("the index of the lines does not fit the file")
@@ -457,7 +407,7 @@ def _linked(name: str, at: int, length: int, context: _Context) -> Any:
     return lakebed.link(str(Span(url, at, length, is_base64=True)), creds_key=context.creds_key)
 
 
-# -- what columns are ------------------------------------------------------------------------------------------------
+# -- columns ------------------------------------------------------------------------------------------------------
 
 
 def _has_media(source: Source, name: str) -> bool:
@@ -485,8 +435,8 @@ def _roles(
     link: bool,
     problems: list[Problem],
 ) -> tuple[list[Role], list[TensorPlan]]:
-    """Return what the files of each role hold, by some of their lines, and the tensors."""
-    lines = _some_lines(source, len(roles), items)
+    """Return the columns of the files of each role, by some of their lines, and the tensors."""
+    lines = _some_lines(source, items)
     taken: set[str] = set()
     found: list[Role] = []
     tensors: list[TensorPlan] = []
@@ -508,9 +458,7 @@ def _roles(
             tensors += of
         found.append(Role(role, columns, tuple(fields), has_key))
     there = [field.tensors[0] for role in found for field in role.fields if field.how in ("media", "value")]
-    for name in wishes.kinds:
-        if name not in there:
-            raise IngestionError(f"{source.shown} has no column {name!r}: {', '.join(there)}")
+    check_kinds(source, wishes.kinds, there, "column")
     return found, tensors
 
 
@@ -518,24 +466,23 @@ def _key_of(line: bytes | None) -> bytes:
     return (line or b"").partition(b"\t")[0]
 
 
-def _some_lines(source: Source, roles: int, items: Sequence[_Item]) -> list[list[bytes | None]]:
+def _some_lines(source: Source, items: Sequence[_Item]) -> list[list[bytes | None]]:
     """Return the lines of some rows, spread over all of them."""
     found: list[list[bytes | None]] = []
     held = 0
-    with _Files(source) as files:
+    with OpenFiles(source) as files:
         for number in np.unique(np.linspace(0, len(items) - 1, _MOST_LOOKED_AT).astype(int)) if items else ():
             item = items[number]
             count = len(item.lines[0].starts)
             share = max(1, _MOST_LOOKED_AT // len(items))
             for row in np.unique(np.linspace(0, count - 1, share).astype(int)):
                 one: list[bytes | None] = []
-                for lines in item.lines[:roles]:
-                    start, stop = int(lines.starts[row]), int(lines.stops[row])
-                    name = lines.files[0 if lines.file is None else int(lines.file[row])]
-                    is_there = name is not None and start >= 0 and stop - start <= _MOST_LOOKED_AT_BYTES
-                    one.append(
-                        files.read(str(name), start, stop - start).rstrip(b"\r\n") if is_there else None
-                    )
+                for lines in item.lines:
+                    place = lines.place(row)
+                    if place is None or place[2] - place[1] > _MOST_LOOKED_AT_BYTES:
+                        one.append(None)
+                    else:
+                        one.append(files.read(place[0], place[1], place[2] - place[1]).rstrip(b"\r\n"))
                 found.append(one)
                 held += sum(len(line or b"") for line in one)
             if held > _MOST_HELD:

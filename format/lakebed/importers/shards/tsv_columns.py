@@ -1,13 +1,13 @@
-"""What the columns of TSV files hold, the tensors that they become, and the values of a row.
+"""Columns of TSV files: the tensors that they become, and the values of a row.
 
 column                                      tensors
 media in base64                             ``images``, ``audio``, ``videos``
-label: JSON of objects with class, rect     ``boxes``, ``labels``, and ``objects`` for what they have besides
+label: JSON of objects with class, rect     ``boxes``, ``labels``, and ``objects`` for their other entries
 label: a number, or a name of a label map   ``labels``
 hw: JSON, or two numbers                    ``hw``
 JSON; text                                  ``json``; ``text``
 
-Most lines that are looked at say which it is; lines that hold something else are refused.
+The majority of the lines that are looked at decides; other lines are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lakebed.errors import IngestionError
-from lakebed.importers.core.columns import tensor_name
+from lakebed.importers.core.columns import free_name, tensor_name
 from lakebed.importers.core.contents import (
     FILES,
     NAMES,
@@ -36,16 +36,14 @@ from lakebed.importers.core.contents import (
 from lakebed.importers.core.plan import Problem, TensorPlan, tensor
 from lakebed.importers.shards.tsv_layout import IMAGES
 
-# Enough of a field to know what it encodes, two frames of MP3 for one; and fewer than any image has.
-_MAGIC_CHARACTERS = 4096
-_FEWEST_CHARACTERS = 40
-# What is in base64 where the user names it.
-_ENCODED = FILES | {"array"}
+_MAGIC_CHARACTERS = 4096  # enough to recognise each kind, such as two frames of MP3
+_FEWEST_CHARACTERS = 40  # of an image
+_ENCODED = FILES | {"array"}  # kinds that are in base64 if the user names them
 _BOXES = {"type": "pixel", "mode": "LTRB"}
 
 
 class Field(NamedTuple):
-    """A column of a file: its place, how it is read, the tensors that it becomes, what bytes of it are."""
+    """A column of a file: its place, how it is read, its tensors, the content of its bytes."""
 
     at: int
     how: str
@@ -54,14 +52,14 @@ class Field(NamedTuple):
 
 
 class Wishes(NamedTuple):
-    """What the user says: the kinds of columns by the names of their tensors, and the kind of image that is stored."""
+    """Options of the user: the kinds of columns by the names of their tensors, and the kind of image that is stored."""
 
     kinds: Mapping[str, str]
     compression: str | None
 
 
 class Role(NamedTuple):
-    """What the files of a role hold, and whether their keys are those of the rows."""
+    """Columns of the files of a role, and whether the first one is the key of the row."""
 
     name: str
     columns: int
@@ -70,7 +68,7 @@ class Role(NamedTuple):
 
 
 def values_of(field: Field, data: bytes, classes: Sequence[str]) -> Sequence[Any]:
-    """Return what a field becomes: a value for each of its tensors."""
+    """Return the values of a field, one for each of its tensors."""
     if data == b"":
         return (None,) * len(field.tensors)
     if field.how == "objects":
@@ -93,7 +91,7 @@ def _bytes(text: bytes) -> bytes:
 
 
 def _objects(data: bytes, classes: Sequence[str], *, has_boxes: bool) -> Sequence[Any]:
-    """Return boxes, labels, and what objects have besides."""
+    """Return boxes, labels, and the other entries of objects."""
     found = document(data)
     if not _are_objects(found, has_boxes=has_boxes):
         raise IngestionError("a label is no list of objects with class and rect, as others are")
@@ -106,22 +104,17 @@ def _objects(data: bytes, classes: Sequence[str], *, has_boxes: bool) -> Sequenc
 
 
 def _are_objects(found: Any, *, has_boxes: bool) -> bool:
-    """Tell whether JSON is a list of objects with a class, and with boxes or without, as is asked for."""
-    if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
-        return False
-    if not all(
-        isinstance(one.get("class"), str | int) and not isinstance(one["class"], bool) for one in found
-    ):
-        return False
-    return all(_is_box(one.get("rect")) if has_boxes else "rect" not in one for one in found)
+    """Tell whether JSON is a list of objects with a class each, all of them with boxes or all without."""
+    return isinstance(found, list) and all(
+        isinstance(one, Mapping)
+        and type(one.get("class")) in (str, int)
+        and (_is_box(one.get("rect")) if has_boxes else "rect" not in one)
+        for one in found
+    )
 
 
 def _is_box(rect: Any) -> bool:
-    return (
-        isinstance(rect, list)
-        and len(rect) == 4
-        and all(isinstance(one, int | float) and not isinstance(one, bool) for one in rect)
-    )
+    return isinstance(rect, list) and len(rect) == 4 and all(type(one) in (int, float) for one in rect)
 
 
 def _class(value: str | int, names: Sequence[str]) -> str:
@@ -131,12 +124,12 @@ def _class(value: str | int, names: Sequence[str]) -> str:
 
 
 def _size(data: bytes) -> tuple[int, int]:
-    """Return height and width, of JSON or of two numbers.
+    """Return height and width, from JSON or two numbers.
 
     Raises
     ------
     IngestionError
-        If they are not there, or something else is.
+        If the field is neither.
     """
     words = data.split()
     if len(words) == 2 and all(word.isdigit() and len(word) < 10 for word in words):
@@ -151,7 +144,7 @@ def _size(data: bytes) -> tuple[int, int]:
 
 
 def magic(field: bytes) -> Kind | None:
-    """Return the kind of media that a field is, by its beginning; None if it is none."""
+    """Return the kind of media of a field by its beginning; None if it is none."""
     if len(field) < _FEWEST_CHARACTERS:
         return None
     head = field[:_MAGIC_CHARACTERS].rstrip(b"=")
@@ -161,13 +154,6 @@ def magic(field: bytes) -> Kind | None:
     except binascii.Error:
         return None
     return found if found.name in FILES else None
-
-
-def free_name(name: str, taken: set[str]) -> str:
-    """Return the name of another tensor, which is taken then."""
-    found = tensor_name(name, taken)
-    taken.add(found)
-    return found
 
 
 def field_of(
@@ -181,7 +167,7 @@ def field_of(
     link: bool,
     problems: list[Problem],
 ) -> tuple[Field, list[TensorPlan]]:
-    """Return what a column holds, and its tensors."""
+    """Return a column, and its tensors."""
     media = [kind for kind in map(magic, values) if kind is not None]
     is_media = 2 * len(media) > len(values)
     called = role if role != IMAGES else "column"
@@ -222,7 +208,7 @@ def field_of(
 
 
 def _linked(name: str, looked: Looked, wish: str | None) -> Content:
-    """Return what files are that are linked, whatever kinds of them there are: the usual one."""
+    """Return the content of linked files: the most frequent kind, since links may lead to files of any kind."""
     usual = looked.kinds.most_common(1)
     if not usual or wish not in (None, usual[0][0].name):
         raise IngestionError(f"{name} cannot be links to {wish} files: import it without link")

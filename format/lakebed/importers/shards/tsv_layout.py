@@ -1,23 +1,23 @@
-"""Which TSV files belong together, and where their lines begin.
+"""Layout of TSV files: those that belong together, and the places of their lines.
 
     train.tsv, train.img.tsv      rows: key, ..., image in base64; base "train", column files of the same base beside:
     train.label.tsv, train.hw.tsv     a line for each row, of the same keys
     train.lineidx                 offset of each line, a decimal number per line
     train.lineidx.8b              the same in 8 bytes each, little endian
     train.linelist.tsv            numbers of the lines that are rows, in their order
-    trainX.tsv, trainX.label.tsv  the names of TSV files, a shard each
-    train.shuffle.txt             number of shard and of line, for each row
+    trainX.tsv, trainX.label.tsv  the names of TSV files, one for each shard
+    train.shuffle.txt             for each row the number of a shard and of a line
     train.yaml                    img, label, hw, linelist, labelmap, ...: names of such files; with ``composite: true``
                                   names of lists of shards, and ``linelist`` has two numbers a line
     labelmap.txt, labelmap.json   names of classes
 
-Names that a list or a description gives are looked for beside it, from the root, and by their last part beside it.
+Names in a list or a description are resolved beside it, then from the root, then by their last part beside it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,18 +35,14 @@ IMAGES = "img"
 """Role of the files that hold the images."""
 
 _IMAGES = frozenset({"", "img", "image", "images"})
-_LINELISTS = frozenset({"linelist"})
-_LABELMAPS = frozenset({"labelmap"})
-_NOT_FILES = frozenset({"composite"})
+_LINELIST, _LABELMAP = "linelist", "labelmap"
 _INDEX = (".lineidx.8b", ".lineidx")
 _BLOCK_BYTES = 8 << 20
 _PARSED_BYTES = 4 << 20
 _MOST_LIST_BYTES = 64 << 20
 _MOST_SHARDS = 100_000
-# Places at which an index is compared with its file.
-_PROBES = 64
-# The last line of a file is read to see whether it is one; longer ones are counted anew.
-_MOST_LAST_BYTES = 64 << 20
+_PROBES = 64  # places at which an index is compared with its file
+_MOST_LAST_BYTES = 64 << 20  # of a last line that is verified; files with longer ones are indexed anew
 
 Offsets = NDArray[np.int64]
 
@@ -62,7 +58,7 @@ class Table:
     shards
         A file for each shard; None where a shard has none.
     by_row
-        Whether its lines are those of the rows, whatever shard and line these are of.
+        Whether its lines are numbered as the rows, not as the lines of a shard.
     """
 
     role: str
@@ -77,7 +73,7 @@ class Tables:
     Parameters
     ----------
     sequence
-        File with the lines that are rows; None for all, in their order.
+        File with the numbers of the lines that are rows; None for all lines in their order.
     labelmap
         File with the names of the classes.
     """
@@ -97,12 +93,12 @@ def tables_of(source: Source, name: str | None, problems: list[Problem]) -> list
     source
         The folder.
     name
-        The TSV file or description to go by; None for all.
+        The TSV file or description that is meant; None for all.
 
     Raises
     ------
     IngestionError
-        If a description cannot be read, or names files that are not there.
+        If a description cannot be read, or names missing files.
     """
     wanted = [name] if name is not None else list(source.files)
     described = [one for one in wanted if one.endswith((".yaml", ".yml")) and is_description(source, one)]
@@ -130,9 +126,9 @@ def _names_files(value: Any) -> bool:
 
 
 def line_offsets(source: Source, name: str, problems: list[Problem]) -> Offsets:
-    """Return where each line of a file begins, and the size of the file at the end.
+    """Return the first byte of each line of a file, and the size of the file at the end.
 
-    The index beside the file is taken if it fits; otherwise the file is read.
+    If the index beside the file does not fit, the file is read.
     """
     size = source.files[name]
     for suffix in _INDEX:
@@ -143,7 +139,7 @@ def line_offsets(source: Source, name: str, problems: list[Problem]) -> Offsets:
         wrong = "it holds no offsets" if offsets is None else _mismatch(source, name, offsets, size)
         if offsets is not None and not wrong:
             return np.append(offsets, size)
-        problems.append(Problem(index, f"{wrong}: the lines of {name} were counted anew", 0))
+        problems.append(Problem(index, f"{wrong}: the lines of {name} were indexed anew", 0))
     return _counted(source, name)
 
 
@@ -172,8 +168,8 @@ def sequence_of(source: Source, tables: Tables) -> NDArray[np.int64] | None:
         return np.column_stack([np.zeros(len(found), np.int64), found[:, 0]])
     if shards == 1 and len(found) and found[:, 0].any():
         raise IngestionError(
-            f"{name} has two numbers a line, and there are no shards: if its second numbers mean lines of another "
-            "file, import the files one by one"
+            f"{name} has two numbers a line, but no shards exist: if its second numbers mean lines of another file, "
+            "import the files one by one"
         )
     return found
 
@@ -214,7 +210,7 @@ def _split_of(name: str) -> str:
 
 
 def _plain(source: Source, name: str | None, problems: list[Problem]) -> list[Tables]:
-    """Return the files of each split by their names alone: files of one base are a shard."""
+    """Return the files of each split by their names: files of one base are a shard."""
     bases: dict[str, dict[str, str]] = {}
     known = source.with_suffix(".tsv")
     if name is None and not known:
@@ -226,7 +222,7 @@ def _plain(source: Source, name: str | None, problems: list[Problem]) -> list[Ta
         base, dot, role = last.partition(".")
         base = f"{folder}{slash}{base}"
         is_role = dot and (
-            role in (*_IMAGES, *_LINELISTS, *_LABELMAPS) or base in plain or _is_shared(base, known)
+            role in (*_IMAGES, _LINELIST, _LABELMAP) or base in plain or _is_shared(base, known)
         )
         base, role = (base, role) if is_role else (stem, "")
         bases.setdefault(base, {})[IMAGES if role in _IMAGES else role] = one
@@ -250,10 +246,7 @@ def _is_shared(base: str, known: Sequence[str]) -> bool:
 
 def _shards(source: Source, split: str, shards: list[dict[str, str]], bases: list[str]) -> Tables:
     roles = list(dict.fromkeys(role for shard in shards for role in shard))
-    lists = [
-        next((shard[role] for role in roles if role in _LINELISTS and role in shard), None)
-        for shard in shards
-    ]
+    lists = [shard.get(_LINELIST) for shard in shards]
     if any(lists) and len(shards) > 1:
         raise IngestionError(
             f"{lists} tell lines of shards: import the shards one by one, or name them in a YAML file"
@@ -263,11 +256,11 @@ def _shards(source: Source, split: str, shards: list[dict[str, str]], bases: lis
         if sequence is None and len(bases) == 1 and beside in source.files:
             sequence = beside
     roles = sorted(
-        (role for role in roles if role not in (*_LINELISTS, *_LABELMAPS)),
+        (role for role in roles if role not in (_LINELIST, _LABELMAP)),
         key=lambda role: (role != IMAGES, role),
     )
     tables = [Table(role, tuple(shard.get(role) for shard in shards)) for role in roles]
-    labelmap = next((shard[role] for shard in shards for role in _LABELMAPS if role in shard), None)
+    labelmap = next((shard[_LABELMAP] for shard in shards if _LABELMAP in shard), None)
     return Tables(split, tables, sequence, labelmap or _labelmap(source, bases[0]))
 
 
@@ -289,7 +282,7 @@ def _composite(source: Source, name: str) -> Tables:
             tables.append(Table(role, tuple(_listed(source, other, of=name))))
         elif other.startswith(f"{base}.") and other != f"{base}.tsv":
             role = other.removeprefix(f"{base}.").removesuffix(".tsv")
-            if role not in (*_LINELISTS, *_LABELMAPS) and f"{base}X.{role}.tsv" not in source.files:
+            if role not in (_LINELIST, _LABELMAP) and f"{base}X.{role}.tsv" not in source.files:
                 tables.append(Table(role, (other,), by_row=True))
     for table in tables:
         _check_shards(table, tables[0], name)
@@ -300,12 +293,12 @@ def _composite(source: Source, name: str) -> Tables:
 
 
 def _listed(source: Source, name: str, of: str | None = None) -> list[str]:
-    """Return the files that a list names; none if it is no list.
+    """Return the files in a list; none if it is no list.
 
     Raises
     ------
     IngestionError
-        If it names one that is not there, or, with ``of``, if it is no list.
+        If one is missing, or, with ``of``, if it is no list.
     """
     lines: list[str] = []
     if source.files[name] <= _MOST_LIST_BYTES:
@@ -323,12 +316,12 @@ def _listed(source: Source, name: str, of: str | None = None) -> list[str]:
 
 
 def _beside(source: Source, given: str, name: str) -> str:
-    """Return the file that a list or description names.
+    """Return the file of a name in a list or description.
 
     Raises
     ------
     IngestionError
-        If it is not there.
+        If it is missing.
     """
     folder, slash, _ = name.rpartition("/")
     for candidate in (f"{folder}{slash}{given}", given, f"{folder}{slash}{given.rpartition('/')[2]}"):
@@ -349,24 +342,24 @@ def _entries(source: Source, name: str) -> Mapping[str, Any]:
 
 
 def _described(source: Source, name: str) -> Tables:
-    """Return the files that a YAML file names."""
+    """Return the files of a description in YAML."""
     entries = _entries(source, name)
     is_composite = bool(entries.get("composite"))
     tables: list[Table] = []
     sequence, labelmap, about = None, None, {}
     for key, value in entries.items():
-        if key in _LINELISTS or key in _LABELMAPS:
+        if key in (_LINELIST, _LABELMAP):
             found = _beside(source, value, name) if value and isinstance(value, str) else None
-            sequence, labelmap = (found, labelmap) if key in _LINELISTS else (sequence, found)
+            sequence, labelmap = (found, labelmap) if key == _LINELIST else (sequence, found)
         elif isinstance(value, list) and _names_files(value):
             tables.append(Table(key, tuple(_beside(source, str(one), name) for one in value)))
-        elif isinstance(value, str) and value.endswith((".tsv", ".txt")) and key not in _NOT_FILES:
+        elif isinstance(value, str) and value.endswith((".tsv", ".txt")) and key != "composite":
             file = _beside(source, value, name)
             shards = _listed(source, file) if is_composite else []
             tables.append(Table(key, tuple(shards) or (file,), by_row=is_composite and not shards))
         elif value is None or isinstance(value, bool | int | float | str):
             about[key] = value
-        else:  # which may be of any depth
+        else:  # of any depth
             about[key] = f"a {type(value).__name__}"
     if not tables:
         raise IngestionError(f"{name} names no TSV files")
@@ -385,11 +378,11 @@ def _check_shards(table: Table, first: Table, name: str) -> None:
         )
 
 
-# -- where lines begin ---------------------------------------------------------------------------------------------
+# -- lines --------------------------------------------------------------------------------------------------------
 
 
 def _index(data: bytes, *, is_binary: bool) -> Offsets | None:
-    """Return the offsets that an index holds; None if it holds none, or they do not increase from 0."""
+    """Return the offsets of an index; None if they do not increase from 0."""
     try:
         offsets = np.frombuffer(data, "<i8").astype(np.int64) if is_binary else _numbers(data)
     except (ValueError, OverflowError):
@@ -400,7 +393,7 @@ def _index(data: bytes, *, is_binary: bool) -> Offsets | None:
 
 
 def _numbers(data: bytes) -> NDArray[np.int64]:
-    """Return the decimal numbers of a text, of which little is held as text at a time."""
+    """Return the decimal numbers of a text, parsed in parts, since each takes more memory as an object."""
     found, start = [np.zeros(0, np.int64)], 0
     while start < len(data):
         stop = data.find(b"\n", start + _PARSED_BYTES) + 1 or len(data)
@@ -410,7 +403,7 @@ def _numbers(data: bytes) -> NDArray[np.int64]:
 
 
 def _mismatch(source: Source, name: str, offsets: Offsets, size: int) -> str:
-    """Say in what an index and its file differ; "" if they do not at the places that are looked at."""
+    """Return how an index contradicts its file; "" if it does not at some places."""
     last = int(offsets[-1])
     if last >= size:
         return f"it goes beyond the {size:,} bytes of the file"
@@ -430,17 +423,12 @@ def _mismatch(source: Source, name: str, offsets: Offsets, size: int) -> str:
 
 
 def _counted(source: Source, name: str) -> Offsets:
-    size, at = source.files[name], 0
+    at = 0
     found = [np.zeros(1, np.int64)]
-    for block in _blocks(source, name):
-        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + (at + 1)
-        found.append(ends.astype(np.int64))
-        at += len(block)
-    offsets = np.concatenate(found)
-    return offsets if offsets[-1] == size else np.append(offsets, size)
-
-
-def _blocks(source: Source, name: str) -> Iterator[bytes]:
     with source.open("" if source.is_file else name) as file:
         while block := file.read(_BLOCK_BYTES):
-            yield block
+            ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + (at + 1)
+            found.append(ends.astype(np.int64))
+            at += len(block)
+    offsets = np.concatenate(found)
+    return offsets if offsets[-1] == source.files[name] else np.append(offsets, source.files[name])

@@ -1,14 +1,13 @@
-"""WebDataset: tar files in which consecutive files of one stem are a sample, a tensor for each suffix.
+"""WebDataset: tar files in which consecutive files of one stem are a sample, with a tensor for each suffix.
 
-The plan reads the headers of all shards. Items are stretches of shards, or, of compressed ones, shards as a whole, so
-that each byte is read once. Nothing is unpacked to a disk; what is pickled stays as bytes.
+The plan reads the headers of all shards. Items are stretches of shards, or whole shards if they are compressed, so that
+each byte is read once. Nothing is unpacked to a disk; pickles stay as bytes.
 """
 
 from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import json
 import lzma
 import re
@@ -33,37 +32,31 @@ from lakebed.importers.core.contents import PICKLED, decoded, document
 from lakebed.importers.core.described_columns import file_value, nested_value
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, media, tensor
 from lakebed.importers.core.source import Source
-from lakebed.importers.core.splits import SPLITS, in_order
+from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.importers.folders.pictures import IMAGE_KINDS
 from lakebed.transforms.output import Skipped
 
-_COMPRESSIONS: Mapping[str, str] = {
-    ".tar": "",
-    ".tar.gz": "gz",
-    ".tgz": "gz",
-    ".tar.bz2": "bz2",
-    ".tar.xz": "xz",
+# Suffix -> function that opens the compressed stream.
+_UNPACKED: Mapping[str, Any] = {
+    ".tar": None,
+    ".tar.gz": gzip.open,
+    ".tgz": gzip.open,
+    ".tar.bz2": bz2.open,
+    ".tar.xz": lzma.open,
 }
 _BESIDE = (".json", ".txt", ".md", ".idx", ".csv", ".yaml")
-_AUDIO: Mapping[str, str] = {"wav": "wav", "flac": "flac", "mp3": "mp3"}
-_VIDEO: Mapping[str, str] = {"mp4": "mp4", "mkv": "mkv", "avi": "avi"}
 _NUMBERS = frozenset({"cls", "cls2", "index", "inx", "count", "id"})
 _TEXTS = frozenset({"txt", "text", "transcript", "caption"})
 _PICKLED = frozenset({"pkl", "pickle", "pyd", "pth", "pt"})
 
-# Suffix of the empty file that the exporter writes for a row of which all is null.
-_NOTHING = "null"
+_NOTHING = "null"  # suffix of the empty file that our exporter writes for a row of nulls
 
-# A worker takes about so many bytes of a shard at a time.
-_ITEM_BYTES = 32 << 20
-# Larger files of a sample, and longer names, are no samples but attacks on memory.
-_MAX_MEMBER_BYTES = 1 << 30
+_ITEM_BYTES = 32 << 20  # that a worker takes at a time
+_MAX_MEMBER_BYTES = 1 << 30  # larger files, and longer names, are attacks on memory
 _MAX_NAME_BYTES = 1 << 20
-# What a compressed shard may become, times its size: more than zlib can.
-_MAX_RATIO = 1100
+_MAX_RATIO = 1100  # more than zlib can compress
 _MAX_BRACES = 1_000_000
-# Keys of a shard that are remembered, to find samples whose files lie apart.
-_MOST_KEYS = 200_000
+_MOST_KEYS = 200_000  # of a shard that are remembered, to find samples whose files lie apart
 _TOLD = "dataset.json"
 _MAX_TOLD_BYTES = 64 << 20
 
@@ -71,7 +64,7 @@ _FAILURES = (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, Va
 
 
 class _Item(NamedTuple):
-    """Samples of a shard: those whose headers start in a stretch of it."""
+    """Samples whose headers start in a stretch of a shard."""
 
     shard: str
     start: int
@@ -83,7 +76,7 @@ class _Item(NamedTuple):
 
 @dataclass(frozen=True)
 class _Context:
-    """What workers know: the tensor of each suffix, the one of the keys, and what is said of tensors."""
+    """State of workers: the tensor of each suffix, the one of the keys, and the descriptions of tensors."""
 
     source: Source
     tensors: Mapping[str, str]
@@ -93,20 +86,19 @@ class _Context:
 
 @dataclass
 class _Scan:
-    """What headers of shards say."""
+    """Findings about the headers of shards."""
 
-    items: list[_Item] = field(default_factory=list)
     suffixes: dict[str, int] = field(default_factory=dict)
     rows: int = 0
     problems: list[Problem] = field(default_factory=list)
 
 
 def recognise(source: Source) -> str | None:
-    """Say how many shards there are; None if the first one holds no samples."""
+    """Return the number of shards in words; None if the first one holds no samples."""
     if source.is_object:
         return None
-    shards = source.with_suffix(*_COMPRESSIONS)
-    others = [name for name in source.files if source.suffix_of(name) not in (*_COMPRESSIONS, *_BESIDE)]
+    shards = source.with_suffix(*_UNPACKED)
+    others = [name for name in source.files if source.suffix_of(name) not in (*_UNPACKED, *_BESIDE)]
     if not shards or others:
         return None
     try:
@@ -129,7 +121,7 @@ def plan(source: Source, *, shards: str | None = None, splits: bool = True) -> P
     splits
         Whether names or folders of shards that begin with train, val, test are splits.
     """
-    names = source.with_suffix(*_COMPRESSIONS)
+    names = source.with_suffix(*_UNPACKED)
     problems: list[Problem] = []
     if shards is not None:
         wanted = list(_expanded(shards))
@@ -140,13 +132,12 @@ def plan(source: Source, *, shards: str | None = None, splits: bool = True) -> P
     by_split: dict[str, list[str]] = {}
     for name in names:
         by_split.setdefault(_split_of(name) if splits else "", []).append(name)
-    scan, ranges = _Scan(problems=problems), {}
-    for split, of in in_order(by_split):
-        first = len(scan.items)
-        for name in of:
-            _scan(source, name, scan)
-        ranges[split or "others"] = range(first, len(scan.items))
-    if not scan.items and problems:
+    scan = _Scan(problems=problems)
+    items, ranges = ranges_of(
+        (split, [item for name in of for item in _scan(source, name, scan)])
+        for split, of in in_order(by_split)
+    )
+    if not items and problems:
         raise IngestionError(f"{source.shown}: {problems[0].where}: {problems[0].reason}")
     named, classes, described = _told(source, _named(scan.suffixes))
     key = "key" if "key" not in named.values() else "key_of_sample"
@@ -159,18 +150,18 @@ def plan(source: Source, *, shards: str | None = None, splits: bool = True) -> P
     return Plan(
         f"WebDataset of {len(names):,} shards with {scan.rows:,} samples",
         [*tensors, tensor(key, "text")],
-        scan.items,
+        items,
         _Context(source, named, key, described),
         rows=scan.rows,
         nbytes=sum(source.files[name] for name in names),
-        splits={} if set(ranges) == {"others"} else ranges,
+        splits=ranges,
         problems=scan.problems,
         about={"shards": len(names), "suffixes": {name: suffix for suffix, name in named.items()}},
     )
 
 
 def rows(item: _Item, context: _Context) -> Iterator[Any]:
-    """Make the rows of a stretch of a shard."""
+    """Yield the rows of a stretch of a shard."""
     key, row, wrong = None, dict[str, Any](), ""
     empty = dict.fromkeys(context.tensors.values())
     try:
@@ -191,8 +182,7 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
                     name = context.tensors[suffix]
                     if name in row:
                         raise IngestionError(f"the sample has two files of the suffix {suffix!r}")
-                    data, said = _content(tar, member), context.described.get(name)
-                    row[name] = _value(suffix, data) if said is None else _described_value(suffix, data, said)
+                    row[name] = _value(suffix, _content(tar, member), context.described.get(name))
                 except (LakebedError, *_FAILURES, KeyError, TypeError, RecursionError) as error:
                     wrong = f"{member.name}: {error}"
     except _FAILURES as error:
@@ -204,7 +194,7 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """Say how many shards there are, and the suffix of each tensor."""
+    """Return the number of shards, and the suffix of each tensor."""
     return plan.about
 
 
@@ -216,16 +206,16 @@ def _made(item: _Item, key: str, row: dict[str, Any], wrong: str) -> Any:
 
 
 class _Header(tarfile.TarInfo):
-    """A header whose name is of a reasonable length: tarfile reads long ones into memory."""
+    """A header with a name of limited length, since tarfile reads it into memory."""
 
     @classmethod
     def frombuf(cls, buf: Any, encoding: str, errors: str) -> _Header:
         try:
             found = super().frombuf(buf, encoding, errors)
-        except tarfile.HeaderError as error:  # tarfile takes damage for the end, unless it is at the start
+        except tarfile.HeaderError as error:  # which tarfile takes for the end of the file
             if len(buf) == tarfile.BLOCKSIZE and not any(buf):
                 raise
-            raise tarfile.ReadError(f"no header where one was expected, nor the end: {error}") from error
+            raise tarfile.ReadError(f"neither a header nor the end of the file: {error}") from error
         named = found.type not in (*tarfile.REGULAR_TYPES, tarfile.GNUTYPE_SPARSE)
         if (named and found.size > _MAX_NAME_BYTES) or found.size < 0:
             raise IngestionError(f"the tar file has a header of {found.size:,} bytes, which is damage")
@@ -234,34 +224,32 @@ class _Header(tarfile.TarInfo):
 
 @contextmanager
 def _opened(source: Source, name: str, start: int = 0) -> Iterator[tarfile.TarFile]:
-    kind = _COMPRESSIONS[source.suffix_of(name)]
+    unpacked = _UNPACKED[source.suffix_of(name)]
     with ExitStack() as stack:
         file: Any = stack.enter_context(source.open(name))
-        unpacked: Mapping[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
-        if kind:
-            file = stack.enter_context(unpacked[kind](file))
+        if unpacked is not None:
+            file = stack.enter_context(unpacked(file))
         file.seek(start)
         yield stack.enter_context(tarfile.open(fileobj=file, mode="r:", tarinfo=_Header))
 
 
 def _members(tar: tarfile.TarFile, shard: str, limit: int) -> Iterator[tarfile.TarInfo]:
-    """Yield headers; the archive remembers none of them."""
+    """Yield headers, and let the archive forget them."""
     while (member := tar.next()) is not None:
         if member.offset_data + member.size > limit:
-            raise IngestionError(f"{shard} says that it unpacks to more than a thousand times its size")
+            raise IngestionError(f"{shard} claims to unpack to more than a thousand times its size")
         yield member
         tar.members.clear()  # type: ignore[attr-defined]
 
 
 def _limit(source: Source, shard: str) -> int:
-    """Return how many bytes a shard may be, unpacked."""
+    """Return the most bytes that a shard can unpack to."""
     return _MAX_RATIO * source.files[shard] + _MAX_NAME_BYTES
 
 
-def _scan(source: Source, shard: str, scan: _Scan) -> None:
-    """Note the samples of a shard, and the stretches that workers take."""
-    is_compressed = bool(_COMPRESSIONS[source.suffix_of(shard)])
-    key, start, starts, has_globals = None, 0, [0], False
+def _scan(source: Source, shard: str, scan: _Scan) -> list[_Item]:
+    """Scan the headers of a shard; return its items."""
+    key, starts, has_globals = None, [0], False
     keys: set[int] = set()
     apart = 0
     try:
@@ -271,9 +259,8 @@ def _scan(source: Source, shard: str, scan: _Scan) -> None:
                 if member.isdir() or _is_hidden(member.name):
                     continue
                 if not member.isreg() or member.issparse():
-                    scan.problems.append(
-                        Problem(f"{shard}: {member.name}", "a link, device or sparse file is left out", 0)
-                    )
+                    reason = "a link, device or sparse file is left out"
+                    scan.problems.append(Problem(f"{shard}: {member.name}", reason, 0))
                     continue
                 of, suffix = _split(member.name)
                 if member.size or suffix != _NOTHING:
@@ -284,24 +271,21 @@ def _scan(source: Source, shard: str, scan: _Scan) -> None:
                     apart += hash(of) in keys
                     if len(keys) < _MOST_KEYS:
                         keys.add(hash(of))
-                    if member.offset - start >= _ITEM_BYTES:
-                        start = member.offset
-                        starts.append(start)
+                    if member.offset - starts[-1] >= _ITEM_BYTES:
+                        starts.append(member.offset)
     except _FAILURES as error:
         scan.problems.append(Problem(shard, f"the shard is damaged: {error}", 0))
     if key is None:
-        return
+        return []
     if apart:
         reason = (
             f"{apart:,} samples have the key of an earlier one: files of a sample that do not follow each other make "
             "rows of their own; sort the shard by names"
         )
         scan.problems.append(Problem(shard, reason, 0))
-    if is_compressed or has_globals:
-        scan.items.append(_Item(shard, 0, None))
-        return
-    stops: list[int | None] = [*starts[1:], None]
-    scan.items += [_Item(shard, first, last) for first, last in zip(starts, stops, strict=True)]
+    if has_globals or _UNPACKED[source.suffix_of(shard)] is not None:
+        starts = [0]
+    return [_Item(shard, first, last) for first, last in zip(starts, [*starts[1:], None], strict=True)]
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
@@ -318,12 +302,12 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether it is none of a sample's files: WebDataset takes no names that begin with a dot; macOS adds such."""
+    """Tell whether a name begins with a dot, as those that macOS adds: WebDataset skips such files."""
     return name.rpartition("/")[2].startswith(".")
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return the key and the suffix of a file: the last part of its name is split at its first dot."""
+    """Return the key and the suffix of a file, whose last part is split at its first dot."""
     folder, slash, last = name.rpartition("/")
     stem, _, suffix = last.partition(".")
     return f"{folder}{slash}{stem}", suffix.lower()
@@ -375,7 +359,7 @@ def _named(suffixes: Mapping[str, int]) -> dict[str, str]:
 def _told(
     source: Source, named: dict[str, str]
 ) -> tuple[dict[str, str], dict[str, list[str]], dict[str, Described]]:
-    """Return names of tensors, of classes, and what tensors were, as far as the exporter's ``dataset.json`` tells."""
+    """Return names of tensors, names of classes, and descriptions of tensors, with those in our ``dataset.json``."""
     if _TOLD not in source.files or source.files[_TOLD] > _MAX_TOLD_BYTES:
         return named, {}, {}
     try:
@@ -383,7 +367,7 @@ def _told(
         tensors, classes = dict(told["tensors"]), dict(told["classes"])
         said = dict(told.get("described") or {})
     except (ValueError, KeyError, TypeError, RecursionError):
-        return named, {}, {}  # a file of that name that is none of ours
+        return named, {}, {}  # another program's file
     found = dict(named)
     for suffix, name in tensors.items():
         others = {other for of, other in found.items() if of != suffix}
@@ -403,13 +387,13 @@ def _told(
         if not suffixes:
             if tensor_name(name, set(found.values())) != name:
                 continue
-            found[f"/{name}"] = name  # all null; no suffix has a slash
+            found[f"/{name}"] = name  # a tensor of nulls; no suffix has a slash
         described[name] = one
     return found, names, described
 
 
 def _fits(suffix: str, said: Described) -> bool:
-    """Whether files of a suffix can be the samples of a tensor."""
+    """Tell whether files of a suffix can be the samples of a tensor."""
     htype, compression = _kind(suffix)
     if htype == "json":
         return said.is_sequence or said.storing is not Storing.TEXT
@@ -421,37 +405,21 @@ def _fits(suffix: str, said: Described) -> bool:
     return said.storing is Storing.ARRAY and is_media and not said.is_sequence
 
 
-def _described_value(suffix: str, data: bytes, said: Described) -> Any:
-    """Return the value of a tensor that an exporter described."""
-    htype, _ = _kind(suffix)
-    if htype == "text":
-        return data.decode()
-    if htype == "array":
-        return np.load(io.BytesIO(data), allow_pickle=False)
-    if htype == "class_label":
-        return np.array([int(data.decode().strip())], said.dtype)
-    if htype == "json":
-        return nested_value(load(data, "a file"), said)
-    return file_value(data, said)
-
-
 def _kind(suffix: str) -> tuple[str, str | None]:
     """Return the htype of a suffix, and its compression."""
     last = suffix.rpartition(".")[2]
+    kinds = lakebed.file_kinds
     image = IMAGE_KINDS.get(f".{last}")
-    if image in lakebed.file_kinds["image"]:
+    if image in kinds["image"]:
         return "image", image
-    if last in _AUDIO:
-        return "audio", _AUDIO[last]
-    if last in _VIDEO:
-        return "video", _VIDEO[last]
+    for htype in ("audio", "video"):
+        if last in kinds[htype]:
+            return htype, last
     if last in _TEXTS:
         return "text", None
-    if last == "json":
-        return "json", None
-    if last == "npy":
-        return "array", None
-    return ("class_label" if last in _NUMBERS else "bytes"), None
+    if last in _NUMBERS:
+        return "class_label", None
+    return {"json": "json", "npy": "array"}.get(last, "bytes"), None
 
 
 def _tensor(suffix: str, name: str, problems: list[Problem], classes: list[str] | None) -> TensorPlan:
@@ -465,21 +433,23 @@ def _tensor(suffix: str, name: str, problems: list[Problem], classes: list[str] 
     if htype == "array":
         return tensor(name, chunk_compression="lz4")
     pickled = suffix.rpartition(".")[2] in _PICKLED
-    why = PICKLED if pickled else "of an unknown kind"
+    why = PICKLED if pickled else "their kind is unknown"
     problems.append(Problem(f"files .{suffix}", f"{why}: they are stored as bytes", 0))
     return tensor(name, dtype="uint8", chunk_compression="lz4")
 
 
-def _value(suffix: str, data: bytes) -> Any:
+def _value(suffix: str, data: bytes, said: Described | None) -> Any:
+    """Return the value of a tensor, which our exporter may have described."""
     htype, compression = _kind(suffix)
-    if compression is not None:
-        return lakebed.read(data)
     if htype == "text":
         return decoded(data)
-    if htype == "json":
-        return document(data)
     if htype == "array":
         return loaded(data)
     if htype == "class_label":
-        return np.int64(int(data.decode().strip()))
-    return np.frombuffer(data, np.uint8)
+        number = int(data.decode().strip())
+        return np.int64(number) if said is None else np.array([number], said.dtype)
+    if htype == "json":
+        return document(data) if said is None else nested_value(load(data, "a file"), said)
+    if said is not None:
+        return file_value(data, said)
+    return np.frombuffer(data, np.uint8) if compression is None else lakebed.read(data)

@@ -1,23 +1,27 @@
-"""Tables of the program: pandas, polars, PyArrow, DuckDB, whatever hands out Arrow; and Arrow IPC and Feather files.
+"""Tables of the program: pandas, polars, PyArrow, DuckDB and other sources of Arrow; and Arrow IPC and Feather files.
 
-A stream that can be read once is one item; a table is cut into items of some rows.
+A stream, which can be read once, is one item; a table is cut into items of some rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Unpack
+
+import numpy as np
+import pyarrow as pa
 
 from lakebed.errors import IngestionError
 from lakebed.importers.core.columns import (
-    Column,
+    FIRST_ROWS,
+    ColumnOptions,
+    Table,
     Wishes,
     check_rows,
-    columns_of,
-    converted,
     reading,
     renamed,
+    table_of,
     tensor_name,
 )
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
@@ -33,63 +37,41 @@ _SUFFIXES = (".arrow", ".feather", ".ipc")
 
 
 @dataclass(frozen=True)
-class _Context:
-    table: Any
-    columns: Sequence[Column]
-    wishes: Wishes
-    source: Source
+class _Context(Table):
+    """A table, or a reader of batches.
+
+    Parameters
+    ----------
+    beside
+        Values by tensor of columns without a type of Arrow, such as arrays of several dimensions.
+    """
+
+    table: Any = None
     beside: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Values by tensor of columns that Arrow has no type for: arrays of several dimensions."""
 
 
 def recognise(source: Source) -> str | None:
-    """Say how large the table is; None if it is none."""
+    """Describe a table, or an Arrow file."""
     if source.is_object:
         found = source.data
-        if hasattr(found, "__arrow_c_stream__") or is_pandas(found):
-            return f"a table ({source.shown})"
-        return None
+        is_table = hasattr(found, "__arrow_c_stream__") or is_pandas(found)
+        return f"a table ({source.shown})" if is_table else None
     return "an Arrow file" if source.is_file and source.suffix in _SUFFIXES else None
 
 
-def plan(
-    source: Source,
-    *,
-    media: Mapping[str, str] | None = None,
-    labels: Sequence[str] = (),
-    embeddings: Sequence[str] = (),
-    link: bool = False,
-    creds_key: str | None = None,
-    compression: str | None = None,
-    documents: Sequence[str] = (),
-    nan: bool = False,
-) -> Plan:
+def plan(source: Source, *, nan: bool = False, **options: Unpack[ColumnOptions]) -> Plan:
     """Plan a tensor for each column.
 
     Parameters
     ----------
     source
         The table, or an Arrow file.
-    media
-        Columns that hold files, as bytes, paths or addresses: photo=image, sound=audio.
-    labels
-        Columns whose texts are names of classes.
-    embeddings
-        Columns of lists that are embeddings.
-    link
-        Store links to files that are given by path in place of the files.
-    creds_key
-        Name of the credentials that the links need.
-    compression
-        Kind of file that tensors of media store.
-    documents
-        Columns that are stored as JSON, such as lists with nulls in them.
     nan
         Whether NaN of pandas stays NaN; otherwise it is null.
+    options
+        Options of columns.
     """
-    wishes = Wishes(
-        dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key, compression, tuple(documents)
-    )
+    wishes = Wishes.of(options)
     found = _of_python(source, wishes, nan=nan)
     below = source if not source.is_object else Source("", None, source.creds)
     return plan_of_table(_table(source, found, nan=nan), below, wishes, [], found)
@@ -109,137 +91,100 @@ def plan_of_table(
     table
         The table, or a reader of batches.
     source
-        Where files lie that the table names.
+        Folder of files that the table names.
     problems
-        What is known to be wrong already.
+        Known problems.
     found
-        Further columns, of which Python says more than Arrow.
+        Further columns, of which Python tells more than Arrow.
     """
-    import pyarrow as pa
-
     found = found or PythonColumns(0, ())
     first = None
     items: list[range] = [range(1)]
     count: int | None = None
     if isinstance(table, pa.Table):
         count = found.count if found.apart else table.num_rows
-        first = next(iter(table.slice(0, 64).to_batches()), None)
+        first = next(iter(table.slice(0, FIRST_ROWS).combine_chunks().to_batches()), None)
         items = [range(at, min(at + _ITEM_ROWS, count)) for at in range(0, count, _ITEM_ROWS)]
-    known = replace(wishes, documents=[name for name in wishes.documents if name not in found.apart])
-    columns, tensors = columns_of(table.schema, known, first, source, problems)
+    known = replace(
+        wishes,
+        documents=[name for name in wishes.documents if name not in found.apart],
+        embeddings=[name for name in wishes.embeddings if name not in found.apart],
+    )
+    columns, tensors = table_of(table.schema, known, first, source, problems)
     beside = _placed_beside(found, tensors, problems)
-    return _planned(_Context(table, columns, wishes, source, beside), tensors, items, count, problems)
+    told = "an unknown number of" if count is None else f"{count:,}"
+    return Plan(
+        f"a table of {told} rows of {len(tensors)} columns",
+        tensors,
+        items,
+        _Context(columns.source, columns.wishes, columns.columns, table, beside),
+        rows=count,
+        nbytes=table.nbytes if isinstance(table, pa.Table) else 0,
+        problems=problems,
+    )
 
 
 def plan_of_rows(
-    rows: Iterable[Mapping[str, Any]] | Mapping[str, Any],
-    *,
-    media: Mapping[str, str] | None = None,
-    labels: Sequence[str] = (),
-    embeddings: Sequence[str] = (),
-    documents: Sequence[str] = (),
-    link: bool = False,
-    creds_key: str | None = None,
+    rows: Iterable[Mapping[str, Any]] | Mapping[str, Any], **options: Unpack[ColumnOptions]
 ) -> Plan:
     """Plan a tensor for each key of rows of Python; a key that a row lacks is null.
-
-    Parameters
-    ----------
-    rows
-        The rows.
-    media, labels, embeddings, documents, link, creds_key
-        As for :func:`plan`.
 
     Raises
     ------
     IngestionError
         If a row is no dictionary, or a key no text.
     """
-    import pyarrow as pa
-
-    found = columns_of_rows(rows, documents, embeddings, {*(media or {}), *documents})
-    table = pa.table(dict(found.arrow))
-    wishes = Wishes(dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key)
+    wishes = Wishes.of(options)
+    found = columns_of_rows(rows, wishes.documents, wishes.embeddings, {*wishes.media, *wishes.documents})
     wishes.check(list(found.names))
-    known = replace(wishes, embeddings=[name for name in embeddings if name in found.arrow])
-    problems: list[Problem] = []
-    source = Source("", "rows")
-    first = next(iter(table.slice(0, 64).combine_chunks().to_batches()), None)
-    columns, tensors = columns_of(table.schema, known, first, source, problems)
-    beside = _placed_beside(found, tensors, problems)
-    items = [range(at, min(at + _ITEM_ROWS, found.count)) for at in range(0, found.count, _ITEM_ROWS)]
-    return _planned(_Context(table, columns, wishes, source, beside), tensors, items, found.count, problems)
+    return plan_of_table(pa.table(dict(found.arrow)), Source("", "rows"), wishes, [], found)
 
 
 def _placed_beside(
     found: PythonColumns, tensors: list[TensorPlan], problems: list[Problem]
 ) -> dict[str, Sequence[Any]]:
-    """Add the tensors of columns that are in no table of Arrow, in their order; return their values by tensor."""
+    """Add the tensors of columns apart from the table, in their order; return their values by tensor."""
     names = {plan.name for plan in tensors}
     beside = {}
     for name, values in found.apart.items():
         htype = "json" if name in found.documents else None
         one = found.files.get(name) or tensor(name, htype, chunk_compression="lz4")
         called = tensor_name(name, names)
-        problems += [renamed(name, called)] if called != name else []
         names.add(called)
         beside[called] = values
+        if called != name:
+            problems.append(renamed(name, called))
         tensors.append(TensorPlan(called, one.arguments, {"column": name} if called != name else {}))
     order = {name: at for at, name in enumerate(found.names)}
     tensors.sort(key=lambda one: order.get(str(one.info.get("column", one.name)), 0))
     return beside
 
 
-def _planned(
-    context: _Context,
-    tensors: list[TensorPlan],
-    items: list[range],
-    count: int | None,
-    problems: list[Problem],
-) -> Plan:
-    import pyarrow as pa
-
-    told = "an unknown number of" if count is None else f"{count:,}"
-    return Plan(
-        f"a table of {told} rows of {len(tensors)} columns",
-        tensors,
-        items,
-        context,
-        rows=count,
-        nbytes=context.table.nbytes if isinstance(context.table, pa.Table) else 0,
-        problems=problems,
-    )
-
-
 def rows(item: range, context: _Context) -> Iterator[Any]:
     """Yield some rows, or all batches of a stream."""
-    import pyarrow as pa
-
     table = context.table
     if not isinstance(table, pa.Table):
         for batch in table:
             for start in range(0, batch.num_rows, _ITEM_ROWS):
-                piece = batch.slice(start, _ITEM_ROWS)
-                yield from converted(piece, context.columns, context.source, context.wishes, str(item))
+                yield from context.rows(batch.slice(start, _ITEM_ROWS), str(item))
         return
     if not context.columns:
         yield {name: values[item.start : item.stop] for name, values in context.beside.items()}
         return
     at = item.start
     piece = table.slice(item.start, len(item))
-    # Texts of damaged files are looked at when they are combined; nothing has said yet that they lie in memory.
+    # Combining chunks reads texts, which damaged files may place outside of memory.
     for batch in (piece.combine_chunks() if context.source.is_object else piece).to_batches():
-        yield from (
-            _beside(batch, at, context, str(item))
-            if context.beside
-            else converted(batch, context.columns, context.source, context.wishes, str(item))
-        )
+        yield from _beside(batch, at, context, str(item))
         at += batch.num_rows
 
 
 def _beside(batch: Any, at: int, context: _Context, where: str) -> Iterator[Any]:
-    """Yield the rows of a batch with what lies beside the table; row by row if some of them cannot be made."""
-    made = list(converted(batch, context.columns, context.source, context.wishes, where))
+    """Yield the rows of a batch with the values beside the table; row by row if some cannot be made."""
+    if not context.beside:
+        yield from context.rows(batch, where)
+        return
+    made = list(context.rows(batch, where))
     if batch.num_rows > 1 and any(isinstance(one, Skipped) for one in made):
         for row in range(batch.num_rows):
             yield from _beside(batch.slice(row, 1), at + row, context, f"row {at + row:,}")
@@ -252,20 +197,15 @@ def _beside(batch: Any, at: int, context: _Context, where: str) -> Iterator[Any]
             yield {**one, **more}
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Say nothing more."""
-    return plan.about
-
-
 def is_pandas(found: Any) -> bool:
     """Whether an object is a data frame of pandas."""
     return type(found).__module__.partition(".")[0] == "pandas" and hasattr(found, "columns")
 
 
 def _of_python(source: Source, wishes: Wishes, *, nan: bool) -> PythonColumns:
-    """Return the columns of a pandas data frame that rows of Python say more of than Arrow does.
+    """Return the columns of a pandas data frame of which Python tells more than Arrow.
 
-    Arrays and lists of several axes, periods and intervals, and what Arrow refuses, such as pictures.
+    Arrays and lists of several axes, periods and intervals, and values that Arrow refuses, such as pictures.
     """
     if not source.is_object or not is_pandas(source.data):
         return PythonColumns(0, ())
@@ -274,16 +214,14 @@ def _of_python(source: Source, wishes: Wishes, *, nan: bool) -> PythonColumns:
         name: [None if isinstance(one, float) and one != one and not nan else one for one in frame[name]]
         for name in frame.columns
         if isinstance(name, str)
-        and (name in wishes.documents or not wishes.concern(name))
+        and (name in wishes.documents or not (wishes.link or name in wishes.names))
         and _is_of_python(frame[name])
     }
     return replace(columns_of_rows(columns, wishes.documents), names=list(frame.columns))
 
 
 def _is_of_python(column: Any) -> bool:
-    import numpy as np
     import pandas as pd
-    import pyarrow as pa
 
     kind = str(getattr(column, "dtype", ""))
     if kind != "object":
@@ -307,11 +245,10 @@ def _is_list(value: Any) -> bool:
 
 def _table(source: Source, more: PythonColumns, *, nan: bool = False) -> Any:
     """Return a table, or a reader of batches."""
-    import pyarrow as pa
-
     if not source.is_object:
         with reading(source.shown), source.open() as file:
-            opened = pa.ipc.open_file(file) if _is_file(source) else pa.ipc.open_stream(file)
+            is_stream = not source.head.startswith(b"ARROW1")
+            opened = pa.ipc.open_stream(file) if is_stream else pa.ipc.open_file(file)
             table = opened.read_all()
             table.validate()
             check_rows(table.num_rows, source.nbytes, source.shown)
@@ -342,16 +279,8 @@ def _table(source: Source, more: PythonColumns, *, nan: bool = False) -> Any:
 
 
 def _with_nan(table: Any, frame: Any) -> Any:
-    import numpy as np
-    import pyarrow as pa
-
     for at, name in enumerate(frame.columns):
         if isinstance(frame.dtypes.iloc[at], np.dtype) and frame.dtypes.iloc[at].kind == "f":
             values = pa.array(frame.iloc[:, at].to_numpy(), from_pandas=False)
             table = table.set_column(at, str(name), values)
     return table
-
-
-def _is_file(source: Source) -> bool:
-    with source.open() as file:
-        return file.read(6) == b"ARROW1"

@@ -1,7 +1,7 @@
-"""CSV and TSV: types are those in which no value of the whole file loses anything; ``""`` is empty, nothing is null.
+"""CSV and TSV: types are those in which no value of the file loses anything; ``""`` is empty, nothing is null.
 
-The file is read twice, a block at a time: once to find the types, once for the rows. Numbers with leading zeros stay
-text. An item is a file.
+The file is read twice, a block at a time: once for the types, once for the rows. Numbers with leading zeros stay text.
+An item is a file.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+
+import pyarrow as pa
 
 from lakebed.errors import IngestionError
-from lakebed.importers.core.columns import Column, Wishes, columns_of, converted, reading
+from lakebed.importers.core.columns import FIRST_ROWS, FileOptions, Table, Wishes, reading, table_of
 from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source, stem_of
-from lakebed.importers.core.splits import SPLITS, in_order
+from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.transforms.output import Skipped
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import pyarrow.csv as pacsv
 
 BATCHED = True
@@ -31,60 +32,44 @@ _BLOCK_BYTES = 8 << 20
 _HEAD_BYTES = 1 << 16
 _TAIL_BYTES = 64
 _WHOLE = 2**53  # float64 holds all integers up to it
-# What Excel writes above the names of the columns.
+# Excel may write this line above the names of the columns.
 _SAID = re.compile(r"\ufeff?sep=(.)(\r\n|\n|\r)", re.IGNORECASE)
 _CALLED = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "'|'"}
 _SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-# What programs write for a missing value; nobody else knows whether it is one.
-_OFTEN_NULL = (
-    "NA",
-    "N/A",
-    "n/a",
-    "#N/A",
-    "NULL",
-    "null",
-    "None",
-    "none",
-    "nil",
-    "NaN",
-    "nan",
-    "-",
-    "--",
-    "?",
-    ".",
+# Words that programs write for a missing value; only the user knows whether it is one.
+_OFTEN_NULL = pa.array(
+    ["NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "none", "nil", "NaN", "nan", "-", "--", "?", "."]
 )
-# What a column may be, in the order in which it is tried; text is what is left.
-_TRIED = ("int64", "float64", "bool", "date32", "timestamp", "timestamp with zone")
-
-
-class _File(NamedTuple):
-    """A file."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
+# Types of columns in the order in which they are tried; the rest is text.
+_TRIED: Mapping[str, pa.DataType] = {
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "bool": pa.bool_(),
+    "date32": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamp with zone": pa.timestamp("us", "UTC"),
+}
 
 
 @dataclass(frozen=True)
 class _Style:
-    """How fields are told apart."""
+    """Syntax of the files."""
 
     delimiter: str
     quote: str | None
     encoding: str
-    names: tuple[str, ...] | None
+    names: tuple[str, ...]
     nulls: tuple[str, ...]
 
     @property
     def codec(self) -> str:
-        """Name of the codec that decodes; also of UTF-8, since Arrow's parser does not look whether it is any."""
+        """Name of the codec that decodes; also for UTF-8, which Arrow's parser does not validate."""
         return "utf-8-sig" if self.encoding.lower() in ("utf8", "utf-8") else self.encoding
 
 
 @dataclass
 class _Rounded:
-    """Numbers of a column that float64 does not hold: how many, and the first one."""
+    """Numbers of a column that float64 rounds: their count, and the first one."""
 
     count: int = 0
     first: str = ""
@@ -93,8 +78,7 @@ class _Rounded:
         return f"{self.count:,} numbers have more digits than float64 holds, first {self.first}"
 
     def look(self, column: pa.Array, name: str, before: int, *, is_whole: bool) -> None:
-        """Look at texts of a file, all of which are numbers; so many rows were read before them."""
-        import pyarrow as pa
+        """Look at texts of a file, all of them numbers; `before` is the number of rows above them."""
         import pyarrow.compute as pc
 
         if is_whole:
@@ -102,7 +86,7 @@ class _Rounded:
             if max(abs(ends["min"].as_py() or 0), abs(ends["max"].as_py() or 0)) <= _WHOLE:
                 return
         digits = _digits(column)
-        # The shortest text of a float64 is what nearly all files hold.
+        # Nearly all files hold the shortest text of a float64.
         others = pc.not_equal(digits, _digits(column.cast(pa.float64()).cast(pa.string())))
         for at in pc.indices_nonzero(others).to_pylist():
             text = column[at].as_py()
@@ -113,16 +97,16 @@ class _Rounded:
 
 @dataclass
 class _ButFor:
-    """A column of text that would be of another type but for words that often mean null.
+    """A column of text that has another type but for words that often mean null.
 
     Parameters
     ----------
     types
-        The types that it would be of.
+        The other types.
     words
-        The words, and how often they are there.
+        The words, and their counts.
     values
-        How many other values there are.
+        Number of other values.
     """
 
     types: list[str]
@@ -136,33 +120,56 @@ class _ButFor:
 
     def look(self, column: pa.Array) -> None:
         """Look at texts of the column."""
-        import pyarrow as pa
         import pyarrow.compute as pc
 
-        if not self.types:
-            return
-        is_word = pc.is_in(column, pa.array(_OFTEN_NULL))
+        is_word = pc.is_in(column, _OFTEN_NULL)
         self.types = [kind for kind in self.types if _fits(pc.if_else(is_word, None, column), kind)]
         words = column.filter(is_word).to_pylist()
         self.words.update(words)
         self.values += len(column) - column.null_count - len(words)
 
 
-@dataclass(frozen=True)
-class _Context:
-    source: Source
+class _Column:
+    """The types that fit a column, and what its values would lose."""
+
+    def __init__(self, *, is_text: bool) -> None:
+        self.types = [] if is_text else list(_TRIED)
+        self.rounded = _Rounded()
+        self.but_for: _ButFor | None = None
+
+    def look(self, column: pa.Array, file: str, before: int) -> None:
+        """Look at texts of the column; `before` is the number of rows above them in the file."""
+        types, self.types = self.types, [kind for kind in self.types if _fits(column, kind)]
+        if types and not self.types:
+            self.but_for = _ButFor(types)
+        if self.but_for is not None and self.but_for.types:
+            self.but_for.look(column)
+        if "float64" in self.types:
+            self.rounded.look(column, file, before, is_whole=self.types[0] == "int64")
+
+    @property
+    def kind(self) -> pa.DataType:
+        """The type; columns without a value, which all types fit, are text."""
+        return pa.string() if len(self.types) in (0, len(_TRIED)) else _TRIED[self.types[0]]
+
+    def problems(self, name: str, *, is_wished: bool) -> Iterator[Problem]:
+        """Yield what the user should know."""
+        if self.rounded.count and self.kind == pa.float64():
+            yield Problem(name, f"{self.rounded}; as text all are kept (text={name})", 0)
+        if self.but_for is not None and self.but_for.types and self.but_for.values and not is_wished:
+            yield Problem(name, str(self.but_for), 0)
+
+
+class _Context(NamedTuple):
+    table: Table
     style: _Style
     schema: pa.Schema
-    columns: Sequence[Column]
-    wishes: Wishes
 
 
 def recognise(source: Source) -> str | None:
-    """Say how many files there are; None without any."""
-    if source.is_object:
-        return None
-    names = source.with_suffix(*_SUFFIXES)
-    if not names or (source.is_folder and len(names) < len(source.files) / 2):
+    """Return the number of files, in words."""
+    names = source.mainly(*_SUFFIXES)
+    if not names:
         return None
     return f"{len(names):,} tables of text" if len(names) > 1 else "a table of text"
 
@@ -176,11 +183,7 @@ def plan(
     names: Sequence[str] = (),
     nulls: Sequence[str] = (),
     text: Sequence[str] = (),
-    media: Mapping[str, str] | None = None,
-    labels: Sequence[str] = (),
-    link: bool = False,
-    creds_key: str | None = None,
-    compression: str | None = None,
+    **options: Unpack[FileOptions],
 ) -> Plan:
     """Plan a tensor for each column.
 
@@ -189,124 +192,84 @@ def plan(
     source
         The file, or a folder of files with the same columns.
     delimiter
-        What is between fields; left out, a tab for .tsv, and otherwise what the first line has most of.
+        Separator of fields; by default a tab for .tsv, otherwise the most frequent one of the first line.
     quote
-        What is around fields with delimiters; empty for nothing.
+        Quote around fields with delimiters; empty for none.
     encoding
         Encoding of the text.
     names
-        Names of the columns, of files without a first line that tells them.
+        Names of the columns, for files whose first line does not tell them.
     nulls
         Texts that mean null, besides the empty field.
     text
         Columns that stay text.
-    media
-        Columns that hold files, as paths below the source or as addresses: photo=image, sound=audio.
-    labels
-        Columns whose texts are names of classes.
-    link
-        Store links to files in place of the files.
-    creds_key
-        Name of the credentials that the links need.
-    compression
-        Kind of file that tensors of media store.
+    options
+        Options of columns.
     """
-    files = source.with_suffix(*_SUFFIXES) or ([source.name] if source.is_file else [])
+    files = source.chosen(*_SUFFIXES)
     if not files:
         raise IngestionError(f"{source.shown} holds no .csv or .tsv files")
     style = _Style(
         delimiter or _delimiter(source, files[0], encoding),
         quote or None,
         encoding,
-        tuple(names) or None,
+        tuple(names),
         ("", *nulls),
     )
-    wishes = Wishes(dict(media or {}), tuple(labels), (), link, creds_key, compression)
-    types: dict[str, list[str]] = {}
+    columns: dict[str, _Column] = {}
     first: pa.RecordBatch | None = None
-    rounded: dict[str, _Rounded] = {}
-    but_for: dict[str, _ButFor] = {}
     rows = 0
     bad: list[Skipped] = []
-    by_split: dict[str, list[_File]] = {}
+    by_split: dict[str, list[str]] = {}
     for file in files:
         batch, below = None, 0
         for batch in _batches(source, file, style, None, bad):
             del bad[1:]
             first = batch if first is None else first
-            _check_names(types, batch.schema.names, file)
+            _check_names(columns, batch.schema.names, file)
             for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                possible = types.setdefault(name, [] if name in text else list(_TRIED))
-                before, possible[:] = list(possible), [kind for kind in possible if _fits(column, kind)]
-                if before and not possible:
-                    but_for[name] = _ButFor(before)
-                if name in but_for:
-                    but_for[name].look(column)
-                if "float64" in possible:
-                    rounded.setdefault(name, _Rounded()).look(
-                        column, file, below, is_whole=possible[0] == "int64"
-                    )
+                columns.setdefault(name, _Column(is_text=name in text)).look(column, file, below)
             below += batch.num_rows
         rows += below
         if batch is not None:
             _check_last(source, file, style, batch)
-        stem = stem_of(file)
-        by_split.setdefault(SPLITS.get(stem, "") if len(files) > 1 else "", []).append(_File(file))
+        by_split.setdefault(SPLITS.get(stem_of(file), "") if len(files) > 1 else "", []).append(file)
     if not rows:
         told = f". {bad[0].where}: {bad[0].reason}" if bad else ""
         raise IngestionError(
             f"{source.shown} holds nothing to import: no rows below the names of columns{told}"
         )
-    schema = _schema(types)
-    problems: list[Problem] = []
-    header, _ = _header(source, files[0], style)
-    for name, said in zip(numbered(header), header, strict=True):
-        if name != said:
-            problems.append(Problem(name, f"another column is called {said!r}, too: this one is {name!r}", 0))
-    small = first.slice(0, 64) if first is not None else None
-    problems += [
-        Problem(name, f"{told}; as text all are kept (text={name})", 0)
-        for name, told in rounded.items()
-        if told.count and schema.field(name).type == "double"
-    ]
-    problems += [
-        Problem(name, str(told), 0)
-        for name, told in but_for.items()
-        if told.types and told.values and name not in (*labels, *wishes.media)
-    ]
-    columns, tensors = columns_of(schema, wishes, small, source, problems)
-    by_split = dict(in_order(by_split))
-    items = [one for of in by_split.values() for one in of]
-    splits: dict[str, range] = {}
-    for split, of in by_split.items():
-        start = sum(len(items_of) for items_of in splits.values())
-        splits[split] = range(start, start + len(of))
+    wishes = Wishes.of(options)
+    problems = list(doubles(_header(source, files[0], style)[0]))
+    for name, one in columns.items():
+        problems += one.problems(name, is_wished=name in wishes.names)
+    schema = pa.schema([(name, one.kind) for name, one in columns.items()])
+    table, tensors = table_of(
+        schema, wishes, None if first is None else first.slice(0, FIRST_ROWS), source, problems
+    )
+    items, splits = ranges_of(in_order(by_split))
     between = "" if delimiter else f", {_CALLED.get(style.delimiter, repr(style.delimiter))} between fields"
     return Plan(
-        f"{rows:,} rows of {len(columns)} columns in {len(files):,} files of text{between}",
+        f"{rows:,} rows of {len(tensors)} columns in {len(files):,} files of text{between}",
         tensors,
         items,
-        _Context(source, style, schema, columns, wishes),
+        _Context(table, style, schema),
         rows=rows,
         nbytes=sum(source.files[file] for file in files),
-        splits=splits if set(splits) != {""} else {},
+        splits=splits,
         problems=problems,
     )
 
 
-def rows(item: _File, context: _Context) -> Iterator[Any]:
+def rows(item: str, context: _Context) -> Iterator[Any]:
     """Read a file, a block at a time."""
     bad: list[Skipped] = []
-    for batch in _batches(context.source, item.name, context.style, context.schema, bad):
+    table = context.table
+    for batch in _batches(table.source, item, context.style, context.schema, bad):
         yield from bad
         bad.clear()
-        yield from converted(batch, context.columns, context.source, context.wishes, str(item))
+        yield from table.rows(batch, item)
     yield from bad
-
-
-def describe(plan: Plan) -> dict[str, Any]:
-    """Say nothing more."""
-    return plan.about
 
 
 def _delimiter(source: Source, name: str, encoding: str) -> str:
@@ -320,8 +283,6 @@ def _delimiter(source: Source, name: str, encoding: str) -> str:
 
 
 def _opened(source: Source, name: str) -> Any:
-    import pyarrow as pa
-
     file = source.open("" if source.is_file else name)
     return pa.CompressedInputStream(file, "gzip") if name.endswith(".gz") else file
 
@@ -329,33 +290,27 @@ def _opened(source: Source, name: str) -> Any:
 def _batches(
     source: Source, name: str, style: _Style, schema: pa.Schema | None, bad: list[Skipped]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file, as text where no schema is given.
+    """Yield the rows of a file, as text if no schema is given; add malformed rows to `bad`.
 
     Raises
     ------
     IngestionError
-        If the file is no such table.
+        If the file is no table.
     """
-    import pyarrow as pa
     import pyarrow.csv as pacsv
 
     def wrong(row: pacsv.InvalidRow) -> str:
         where = f"{name}, row {row.number}" if row.number is not None else name
-        bad.append(
-            Skipped(
-                where, f"{row.actual_columns} fields in place of {row.expected_columns}: {row.text[:100]}"
-            )
-        )
+        reason = f"{row.actual_columns} fields in place of {row.expected_columns}: {row.text[:100]}"
+        bad.append(Skipped(where, reason))
         return "skip"
 
     with reading(name):
         names, skipped = _header(source, name, style)
     is_double = len(set(names)) < len(names)
-    types = (
-        {column: pa.string() for column in numbered(names)}
-        if schema is None
-        else dict(zip(schema.names, schema.types, strict=True))
-    )
+    types = dict.fromkeys(numbered(names), pa.string())
+    if schema is not None:
+        types = dict(zip(schema.names, schema.types, strict=True))
     convert = pacsv.ConvertOptions(
         column_types=types,
         strings_can_be_null=True,
@@ -384,12 +339,12 @@ def _batches(
         _opened(source, name) as file,
         pacsv.open_csv(file, read, parse, convert) as reader,
     ):
-        _ = reader.schema.names  # which are no text of the encoding, perhaps
+        _ = reader.schema.names  # raises if they are no text of the encoding
         yield from reader
 
 
 def _check_last(source: Source, name: str, style: _Style, batch: pa.RecordBatch) -> None:
-    """Refuse a file whose last field is all that follows a quote: Arrow takes the end of the file for its end.
+    """Refuse a file whose last field is not closed: for Arrow the end of the file closes it.
 
     Raises
     ------
@@ -414,29 +369,28 @@ def _check_last(source: Source, name: str, style: _Style, batch: pa.RecordBatch)
 
 @contextmanager
 def _hinted(name: str, style: _Style) -> Iterator[None]:
-    """Say what to do about a file of another encoding."""
-    import pyarrow as pa
-
+    """Add advice to errors of a file in another encoding."""
     try:
         yield
     except (pa.ArrowInvalid, UnicodeError) as error:
+        is_encoding = "UTF8" in str(error) or isinstance(error, UnicodeError)
         hint = (
             f"; if it is of another encoding than {style.encoding}, name it (--encoding)"
-            if "UTF8" in str(error) or isinstance(error, UnicodeError)
+            if is_encoding
             else ""
         )
         raise IngestionError(f"{name}: {error}{hint}") from error
 
 
 def _header(source: Source, name: str, style: _Style) -> tuple[list[str], int]:
-    """Return the names of the columns, and how many lines are before what tells them."""
+    """Return the names of the columns, and the number of lines above them."""
     import csv
     import io
 
     with _opened(source, name) as file:
         head = file.read(_HEAD_BYTES).decode(style.codec, "replace")
     said = _SAID.match(head)
-    if style.names is not None:
+    if style.names:
         return list(style.names), 1 if said else 0
     lines = csv.reader(
         io.StringIO(head[said.end() :] if said else head, newline=None),  # lines of old Macs end with CR
@@ -451,7 +405,7 @@ def _header(source: Source, name: str, style: _Style) -> tuple[list[str], int]:
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """Return names of columns without any twice: the second one of a name gets ``_2``, and so on."""
+    """Return unique names of columns: the second one of a name gets ``_2``, and so on."""
     said, found = frozenset(names), dict[str, None]()
     for name in names:
         count, one = 1, name
@@ -462,33 +416,38 @@ def numbered(names: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _check_names(types: Mapping[str, Any], names: Sequence[str], file: str) -> None:
-    if types and list(types) != list(names):
+def doubles(names: Sequence[str]) -> Iterator[Problem]:
+    """Yield problems for names that :func:`numbered` changes."""
+    for name, said in zip(numbered(names), names, strict=True):
+        if name != said:
+            yield Problem(name, f"another column is called {said!r}, too: this one is {name!r}", 0)
+
+
+def _check_names(columns: Mapping[str, Any], names: Sequence[str], file: str) -> None:
+    if columns and list(columns) != list(names):
         raise IngestionError(
-            f"{file} has the columns {', '.join(names)[:200]}, and the first file {', '.join(types)[:200]}: import "
+            f"{file} has the columns {', '.join(names)[:200]}, and the first file {', '.join(columns)[:200]}: import "
             "files of other columns by themselves"
         )
 
 
 def _fits(column: pa.Array, kind: str) -> bool:
     """Whether all texts of a column are values of a type, and none loses anything."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    if kind == "int64" and pc.any(pc.match_substring_regex(column, r"^[+-]?0[\dxX]|^\+|^ | $")).as_py():
+    def any_like(pattern: str) -> bool:
+        return bool(pc.any(pc.match_substring_regex(column, pattern)).as_py())
+
+    if kind == "int64" and any_like(r"^[+-]?0[\dxX]|^\+|^ | $"):
         return False
     if kind == "bool":
-        return bool(
-            pc.all(pc.match_substring_regex(column, "^([tT]rue|TRUE|[fF]alse|FALSE)$")).as_py()
-            in (True, None)
-        )
+        is_word = pc.match_substring_regex(column, "^([tT]rue|TRUE|[fF]alse|FALSE)$")
+        return pc.all(is_word).as_py() in (True, None)
     try:
-        column.cast(_arrow(kind))
+        column.cast(_TRIED[kind])
     except pa.ArrowInvalid:
         return False
-    if kind == "float64":
-        return not pc.any(pc.match_substring_regex(column, r"^-?0\d|^\+|^-?\d{17,}$|^ | $")).as_py()
-    return True
+    return kind != "float64" or not any_like(r"^-?0\d|^\+|^-?\d{17,}$|^ | $")
 
 
 def _digits(column: pa.Array) -> pa.Array:
@@ -500,31 +459,6 @@ def _digits(column: pa.Array) -> pa.Array:
 
 
 def _is_rounded(text: str, digits: str) -> bool:
-    """Whether the float64 that is nearest to a number has other digits: as many as written are looked at."""
-    return (
-        f"{float(text):.{max(len(digits), 1) - 1}e}".lstrip("-").partition("e")[0].replace(".", "") != digits
-    )
-
-
-def _arrow(kind: str) -> pa.DataType:
-    import pyarrow as pa
-
-    return {
-        "int64": pa.int64(),
-        "float64": pa.float64(),
-        "bool": pa.bool_(),
-        "date32": pa.date32(),
-        "timestamp": pa.timestamp("us"),
-        "timestamp with zone": pa.timestamp("us", "UTC"),
-    }[kind]
-
-
-def _schema(types: Mapping[str, list[str]]) -> pa.Schema:
-    """Return the types that are left; columns without a value, for which all are, are text."""
-    import pyarrow as pa
-
-    fields = []
-    for name, possible in types.items():
-        whole = not possible or len(possible) == len(_TRIED)
-        fields.append(pa.field(name, pa.string() if whole else _arrow(possible[0])))
-    return pa.schema(fields)
+    """Whether the nearest float64 of a number differs from it in the digits that are written."""
+    nearest = f"{float(text):.{max(len(digits), 1) - 1}e}"
+    return nearest.lstrip("-").partition("e")[0].replace(".", "") != digits

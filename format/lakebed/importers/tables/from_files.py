@@ -1,4 +1,4 @@
-"""``lakebed.read_csv``, ``read_parquet``, ``read_json`` and ``load_dataset``: ``import_from``, as others spell it."""
+"""``lakebed.read_csv``, ``read_parquet``, ``read_json`` and ``load_dataset``: ``import_from`` under familiar names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import lakebed
+from lakebed.api import exists, load
+from lakebed.dataset.dataset import Dataset
 from lakebed.errors import IngestionError
 from lakebed.importers.core.importing import import_from
 from lakebed.importers.tables.from_tables import Path, in_memory
@@ -15,11 +16,11 @@ from lakebed.storage.address import scheme_of
 
 _BUILDERS = {"arrow": "dataframe", "json": "jsonl"}
 _BUILDERS |= dict.fromkeys(("audiofolder", "imagefolder", "videofolder"), "folder")
-"""What Hugging Face calls its builders -> the format, where that has another name."""
+"""Builder of Hugging Face -> format of another name."""
 
 
-def read_csv(path: Path, dest: Path | lakebed.Dataset | None = None, **options: Any) -> lakebed.Dataset:
-    """Import a CSV file into memory, or into the dataset at ``dest``; a warning tells of rows that are left out.
+def read_csv(path: Path, dest: Path | Dataset | None = None, **options: Any) -> Dataset:
+    """Import a CSV file into memory, or into a dataset at ``dest``, with a warning for rows that are left out.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ def read_csv(path: Path, dest: Path | lakebed.Dataset | None = None, **options: 
     dest
         Where the dataset is made; an open one is appended to.
     options
-        Those of ``lakebed.import_from("csv", ...)``, such as ``delimiter=";"``.
+        Options of ``lakebed.import_from("csv", ...)``, such as ``delimiter=";"``.
 
     Returns
     -------
@@ -37,14 +38,14 @@ def read_csv(path: Path, dest: Path | lakebed.Dataset | None = None, **options: 
     Raises
     ------
     IngestionError
-        If the file is no such table.
+        If the file is no table.
     DatasetExistsError
-        If a dataset is at ``dest``, and neither ``append`` nor ``overwrite`` was said.
+        If a dataset exists at ``dest``, without ``append`` or ``overwrite``.
     """
     return _imported("csv", path, dest, options)
 
 
-def read_parquet(path: Path, dest: Path | lakebed.Dataset | None = None, **options: Any) -> lakebed.Dataset:
+def read_parquet(path: Path, dest: Path | Dataset | None = None, **options: Any) -> Dataset:
     """Import a Parquet file, or a folder of them.
 
     Parameters
@@ -59,7 +60,7 @@ def read_parquet(path: Path, dest: Path | lakebed.Dataset | None = None, **optio
     return _imported("parquet", path, dest, options)
 
 
-def read_json(path: Path, dest: Path | lakebed.Dataset | None = None, **options: Any) -> lakebed.Dataset:
+def read_json(path: Path, dest: Path | Dataset | None = None, **options: Any) -> Dataset:
     """Import a file of JSON lines.
 
     Parameters
@@ -80,10 +81,10 @@ def load_dataset(
     data_files: Path | Sequence[Path] | Mapping[str, Path | Sequence[Path]] | None = None,
     data_dir: Path | None = None,
     split: str | None = None,
-    dest: Path | lakebed.Dataset | None = None,
+    dest: Path | Dataset | None = None,
     **options: Any,
-) -> lakebed.Dataset:
-    """Open a dataset, or import files into memory or ``dest``, as ``datasets.load_dataset`` is written.
+) -> Dataset:
+    """Open a dataset, or import files into memory or ``dest``, with the arguments of ``datasets.load_dataset``.
 
     Parameters
     ----------
@@ -92,15 +93,15 @@ def load_dataset(
         name of a format: ``"csv"``, ``"json"``, ``"parquet"``, ``"arrow"``, ``"imagefolder"``, ``"audiofolder"``,
         ``"webdataset"``, or any that ``lakebed.import_from`` takes.
     data_files
-        A file, several, whose rows follow each other, or those of each split by its name.
+        A file, several files in order, or the files of each split by name.
     data_dir
-        The folder.
+        A folder.
     split
-        Split that is taken; None takes all. Files without names are all of ``"train"``.
+        Split that is imported; None imports all. Files without names are all of ``"train"``.
     dest
-        Where what is imported goes; an open dataset is appended to.
+        Destination of the import; an open dataset is appended to.
     options
-        Those of ``lakebed.import_from``.
+        Options of ``lakebed.import_from``.
 
     Returns
     -------
@@ -109,7 +110,7 @@ def load_dataset(
     Raises
     ------
     IngestionError
-        If nothing is there, such as for names of Hugging Face's hub, or there is no such split.
+        If nothing is at the path, such as for names of Hugging Face's hub, or the split does not exist.
     """
     name = os.fspath(path)
     found = data_dir if data_files is None else data_files
@@ -126,8 +127,8 @@ def load_dataset(
         for file in rest:
             _imported(how, file, ds, {**options, "split": split, "append": True})
         return ds
-    if dest is None and split is None and not options and lakebed.exists(path):
-        return lakebed.load(path)
+    if dest is None and split is None and not options and exists(path):
+        return load(path)
     if scheme_of(name) == "file" and not os.path.exists(os.path.expanduser(name.removeprefix("file://"))):  # noqa: PTH110, PTH111
         raise IngestionError(
             f"there is no file, folder or dataset {name!r}. Of Hugging Face's hub: "
@@ -137,7 +138,7 @@ def load_dataset(
     return _imported("auto", path, dest, {**options, "split": split})
 
 
-def _imported(how: str, path: Path, dest: Any, options: Mapping[str, Any]) -> lakebed.Dataset:
+def _imported(how: str, path: Path, dest: Any, options: Mapping[str, Any]) -> Dataset:
     given = {"commit": False, "progressbar": False, **options}
     report = import_from(how, path, in_memory() if dest is None else dest, **given)
     if report.skipped or report.problems:

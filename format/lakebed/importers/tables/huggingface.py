@@ -1,23 +1,33 @@
-"""Hugging Face ``datasets``: what ``save_to_disk`` has written, and open ones, also those that stream.
+"""Hugging Face ``datasets``: folders that ``save_to_disk`` has written, and open datasets, also streaming ones.
 
-    saved/dataset_dict.json              splits, a folder each; state.json where there are none
+    saved/dataset_dict.json              splits, a folder each; state.json without splits
     saved/train/state.json               names of the Arrow files
     saved/train/data-00000-of-00002.arrow
 
-What is on a disk is read without the ``datasets`` package. A tensor for each column, by its feature: images, audio,
-class labels, arrays of any dimensions; nested features that are no arrays are JSON.
+Folders are read without the ``datasets`` package. Each column becomes a tensor by its feature: images, audio, class
+labels, arrays of any dimensions; nested features that are no arrays are JSON.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
+
+import pyarrow as pa
 
 from lakebed.errors import IngestionError
-from lakebed.importers.core.columns import Column, Wishes, check_rows, columns_of, converted, reading
+from lakebed.importers.core.columns import (
+    FIRST_ROWS,
+    ColumnOptions,
+    Table,
+    Wishes,
+    check_rows,
+    reading,
+    table_of,
+)
 from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import TENSOR
@@ -25,7 +35,6 @@ from lakebed.importers.core.splits import TENSOR
 BATCHED = True
 
 _ITEM_ROWS = 4096
-_LOOKED_AT = 64
 _STREAMED_ROWS = 1000
 _DICT, _STATE = "dataset_dict.json", "state.json"
 
@@ -41,21 +50,18 @@ class _Item(NamedTuple):
         return self.name if self.stop is None else f"{self.name}, rows {self.start:,} to {self.stop:,}"
 
 
-@dataclass(frozen=True)
-class _Context:
-    """What workers know; ``opened`` are open datasets by the name of their split."""
+class _Context(NamedTuple):
+    """The table, the source, and open datasets by split."""
 
+    table: Table
     source: Source
     opened: Mapping[str, Any]
-    columns: Sequence[Column]
-    wishes: Wishes
 
 
 def recognise(source: Source) -> str | None:
-    """Say what was saved, or is open; None if it is no such thing."""
+    """Describe an open or a saved dataset."""
     if source.is_object:
-        opened = _opened(source.data)
-        return f"a Hugging Face dataset ({source.shown})" if opened else None
+        return f"a Hugging Face dataset ({source.shown})" if _opened(source.data) else None
     if not source.is_folder:
         return None
     if _DICT in source.files or (_STATE in source.files and "dataset_info.json" in source.files):
@@ -63,44 +69,11 @@ def recognise(source: Source) -> str | None:
     return None
 
 
-def plan(
-    source: Source,
-    *,
-    media: Mapping[str, str] | None = None,
-    labels: Sequence[str] = (),
-    embeddings: Sequence[str] = (),
-    link: bool = False,
-    creds_key: str | None = None,
-    compression: str | None = None,
-    documents: Sequence[str] = (),
-) -> Plan:
-    """Plan a tensor for each column, and a split for each dataset of a dictionary.
-
-    Parameters
-    ----------
-    source
-        The folder, or the open dataset or dictionary of datasets.
-    media
-        Columns that hold files, as bytes, paths or addresses: photo=image, sound=audio; others than features say.
-    labels
-        Columns whose texts are names of classes.
-    embeddings
-        Columns of lists that are embeddings.
-    link
-        Store links to files that are given by path in place of the files.
-    creds_key
-        Name of the credentials that the links need.
-    compression
-        Kind of file that tensors of media store.
-    documents
-        Columns that are stored as JSON, such as lists with nulls in them.
-    """
+def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
+    """Plan a tensor for each column, and a split for each dataset of a dictionary."""
     found = recognise(source)
     if found is None:
         raise IngestionError(f"{source.shown} is no Hugging Face dataset, and none that save_to_disk wrote")
-    wishes = Wishes(
-        dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key, compression, tuple(documents)
-    )
     opened = _opened(source.data) if source.is_object else {}
     items: list[_Item] = []
     splits: dict[str, range] = {}
@@ -127,17 +100,23 @@ def plan(
     if schema is None:
         raise IngestionError(f"{source.shown} has no splits")
     problems: list[Problem] = []
-    columns, tensors = columns_of(schema, wishes, first, source, problems)
-    if set(splits) != {""}:
-        columns, tensors = _beside_splits(columns, tensors)
+    below = Source("", None, source.creds) if opened else source
+    columns, tensors = table_of(schema, Wishes.of(options), first, below, problems)
+    if set(splits) == {""}:
+        splits = {}
+    else:  # a column may have the name of the tensor of splits
+        free = {TENSOR: f"{TENSOR}_"}
+        tensors = [replace(one, name=free.get(one.name, one.name)) for one in tensors]
+        renamed = [replace(one, tensor=free.get(one.tensor, one.tensor)) for one in columns.columns]
+        columns = replace(columns, columns=renamed)
     return Plan(
         found,
         tensors,
         items,
-        _Context(Source("", None, source.creds) if opened else source, opened, columns, wishes),
+        _Context(columns, source, opened),
         rows=count,
         nbytes=source.nbytes,
-        splits={} if set(splits) == {""} else splits,
+        splits=splits,
         problems=problems,
     )
 
@@ -146,24 +125,11 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
     """Yield some rows of a file or dataset, or all batches of a stream."""
     for table in _tables(item, context):
         for batch in _plain(table).to_batches():
-            yield from converted(batch, context.columns, context.source, context.wishes, str(item))
-
-
-def describe(plan: Plan) -> dict[str, Any]:
-    """Say nothing more."""
-    return plan.about
-
-
-def _beside_splits(columns: list[Column], tensors: list[Any]) -> tuple[list[Column], list[Any]]:
-    """Make room for the tensor of the splits, if a column has its name."""
-    from dataclasses import replace
-
-    columns = [replace(one, tensor=f"{TENSOR}_") if one.tensor == TENSOR else one for one in columns]
-    return columns, [replace(one, name=f"{TENSOR}_") if one.name == TENSOR else one for one in tensors]
+            yield from context.table.rows(batch, str(item))
 
 
 def _parts(source: Source, opened: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the files, or the name of the open dataset, of each split."""
+    """Return the files, or the key of the open dataset, of each split."""
     if opened:
         return {split: [split] for split in opened}
     if _DICT in source.files:
@@ -201,11 +167,9 @@ def _json(source: Source, name: str) -> dict[str, Any]:
 
 
 def _opened(data: Any) -> dict[str, Any]:
-    """Return the open datasets by split, "" for a single one; none if it is something else."""
-    if isinstance(data, Mapping):
-        found = {str(split): one for split, one in data.items()}
-        return found if found and all(_is_dataset(one) for one in found.values()) else {}
-    return {"": data} if _is_dataset(data) else {}
+    """Return the open datasets by split, "" for a single one; empty for other objects."""
+    found = {str(split): one for split, one in data.items()} if isinstance(data, Mapping) else {"": data}
+    return found if all(map(_is_dataset, found.values())) else {}
 
 
 def _is_dataset(data: Any) -> bool:
@@ -213,14 +177,14 @@ def _is_dataset(data: Any) -> bool:
 
 
 def _first(source: Source, opened: Mapping[str, Any], part: str) -> tuple[Any, int | None]:
-    """Return some rows with the schema and its metadata, and how many rows there are; None for a stream."""
+    """Return some rows with the metadata of the schema, and the number of rows; None for a stream."""
     if not opened:
         table = _read(source, part)
-        return _plain(table.slice(0, _LOOKED_AT)), table.num_rows
+        return _plain(table.slice(0, FIRST_ROWS)), table.num_rows
     data = opened[part]
     if hasattr(data, "__len__"):
-        return _plain(_with_features(data.with_format("arrow")[:_LOOKED_AT], data)), len(data)
-    stream = data.with_format("arrow").iter(batch_size=_LOOKED_AT)
+        return _plain(_with_features(data.with_format("arrow")[:FIRST_ROWS], data)), len(data)
+    stream = data.with_format("arrow").iter(batch_size=FIRST_ROWS)
     table = next(iter(stream), None)
     if table is None:
         raise IngestionError(f"{source.shown} yields no rows")
@@ -245,9 +209,7 @@ def _with_features(table: Any, data: Any) -> Any:
 
 
 def _plain(table: Any) -> Any:
-    """Return a table with what extension types store in place of them."""
-    import pyarrow as pa
-
+    """Return a table without extension types, as they are stored."""
     for at, field in enumerate(table.schema):
         if isinstance(field.type, pa.BaseExtensionType):
             chunks = [chunk.storage for chunk in table.column(at).chunks]
@@ -256,33 +218,28 @@ def _plain(table: Any) -> Any:
 
 
 def _read(source: Source, name: str) -> Any:
-    """Return the table of an Arrow file, which stays on the disk until it is looked at.
+    """Return the table of an Arrow file, which stays on the disk until it is read.
 
     Raises
     ------
     IngestionError
-        If it is none.
+        If it is no Arrow file.
     """
     path = source.path(name)
-    return _read_elsewhere(source, name) if path is None else _mapped(path, source.files[name])
+    if path is not None:
+        return _mapped(path, source.files[name])
+    with reading(name), source.open(name) as file:
+        return _checked(file, source.files[name], name)
 
 
 @lru_cache(maxsize=8)
 def _mapped(path: str, size: int) -> Any:
-    import pyarrow as pa
-
     with reading(path):
-        return _checked(pa.ipc.open_stream(pa.memory_map(path)).read_all(), size, path)
+        return _checked(pa.memory_map(path), size, path)
 
 
-def _read_elsewhere(source: Source, name: str) -> Any:
-    import pyarrow as pa
-
-    with reading(name), source.open(name) as file:
-        return _checked(pa.ipc.open_stream(file).read_all(), source.files[name], name)
-
-
-def _checked(table: Any, nbytes: int, name: str) -> Any:
+def _checked(file: Any, nbytes: int, name: str) -> Any:
+    table = pa.ipc.open_stream(file).read_all()
     table.validate()
     check_rows(table.num_rows, nbytes, name)
     return table

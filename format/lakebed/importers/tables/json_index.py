@@ -1,4 +1,4 @@
-"""Where the objects of long arrays lie in a JSON file: none of them is made before it is needed, whatever the size.
+"""An index of the objects of long arrays in a JSON file of any size: each object is parsed when it is needed.
 
 The file is an object; the arrays that are asked for stay in it, as :mod:`lakebed.native.json_arrays` finds them, and
 all other values are read.
@@ -10,6 +10,7 @@ import json
 import mmap
 import os
 import re
+import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
@@ -26,11 +27,11 @@ from lakebed.importers.core.source import Source
 from lakebed.native import json_arrays
 from lakebed.native.json_arrays import ArrayScanner, JsonTextError
 
-# Files that are kept as bytes, so many of all of them; larger ones are mapped, which nobody must cut meanwhile.
+# Limit of all files that are held as bytes; others are mapped, and must not be cut meanwhile.
 HELD_BYTES = 64 << 20
 
 _BLOCK_BYTES = 4 << 20
-# Elements that are looked at together.
+# Elements that are scanned together.
 _TOGETHER = 8192
 _MARK = b"\xef\xbb\xbf"
 _SPACE = re.compile(rb"[ \t\r\n]*")
@@ -39,7 +40,7 @@ Ints = NDArray[np.int64]
 
 
 class Shape(NamedTuple):
-    """What objects have: their keys, and for each a letter of :mod:`lakebed.native.json_arrays`."""
+    """Keys of objects, and for each the letter of its kind in :mod:`lakebed.native.json_arrays`."""
 
     keys: tuple[str, ...]
     kinds: bytes
@@ -47,16 +48,16 @@ class Shape(NamedTuple):
 
 @dataclass
 class JsonArray:
-    """Where the objects of an array lie.
+    """Positions of the objects of an array.
 
     Parameters
     ----------
     starts, ends
         Bytes of the file: int64, shape (objects,).
     numbers
-        Which of ``shapes`` each has: int32, shape (objects,).
+        Number of the shape of each: int32, shape (objects,).
     members
-        By shape where its keys stand in the text.
+        By shape the positions of its keys in the text.
     """
 
     starts: Ints
@@ -64,13 +65,13 @@ class JsonArray:
     numbers: NDArray[np.int32]
     shapes: list[Shape]
     members: list[list[int]]
-    _told: dict[Any, Any] = field(default_factory=dict, repr=False)  # answers that were given before
+    _told: dict[Any, Any] = field(default_factory=dict, repr=False)  # earlier answers
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def placed(self, keys: Sequence[str]) -> Ints:
-        """Return by shape which member each key is, -1 for none: int64, shape (shapes, keys)."""
+        """Return by shape the number of the member of each key, or -1: int64, shape (shapes, keys)."""
         asked = tuple(keys)
         found: Ints | None = self._told.get(asked)
         if found is None:
@@ -82,7 +83,7 @@ class JsonArray:
         return found
 
     def kinds_of(self, key: str) -> NDArray[np.uint8]:
-        """Return by shape the letter of a key, 0 where it has none: uint8, shape (shapes,)."""
+        """Return by shape the letter of a key, or 0: uint8, shape (shapes,)."""
         found: NDArray[np.uint8] | None = self._told.get(key)
         if found is None:
             letters = [dict(zip(*shape, strict=True)).get(key, 0) for shape in self.shapes]
@@ -92,20 +93,20 @@ class JsonArray:
 
 @dataclass
 class JsonFile:
-    """A JSON file: what it says at the top, and its long arrays; picklable.
+    """A JSON file: its values at the top, and its long arrays; picklable.
 
     Parameters
     ----------
     path
-        Where it lies on this machine; of a file that is held, its name.
+        Its local path; the name of a file that is held.
     state
         Its size and time of change.
     held
-        Its bytes, where it is small.
+        Its bytes, if it is small.
     values
-        Values at the top that are no arrays of those that were asked for.
+        Values at the top, except the arrays that were asked for.
     arrays
-        The arrays that were asked for and are there.
+        The arrays that were asked for.
     """
 
     path: str
@@ -116,12 +117,12 @@ class JsonFile:
 
     @property
     def text(self) -> bytes | mmap.mmap:
-        """What is in the file.
+        """Content of the file.
 
         Raises
         ------
         IngestionError
-            If it is no longer what was looked through.
+            If the file has changed.
         """
         return _mapped(self.path, self.state) if self.held is None else self.held
 
@@ -137,13 +138,13 @@ class JsonFile:
         return self.between(of.starts[at], of.ends[at])
 
     def count(self, name: str, numbers: Sequence[int], key: str, kind: str) -> int:
-        """Return how many elements have a value of a kind."""
+        """Count elements whose value has a kind."""
         of = self.arrays[name]
         is_so = of.kinds_of(key) == ord(kind)
         return int(is_so[of.numbers[np.asarray(numbers, np.int64)]].sum()) if is_so.any() else 0
 
     def between(self, starts: Ints, ends: Ints) -> list[Any]:
-        """Return the values that lie between positions, None for negative ones; errors as of :meth:`elements`."""
+        """Return the values between positions, None for negative ones; errors as of :meth:`elements`."""
         try:
             return json_arrays.values(self.text, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
         except ValueError as error:
@@ -152,7 +153,7 @@ class JsonFile:
     def columns(
         self, name: str, numbers: Ints, keys: Sequence[str], kinds: bytes
     ) -> tuple[list[Any], NDArray[np.bool_]]:
-        """Return some members of elements; as :func:`lakebed.native.json_arrays.columns`."""
+        """Return some members of elements, as :func:`lakebed.native.json_arrays.columns`."""
         of = self.arrays[name]
         return json_arrays.columns(
             self.text,
@@ -165,20 +166,20 @@ class JsonFile:
 
 
 Found = dict[str, dict[str, list[Any]]]
-"""Array -> key -> value of each of its elements; None where an element has none."""
+"""Array -> key -> value of each of its elements, or None."""
 
 
 def open_json(
     source: Source, name: str, wanted: Mapping[str, Sequence[str]], held_bytes: int = 0
 ) -> tuple[JsonFile, Found]:
-    """Look through a JSON file, which is held if it is small.
+    """Index a JSON file, which is held if it is small.
 
     Parameters
     ----------
     source, name
-        The file; of a large one in a bucket a copy is made in the folder for temporary files.
+        The file; a large one in a bucket is copied to the folder for temporary files.
     wanted
-        Array whose elements stay in the file -> keys of which the values are returned.
+        Array whose elements stay in the file -> keys whose values are returned.
     held_bytes
         Bytes of other files that are held.
 
@@ -206,7 +207,7 @@ def open_json(
 
 
 def _indexed(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]) -> tuple[JsonFile, Found]:
-    """Look through a file; errors as of :func:`open_json`."""
+    """Index a file; errors as of :func:`open_json`."""
     try:
         return file, _gone_through(file, wanted)
     except JsonTextError as error:
@@ -218,7 +219,7 @@ def _indexed(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]) -> 
 
 
 def _gone_through(file: JsonFile, wanted: Mapping[str, Sequence[str]]) -> Found:
-    """Go through the members of the object that a file is."""
+    """Index the members of the object in a file."""
     found: Found = {}
     text = file.text
     at = _expected(text, len(_MARK) if text[: len(_MARK)] == _MARK else 0, b"{")
@@ -243,7 +244,7 @@ def _gone_through(file: JsonFile, wanted: Mapping[str, Sequence[str]]) -> Found:
 
 
 def _array(file: JsonFile, at: int, wanted: Sequence[str]) -> tuple[JsonArray, dict[str, list[Any]], int]:
-    """Look through an array; return also where it ends. An element that is no object is as one without keys."""
+    """Index an array; return also its end. An element that is no object counts as one without keys."""
     text = file.text
     scanner = ArrayScanner(text, at, wanted)
     found: dict[str, list[Any]] = {of: [] for of in wanted}
@@ -266,7 +267,7 @@ def _skipped(text: Any, at: int) -> int:
 
 
 def _next(text: Any, at: int) -> bytes:
-    """Return the next byte that is no space; none at the end."""
+    """Return the next byte that is no space; empty at the end."""
     at = _skipped(text, at)
     return bytes(text[at : at + 1])
 
@@ -279,7 +280,7 @@ def _expected(text: Any, at: int, what: bytes) -> int:
 
 
 def _value(text: Any, at: int) -> tuple[Any, int]:
-    """Return the next value, and where it ends."""
+    """Return the next value, and its end."""
     start, end = json_arrays.value_span(text, at)
     return json.loads(bytes(text[start:end]).decode()), end
 
@@ -299,8 +300,11 @@ def _mapped(path: str, state: tuple[int, int]) -> mmap.mmap | bytes:
 def _indexed_copy(
     source: Source, name: str, called: str, wanted: Mapping[str, Sequence[str]]
 ) -> tuple[JsonFile, Found]:
-    """Look through a copy of a file, which stays as long as the plan of this process: workers open it by its path."""
-    copy = _copied(source, name)
+    """Index a local copy of a file, which stays as long as the plan of this process: workers open it by its path."""
+    with tempfile.NamedTemporaryFile(prefix="lakebed-", suffix=".json", delete=False) as file:
+        copy = file.name
+        with source.open(name) as other:
+            shutil.copyfileobj(other, file, _BLOCK_BYTES)
     try:
         found, values = _indexed(JsonFile(copy, _state(os.stat(copy))), called, wanted)  # noqa: PTH116
     except BaseException:
@@ -310,16 +314,7 @@ def _indexed_copy(
     return found, values
 
 
-def _copied(source: Source, name: str) -> str:
-    """Copy a file of a bucket to this machine."""
-    with tempfile.NamedTemporaryFile(prefix="lakebed-", suffix=".json", delete=False) as file:
-        with source.open(name) as other:
-            while block := other.read(_BLOCK_BYTES):
-                file.write(block)
-        return str(Path(file.name))
-
-
 def _remove(path: str, pid: int) -> None:
-    """Remove a copy; a forked child, which has a copy of the plan, leaves it alone."""
+    """Remove a copy; a forked child, which has a plan of its own, leaves it alone."""
     if os.getpid() == pid:
         Path(path).unlink(missing_ok=True)

@@ -1,19 +1,26 @@
-"""Parquet: one file, or a folder of them with one schema; folders such as ``split=train`` or ``train/`` are splits.
+"""Parquet: one file, or a folder of files with one schema; folders such as ``split=train`` or ``train/`` are splits.
 
-An item is a row group. Hugging Face's metadata are followed: images, sounds and class labels come in as such.
+An item is a row group. The metadata of Hugging Face tell images, sounds and class labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from lakebed.errors import IngestionError
-from lakebed.importers.core.columns import Column, Wishes, check_rows, columns_of, converted, reading
+from lakebed.importers.core.columns import (
+    FIRST_ROWS,
+    ColumnOptions,
+    Table,
+    Wishes,
+    check_rows,
+    reading,
+    table_of,
+)
 from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source
-from lakebed.importers.core.splits import SPLITS
+from lakebed.importers.core.splits import SPLITS, ranges_of
 from lakebed.transforms.output import Skipped
 
 if TYPE_CHECKING:
@@ -22,8 +29,8 @@ if TYPE_CHECKING:
 
 BATCHED = True
 
+_SUFFIXES = (".parquet", ".pq")
 _BATCH_ROWS = 65_536
-_FIRST_ROWS = 64
 
 
 class _Group(NamedTuple):
@@ -36,69 +43,29 @@ class _Group(NamedTuple):
     def __str__(self) -> str:
         return f"{self.file}, row group {self.group}"
 
-
-@dataclass(frozen=True)
-class _Context:
-    source: Source
-    schema: pa.Schema
-    columns: Sequence[Column]
-    wishes: Wishes
+    def batches(self, source: Source, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield its rows, in batches of at most `rows`."""
+        with reading(self.file), _opened(source, self.file) as file:
+            yield from file.iter_batches(rows, row_groups=[self.group], use_threads=False)
 
 
 def recognise(source: Source) -> str | None:
-    """Say how many files there are; None without any."""
-    if source.is_object:
-        return None
-    names = source.with_suffix(".parquet", ".pq")
+    """Return the number of files, in words."""
+    names = source.mainly(*_SUFFIXES)
     if not names:
-        return None
-    if source.is_folder and len(names) < len(source.files) / 2:
         return None
     return f"{len(names):,} Parquet files" if len(names) > 1 else "a Parquet file"
 
 
-def plan(
-    source: Source,
-    *,
-    media: Mapping[str, str] | None = None,
-    labels: Sequence[str] = (),
-    embeddings: Sequence[str] = (),
-    link: bool = False,
-    creds_key: str | None = None,
-    compression: str | None = None,
-    documents: Sequence[str] = (),
-) -> Plan:
-    """Plan a tensor for each column.
-
-    Parameters
-    ----------
-    source
-        The file, or the folder.
-    media
-        Columns that hold files, as bytes, as paths below the source or as addresses: photo=image, sound=audio.
-    labels
-        Columns whose texts are names of classes.
-    embeddings
-        Columns of lists that are embeddings.
-    link
-        Store links to files that are given by path in place of the files.
-    creds_key
-        Name of the credentials that the links need.
-    compression
-        Kind of file that tensors of media store.
-    documents
-        Columns that are stored as JSON, such as lists with nulls in them.
-    """
-    names = source.with_suffix(".parquet", ".pq") or ([source.name] if source.is_file else [])
+def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
+    """Plan a tensor for each column of a file, or of a folder of files."""
+    names = source.chosen(*_SUFFIXES)
     if not names:
         raise IngestionError(f"{source.shown} holds no Parquet files")
-    wishes = Wishes(
-        dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key, compression, tuple(documents)
-    )
     problems: list[Problem] = []
     schema: pa.Schema | None = None
     by_split: dict[str, list[_Group]] = {}
-    told: dict[str, str] = {}  # columns that only names of folders have, and where
+    partitions: dict[str, str] = {}
     rows = 0
     for name in names:
         try:
@@ -112,55 +79,42 @@ def plan(
             continue
         schema = found if schema is None else _same(schema, found, name)
         rows += sum(groups)
-        told |= {key: name for key in _partitions(name) if key not in found.names and key not in told}
+        for key in _partitions(name):
+            if key not in found.names:
+                partitions.setdefault(key, name)
         of = by_split.setdefault(_split_of(name), [])
         of += [_Group(name, at, count) for at, count in enumerate(groups) if count]
     if schema is None:
         raise IngestionError(f"{problems[0].where}: {problems[0].reason}")
-    items = [group for groups in by_split.values() for group in groups]
+    items, splits = ranges_of(by_split.items())
     problems += [
         Problem(name, f"the column {key!r} is told by names of folders alone, and not imported", 0)
-        for key, name in told.items()
+        for key, name in partitions.items()
     ]
-    columns, tensors = columns_of(schema, wishes, _first(source, items), source, problems)
-    splits: dict[str, range] = {}
-    at = 0
-    for split, groups_of in by_split.items():
-        splits[split] = range(at, at + len(groups_of))
-        at += len(groups_of)
+    table, tensors = table_of(schema, Wishes.of(options), _first(source, items), source, problems)
     return Plan(
-        f"Parquet: {rows:,} rows of {len(columns)} columns in {len(names):,} files",
+        f"Parquet: {rows:,} rows of {len(tensors)} columns in {len(names):,} files",
         tensors,
         items,
-        _Context(source, schema, columns, wishes),
+        table,
         rows=rows,
         nbytes=sum(source.files[name] for name in names),
-        splits=splits if set(splits) != {""} else {},
+        splits=splits,
         problems=problems,
         about={"schema": schema.remove_metadata().to_string()},
     )
 
 
-def rows(item: _Group, context: _Context) -> Iterator[Any]:
-    """Read a row group, some batches at a time; what follows damage is left out."""
+def rows(item: _Group, context: Table) -> Iterator[Any]:
+    """Read a row group, some batches at a time; rows that follow damage are left out."""
     done = 0
+    names = [column.name for column in context.columns]
     try:
-        with reading(item.file), _opened(context.source, item.file) as file:
-            for batch in file.iter_batches(_BATCH_ROWS, row_groups=[item.group], use_threads=False):
-                whole = (
-                    batch.select(context.schema.names)
-                    if batch.schema.names != context.schema.names
-                    else batch
-                )
-                done += batch.num_rows
-                yield from converted(whole, context.columns, context.source, context.wishes, str(item))
+        for batch in item.batches(context.source, _BATCH_ROWS):
+            done += batch.num_rows
+            yield from context.rows(batch if batch.schema.names == names else batch.select(names), str(item))
     except IngestionError as error:
         yield Skipped(str(item), str(error), max(1, item.rows - done))
-
-
-def describe(plan: Plan) -> dict[str, Any]:
-    """Say what the columns were."""
-    return plan.about
 
 
 def _opened(source: Source, name: str) -> pq.ParquetFile:
@@ -189,14 +143,13 @@ def _same(schema: pa.Schema, found: pa.Schema, name: str) -> pa.Schema:
 
 
 def _split_of(name: str) -> str:
-    """Return the split that a folder, or a name such as ``train-00000-of-00002``, says."""
+    """Return the split that a folder, or a name such as ``train-00000-of-00002``, tells."""
     *folders, last = name.split("/")
     for folder in folders:
-        value = folder.partition("=")[2] if folder.startswith("split=") else folder
-        if value in SPLITS or folder.startswith("split="):
+        value = folder.removeprefix("split=")
+        if value in SPLITS or value != folder:
             return SPLITS.get(value, value)
-    first = last.partition("-")[0].partition(".")[0]
-    return SPLITS.get(first, "")
+    return SPLITS.get(last.partition("-")[0].partition(".")[0], "")
 
 
 def _partitions(name: str) -> list[str]:
@@ -208,9 +161,7 @@ def _partitions(name: str) -> list[str]:
 def _first(source: Source, items: Sequence[_Group]) -> pa.RecordBatch | None:
     for item in items:
         try:
-            with reading(item.file), _opened(source, item.file) as file:
-                for batch in file.iter_batches(_FIRST_ROWS, row_groups=[item.group], use_threads=False):
-                    return batch
+            return next(item.batches(source, FIRST_ROWS), None)
         except IngestionError:
-            continue  # told when its rows are read
+            continue  # reported when its rows are read
     return None

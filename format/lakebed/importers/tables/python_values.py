@@ -1,14 +1,14 @@
-"""Rows of Python -> columns: of Arrow where all values of a key are of one type, others as they are.
+"""Rows of Python as columns: of Arrow if all values of a column have one type, others as Python values.
 
 values                                        column
 integers; integers and floats; booleans       Arrow's numbers, if no digit is lost
 text, dates, times, decimals, bytes           Arrow's
 UUIDs, paths, pandas' periods and intervals   their text
-lists and arrays of numbers, one axis         lists; of one length where all are as long
+lists and arrays of numbers, one axis         lists; of fixed size if all have one length
 arrays and lists of several axes, tensors     apart, as arrays
 files (`lakebed.read`), pictures of Pillow    apart, as files of media
 links, paths of files of media                apart, as links and files
-dictionaries, anything mixed                  apart, as JSON
+dictionaries, mixed values                    apart, as JSON
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ from pathlib import PurePath
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-import lakebed
 from lakebed.codecs.sample import Sample
 from lakebed.errors import IngestionError
 from lakebed.htypes.documents import plain_value
+from lakebed.htypes.registry import FILE_KINDS
 from lakebed.htypes.text import spelled
 from lakebed.importers.core.plan import TensorPlan, media
 from lakebed.importers.core.source import suffix_of
 from lakebed.importers.folders.pictures import IMAGE_KINDS
 from lakebed.links.link import LinkedSample
+from lakebed.links.read import read
 from lakebed.writing.encode.column import in_arrow_unit
 from lakebed.writing.encode.missing_values import plain_rows
 
+# Values that JSON holds, or a text expresses completely.
 _TOLD = (bool, int, float, str, bytes, date, time, timedelta)
-"""What JSON holds, or a text says in full."""
 _PLAIN = {type(None), bool, int, float, str}
 
 
@@ -48,13 +50,17 @@ class PythonColumns:
     Parameters
     ----------
     count
-        How many rows there are.
+        Number of rows.
     names
         Keys in order.
     arrow
         Columns of Arrow by key.
     apart
-        The others; in `documents`, which of them are JSON, and in `files`, the tensors of those that are files.
+        The others by key.
+    documents
+        Keys of `apart` that are JSON.
+    files
+        Tensors of the keys of `apart` that are files.
     """
 
     count: int
@@ -76,40 +82,38 @@ def columns_of_rows(
     Parameters
     ----------
     rows
-        Dictionaries; or one of columns.
+        Dictionaries; or a dictionary of columns.
     documents, embeddings
-        Keys that are JSON, and whose integers are floats.
+        Keys that are JSON, and keys whose integers are floats.
     wished
-        Keys of which the user says what files they hold.
+        Keys whose files the user describes.
 
     Raises
     ------
     IngestionError
-        If a row is no dictionary, a key no text, or columns are of several lengths.
+        If a row is no dictionary, a key no text, or columns differ in length.
     """
     columns = _of_columns(rows) if isinstance(rows, Mapping) else _of_rows(list(rows))
     found = PythonColumns(len(next(iter(columns.values()), ())), list(columns))
     for name, column in columns.items():
-        values, kinds = plain_rows([_plain(value) for value in column])
-        there = [value for value in values if value is not None]
-        if name not in wished and (plan := _files(name, there)) is not None:
+        raw, kinds = plain_rows([_plain(value) for value in column])
+        values = list(raw)
+        if name not in wished and (plan := _files(name, values)) is not None:
             form = plan.arguments["sample_compression"]
             found.files[name], found.apart[name] = plan, [_file(value, form) for value in values]
             continue
-        values = list(values)
         if kinds is not None and not kinds <= _PLAIN:
             values = [value if isinstance(value, Decimal) else spelled(value) for value in values]
-        arrays = None if name in documents else _arrays(values)
+        is_document = name in documents
+        arrays = None if is_document else _arrays(values)
+        made = None if is_document or arrays is not None else _arrow(values, is_vector=name in embeddings)
         if arrays is not None:
             found.apart[name] = arrays
-            continue
-        there = [value for value in values if value is not None]
-        made = None if name in documents else _arrow(list(values), there, is_vector=name in embeddings)
-        if made is None:
+        elif made is not None:
+            found.arrow[name] = made
+        else:
             found.documents.add(name)
             found.apart[name] = [_document(value, name, row) for row, value in enumerate(values)]
-        else:
-            found.arrow[name] = made
     return found
 
 
@@ -144,14 +148,14 @@ def _of_columns(columns: Mapping[Any, Any]) -> dict[str, Sequence[Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of another library as one of NumPy's or Python's: tensors, moments in units that Arrow lacks."""
+    """Return a value of another library as one of NumPy or Python, with moments in units of Arrow."""
     if isinstance(value, np.datetime64 | np.timedelta64):
         return in_arrow_unit(value)
     if type(value) is np.ndarray and value.ndim == 0:
         return value[()]
     if isinstance(value, np.ndarray | np.generic | Sample) or _is_picture(value):
         return value
-    if hasattr(value, "detach"):  # tensors of PyTorch, which may lie on another device and have a gradient
+    if hasattr(value, "detach"):  # a tensor of PyTorch, perhaps on another device and with a gradient
         value = value.detach().cpu()
     return _plain(np.asarray(value)) if hasattr(value, "__array__") else value
 
@@ -161,73 +165,64 @@ def _is_picture(value: Any) -> bool:
     return pillow is not None and isinstance(value, pillow.Image)
 
 
-def _files(name: str, there: Sequence[Any]) -> TensorPlan | None:
-    """Return the tensor of a column of files, links or pictures; None if it holds something else."""
-    kinds = {_kind_of_file(value) for value in there}
-    if not there or None in kinds:
+def _files(name: str, values: Sequence[Any]) -> TensorPlan | None:
+    """Return the tensor of a column of files, links or pictures; None for other columns."""
+    kinds = {_kind_of_file(value) for value in values if value is not None}
+    if not kinds or None in kinds:
         return None
     found = {(htype, is_link) for htype, _, is_link in filter(None, kinds)}
-    if len(found) > 1:
-        return None
-    htype, is_link = found.pop()
     forms = {form for _, form, _ in filter(None, kinds)}
-    if len(forms) > 1 and htype != "image":
+    htype, is_link = found.pop()
+    if found or (len(forms) > 1 and htype != "image"):
         return None
-    # Pictures of several kinds are stored as PNG: nothing may be lost, since nobody could be told.
+    # PNG loses nothing of pictures of several kinds; no report would tell of losses.
     return media(name, htype, compression=forms.pop() if len(forms) == 1 else "png", link=is_link)
 
 
 def _kind_of_file(value: Any) -> tuple[str, str, bool] | None:
-    """Return htype, kind of file and whether it is a link; None for what is no file."""
+    """Return htype, kind of file and whether it is a link; None for other values."""
     if _is_picture(value):
         return "image", "png", False
-    if isinstance(value, LinkedSample):
-        suffix, is_link = suffix_of(str(value.path)), True
-    elif isinstance(value, PurePath):
-        suffix, is_link = suffix_of(value.name), False
-    elif isinstance(value, Sample):
-        kind, is_link, suffix = value.compression, False, ""
+    is_link = isinstance(value, LinkedSample)
+    if isinstance(value, Sample):
+        kind = value.compression
+    elif is_link or isinstance(value, PurePath):
+        suffix = suffix_of(str(value.path) if is_link else value.name)
+        kind = IMAGE_KINDS.get(suffix, suffix[1:])
     else:
         return None
-    if suffix:
-        kind = IMAGE_KINDS.get(suffix, suffix[1:])
-    elif is_link or isinstance(value, PurePath):
-        return None
-    htype = next((htype for htype, kinds in lakebed.file_kinds.items() if kind in kinds), None)
+    htype = next((htype for htype, kinds in FILE_KINDS.items() if kind in kinds), None)
     return None if htype is None else (htype, str(kind), is_link)
 
 
 def _file(value: Any, compression: object) -> Any:
-    """Return what is appended for a file: a path is read; of a picture of another kind than is stored, its pixels."""
+    """Return a value for the tensor: the file at a path; for a picture of another kind, its pixels."""
     if isinstance(value, PurePath):
-        value = lakebed.read(str(value))
+        value = read(str(value))
     return value.array if isinstance(value, Sample) and value.compression != compression else value
 
 
 def _arrays(values: Sequence[Any]) -> list[Any] | None:
-    """Return values of several axes as arrays, an empty list as one of no rows; None if some are something else."""
-    if values and all(
-        value is None or (isinstance(value, np.ndarray) and value.ndim > 1) for value in values
-    ):
-        return None if all(value is None for value in values) else list(values)
+    """Return values of several axes as arrays, an empty list as one of no rows; None if a value is something else."""
+    there = [value for value in values if value is not None]
+    if there and all(isinstance(value, np.ndarray) and value.ndim > 1 for value in there):
+        return list(values)
     found = [None if value is None else _array(value) for value in values]
-    there = [(value, array) for value, array in zip(values, found, strict=True) if value is not None]
-    wide = [array for _, array in there if array is not None and array.ndim > 1]
+    wide = [array for array in found if array is not None and array.ndim > 1]
     if not wide or len({array.ndim for array in wide}) > 1:
         return None
     dtype = np.result_type(*wide)
     if dtype.kind == "f" and any(array.dtype.kind in "iu" and not _is_exact(array, dtype) for array in wide):
         return None
+    empty = np.empty((0, *wide[0].shape[1:]), dtype)
     made: list[Any] = []
     for value, array in zip(values, found, strict=True):
-        if value is None:
-            made.append(None)
-        elif array is None or array.ndim != wide[0].ndim:
-            if not (isinstance(value, list | tuple) and not value):
-                return None
-            made.append(np.empty((0, *wide[0].shape[1:]), dtype))
-        else:
+        if array is not None and array.ndim == wide[0].ndim:
             made.append(array.astype(dtype, copy=False))
+        elif value is None or (isinstance(value, list | tuple) and not value):
+            made.append(None if value is None else empty)
+        else:
+            return None
     return made
 
 
@@ -236,30 +231,26 @@ def _is_exact(array: NDArray[Any], dtype: np.dtype[Any]) -> bool:
 
 
 def _array(value: Any) -> NDArray[Any] | None:
-    """Return an array, or nested lists of numbers of one kind, as an array; None for anything else."""
+    """Return an array, or nested lists of numbers of one kind, as an array; None for other values."""
     if isinstance(value, np.ndarray):
         return value if value.dtype.kind in "biufc" else None
-    if (
-        not isinstance(value, list | tuple)
-        or not value
-        or not isinstance(value[0], list | tuple | np.ndarray)
-    ):
+    is_list = isinstance(value, list | tuple) and len(value) > 0
+    if not is_list or not isinstance(value[0], list | tuple | np.ndarray):
         return None
     kinds = set(_kinds(value))
-    if not kinds or not (kinds <= {"i", "u", "f"} or len(kinds) == 1) or not kinds <= set("biuf"):
+    if not kinds or not (kinds <= set("iuf") or kinds == {"b"}):
         return None
     try:
         array = np.array(value)
     except (ValueError, OverflowError):  # lists of several lengths
         return None
-    is_exact = (
-        array.dtype.kind != "f" or not kinds & {"i", "u"} or _is_exact(np.array(value, object), array.dtype)
-    )
+    may_round = array.dtype.kind == "f" and kinds & {"i", "u"}
+    is_exact = not may_round or _is_exact(np.array(value, object), array.dtype)
     return array if array.dtype.kind in "biuf" and is_exact else None
 
 
 def _kinds(value: Any) -> Iterator[str]:
-    """Yield the kinds of what nested lists hold, as those of NumPy's dtypes."""
+    """Yield the kinds of the values of nested lists, as those of NumPy's dtypes."""
     if isinstance(value, list | tuple):
         for one in value:
             yield from _kinds(one)
@@ -269,13 +260,12 @@ def _kinds(value: Any) -> Iterator[str]:
         yield {bool: "b", int: "i", float: "f"}.get(type(value), "O")
 
 
-def _arrow(values: list[Any], there: list[Any], *, is_vector: bool) -> Any:
-    """Return values as a column of Arrow; None if they are no such."""
-    import pyarrow as pa
-
+def _arrow(values: list[Any], *, is_vector: bool) -> Any:
+    """Return values as a column of Arrow; None if Arrow has no type for them."""
+    there = [value for value in values if value is not None]
+    lists = [value for value in there if isinstance(value, list | tuple | np.ndarray)]
     if any(isinstance(value, Mapping | set) for value in there):
         return None
-    lists = [value for value in there if isinstance(value, list | tuple | np.ndarray)]
     if lists and (len(lists) < len(there) or not all(map(_is_numbers, lists))):
         return None
     try:
@@ -297,12 +287,12 @@ def _is_numbers(value: Any) -> bool:
 
 
 def _document(value: Any, name: str, row: int) -> Any:
-    """Return a value as JSON has it.
+    """Return a value as JSON.
 
     Raises
     ------
     IngestionError
-        If it holds an object of which JSON could only keep what `str` says.
+        If it holds an object of which JSON could only keep the text.
     """
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind != "c":
         return plain_value(value.tolist())

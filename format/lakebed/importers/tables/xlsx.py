@@ -1,8 +1,7 @@
-"""Excel workbooks: a sheet is a table, its first row that is not empty names the columns.
+"""Excel workbooks: a sheet is a table, and its first row that is not empty names the columns.
 
-A column has the type that all of its cells have; cells of several types are stored as text, which is told. Of a formula
-the value counts that the program stored which wrote the file. Sheets of Excel have a million rows at most: one is read
-whole.
+A column has the type of its cells; cells of several types are stored as text, which is reported. A formula has the
+value that the program stored which wrote the file. Sheets have a million rows at most: one is read whole.
 """
 
 from __future__ import annotations
@@ -11,34 +10,45 @@ import datetime as dt
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 from xml.etree.ElementTree import ParseError
 
+import pyarrow as pa
+
 from lakebed.errors import IngestionError
-from lakebed.importers.core.columns import Wishes
+from lakebed.importers.core.columns import FileOptions, Wishes
 from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.tables import dataframe
-from lakebed.importers.tables.delimited import numbered
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from lakebed.importers.tables.delimited import doubles, numbered
 
 BATCHED = True
 
 _SUFFIXES = (".xlsx", ".xlsm")
-# What zip files of that size cannot hold, unless they are made to fill the memory.
+# Zip files that claim more are made to fill the memory.
 _MOST_BYTES = 1 << 30
 _MOST_TIMES = 200
-# What openpyxl raises at damage: bad zip files and XML, and values that are no values.
+# Errors of openpyxl at damage: bad zip files and XML, and values that are no values.
 _DAMAGE = (zipfile.BadZipFile, ParseError, LookupError, OSError, TypeError, ValueError, AttributeError)
 _MIDNIGHT = dt.time()
 
+# Type of all cells of a column -> type of Arrow.
+_TYPES = {
+    frozenset({"bool"}): "bool",
+    frozenset({"int"}): "int64",
+    frozenset({"float"}): "float64",
+    frozenset({"int", "float"}): "float64",
+    frozenset({"datetime"}): "timestamp[us]",
+    frozenset({"date"}): "date32[day]",
+    frozenset({"time"}): "time64[us]",
+    frozenset({"timedelta"}): "duration[us]",
+}
+
 
 def recognise(source: Source) -> str | None:
-    """Say that it is a workbook; None if it is none."""
+    """Describe a workbook."""
     return "an Excel workbook" if source.is_file and source.suffix in _SUFFIXES else None
 
 
@@ -48,11 +58,7 @@ def plan(
     sheet: str | None = None,
     names: Sequence[str] = (),
     text: Sequence[str] = (),
-    media: Mapping[str, str] | None = None,
-    labels: Sequence[str] = (),
-    link: bool = False,
-    creds_key: str | None = None,
-    compression: str | None = None,
+    **options: Unpack[FileOptions],
 ) -> Plan:
     """Plan a tensor for each column.
 
@@ -61,21 +67,13 @@ def plan(
     source
         The file.
     sheet
-        Name of the sheet; left out, the first one that is not empty.
+        Name of the sheet; by default the first one that is not empty.
     names
-        Names of the columns, of sheets without a row that tells them.
+        Names of the columns, for sheets without a row of names.
     text
         Columns that are stored as text.
-    media
-        Columns that hold files, as paths below the source or as addresses: photo=image, sound=audio.
-    labels
-        Columns whose texts are names of classes.
-    link
-        Store links to files in place of the files.
-    creds_key
-        Name of the credentials that the links need.
-    compression
-        Kind of file that tensors of media store.
+    options
+        Options of columns.
     """
     if find_spec("openpyxl") is None:
         raise IngestionError(
@@ -84,20 +82,12 @@ def plan(
     problems: list[Problem] = []
     called, lines = _read(source, sheet, problems)
     table = _table(lines, names, text, problems)
-    wishes = Wishes(dict(media or {}), tuple(labels), (), link, creds_key, compression)
-    found = dataframe.plan_of_table(table, source, wishes, problems)
+    found = dataframe.plan_of_table(table, source, Wishes.of(options), problems)
     found.found = f"sheet {called!r}, {table.num_rows:,} rows of {table.num_columns} columns"
     return found
 
 
-def rows(item: range, context: Any) -> Iterator[Any]:
-    """Yield some rows."""
-    return dataframe.rows(item, context)
-
-
-def describe(plan: Plan) -> dict[str, Any]:
-    """Say nothing more."""
-    return plan.about
+rows = dataframe.rows
 
 
 def _read(source: Source, sheet: str | None, problems: list[Problem]) -> tuple[str, list[list[Any]]]:
@@ -106,15 +96,17 @@ def _read(source: Source, sheet: str | None, problems: list[Problem]) -> tuple[s
     Raises
     ------
     IngestionError
-        If there is no such sheet, all are empty, or the file is no workbook.
+        If the workbook has no such sheet, all sheets are empty, or the file is no workbook.
     """
     import openpyxl
     from openpyxl.utils.exceptions import InvalidFileException
 
     try:
         with source.open("") as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of styles and rules for input, which are not read
-            has_formulas = _look(file, source)
+            warnings.simplefilter(
+                "ignore", UserWarning
+            )  # about styles and rules for input, which are not read
+            has_formulas = _has_formulas(file, source)
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             there = [one.title for one in book.worksheets]
             if sheet is not None and sheet not in there:
@@ -135,13 +127,13 @@ def _read(source: Source, sheet: str | None, problems: list[Problem]) -> tuple[s
     raise IngestionError(f"{source.shown} holds nothing to import: its sheets are empty")
 
 
-def _look(file: Any, source: Source) -> bool:
-    """Tell whether cells have formulas.
+def _has_formulas(file: Any, source: Source) -> bool:
+    """Whether cells have formulas.
 
     Raises
     ------
     IngestionError
-        If the file says that it holds more than it can.
+        If the file claims to hold more than it can.
     """
     with zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
@@ -160,8 +152,8 @@ def _look(file: Any, source: Source) -> bool:
 
 
 def _lines(sheet: Any, formulas: Any, problems: list[Problem]) -> Iterator[list[Any]]:
-    """Yield the values of rows; empty rows are passed over, and errors are null."""
-    sheet.reset_dimensions()  # which some programs write wrong
+    """Yield the values of rows that are not empty; errors are null."""
+    sheet.reset_dimensions()  # some programs write them wrong
     errors: Counter[str] = Counter()
     unknown = 0
     if formulas is not None:
@@ -184,30 +176,24 @@ def _lines(sheet: Any, formulas: Any, problems: list[Problem]) -> Iterator[list[
 def _table(
     lines: list[list[Any]], names: Sequence[str], text: Sequence[str], problems: list[Problem]
 ) -> pa.Table:
-    import pyarrow as pa
-
     header: list[Any] = list(names) or lines[0]
     lines = lines if names else lines[1:]
     width = max(len(header), max(map(len, lines), default=0))
     said = [None if name is None else str(name) for name in (*header, *[None] * (width - len(header)))]
     columns = [[line[at] if at < len(line) else None for line in lines] for at in range(width)]
     used = [at for at in range(width) if said[at] is not None or any(one is not None for one in columns[at])]
-    called = numbered([said[at] or f"column_{at + 1}" for at in used])
+    wanted = [said[at] or f"column_{at + 1}" for at in used]
+    called = numbered(wanted)
     for at, name in zip(used, called, strict=True):
         if said[at] is None:
             problems.append(Problem(name, f"column {at + 1} of the sheet has no name", 0))
-        elif said[at] != name:
-            problems.append(
-                Problem(name, f"another column is called {said[at]!r}, too: this one is {name!r}", 0)
-            )
+    problems += doubles(wanted)
     made = [_array(name, columns[at], name in text, problems) for at, name in zip(used, called, strict=True)]
     return pa.table(made, names=called)
 
 
 def _array(name: str, values: list[Any], is_text: bool, problems: list[Problem]) -> pa.Array:
     """Return the cells of a column."""
-    import pyarrow as pa
-
     counts = Counter(type(value).__name__ for value in values if value is not None)
     kind = _TYPES.get(frozenset(counts), "string") if not is_text else "string"
     if kind == "timestamp[us]" and all(value is None or value.time() == _MIDNIGHT for value in values):
@@ -216,24 +202,10 @@ def _array(name: str, values: list[Any], is_text: bool, problems: list[Problem])
     if kind == "string" and set(counts) - {"str"}:
         if not is_text:
             told = ", ".join(f"{count:,} {one}" for one, count in counts.most_common())
-            problems.append(
-                Problem(name, f"its cells are of several types ({told}): it is stored as text", 0)
-            )
+            reason = f"its cells are of several types ({told}): it is stored as text"
+            problems.append(Problem(name, reason, 0))
         values = [None if value is None else str(value) for value in values]
     try:
         return pa.array(values, pa.type_for_alias(kind))
     except (OverflowError, pa.ArrowInvalid):  # integers of more than 64 bits
         return pa.array([value if value is None else float(value) for value in values], pa.float64())
-
-
-# Types of the cells of a column -> type of Arrow.
-_TYPES: Mapping[frozenset[str], str] = {
-    frozenset({"bool"}): "bool",
-    frozenset({"int"}): "int64",
-    frozenset({"float"}): "float64",
-    frozenset({"int", "float"}): "float64",
-    frozenset({"datetime"}): "timestamp[us]",
-    frozenset({"date"}): "date32[day]",
-    frozenset({"time"}): "time64[us]",
-    frozenset({"timedelta"}): "duration[us]",
-}

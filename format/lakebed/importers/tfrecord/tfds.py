@@ -1,8 +1,8 @@
-"""What TensorFlow Datasets says of the TFRecord files that it wrote: ``dataset_info.json``, ``features.json``, classes.
+"""Descriptions that TensorFlow Datasets writes beside its TFRecord files.
 
 dataset_info.json    name, version, description, citation; splits with the numbers of records of their files
 features.json        tree of features with their types, shapes and dtypes
-label.labels.txt     names of the classes of the feature ``label``, a line each; ``objects-label.labels.txt``
+label.labels.txt     names of the classes of the feature ``label``, one a line; ``objects-label.labels.txt``
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _ABOUT = ("name", "version", "description", "citation")
 
 @dataclass(frozen=True)
 class FeatureTold:
-    """What is said of a feature.
+    """Description of a feature.
 
     Parameters
     ----------
     dtype, shape
-        Those of its arrays, -1 for what varies; "" and () where nothing is said.
+        Those of its arrays, -1 for a varying axis; "" and () if unknown.
     classes
-        Names of its classes; None if it is none of classes.
+        Names of its classes; None if it has no classes.
     is_boxes
         Whether it is boxes: top, left, bottom, right, as fractions.
     """
@@ -45,16 +45,16 @@ class FeatureTold:
 
 @dataclass(frozen=True)
 class Told:
-    """What is said of a set.
+    """Description of a dataset.
 
     Parameters
     ----------
     splits
         Names of its splits.
     rows
-        Records of all its files; None if that is not said.
+        Records of all its files; None if unknown.
     files
-        Names of the files that these are in.
+        Names of these files.
     """
 
     features: Mapping[str, FeatureTold] = field(default_factory=dict)
@@ -65,11 +65,9 @@ class Told:
 
 
 def told_of(source: Source) -> Told:
-    """Return what is said of a set; nothing if its files are not there, are in several folders, or of others."""
-    if not source.is_folder:
-        return Told()
+    """Return the description of a dataset; an empty one if its files are missing or in several folders."""
     folders = [name.removesuffix(_INFO) for name in source.files if name.rpartition("/")[2] == _INFO]
-    if len(folders) != 1:
+    if not source.is_folder or len(folders) != 1:
         return Told()
     folder = folders[0]
     info = _document(source, f"{folder}{_INFO}")
@@ -85,7 +83,7 @@ def told_of(source: Source) -> Told:
 
 
 def _rows(splits: list[Any]) -> tuple[int | None, int]:
-    """Return how many records there are, and in how many files."""
+    """Return the numbers of records and of their files."""
     lengths = [
         length for one in splits for length in one.get("shardLengths") or () if isinstance(length, str | int)
     ]
@@ -93,12 +91,20 @@ def _rows(splits: list[Any]) -> tuple[int | None, int]:
     return (sum(numbers) if numbers and len(numbers) == len(lengths) else None), len(lengths)
 
 
-def _document(source: Source, name: str) -> Mapping[str, Any]:
+def _text(source: Source, name: str) -> str:
+    """Return the text of a file; an empty one if it is missing, too large or damaged."""
     if not 0 < source.files.get(name, 0) <= _MAX_BYTES:
-        return {}
+        return ""
     try:
-        found = json.loads(source.read(name))
-    except (ValueError, RecursionError, LakebedError):
+        return source.read(name).decode()
+    except (LakebedError, UnicodeDecodeError):
+        return ""
+
+
+def _document(source: Source, name: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(_text(source, name))
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -106,7 +112,7 @@ def _document(source: Source, name: str) -> Mapping[str, Any]:
 def _walk(
     node: Any, path: str, before: tuple[int, ...], source: Source, folder: str, depth: int
 ) -> Iterator[tuple[str, FeatureTold]]:
-    """Yield the features of a tree by name; axes of sequences stand before their own."""
+    """Yield the features of a tree by name; axes of sequences come before their own."""
     if not isinstance(node, Mapping) or depth == 0:
         return
     features = node.get("featuresDict")
@@ -119,18 +125,15 @@ def _walk(
         yield from _walk(sequence.get("feature"), path, (-1, *before), source, folder, depth - 1)
         return
     kind = str(node.get("pythonClassName") or "").rpartition(".")[2]
+    told = node.get("tensor")
     if "classLabel" in node:
-        yield (
-            path,
-            FeatureTold(classes=tuple(_classes(source, f"{folder}{path.replace('/', '-')}.labels.txt"))),
-        )
+        names = _text(source, f"{folder}{path.replace('/', '-')}.labels.txt")
+        yield path, FeatureTold(classes=tuple(names.splitlines()))
     elif kind == "BBoxFeature":
         yield path, FeatureTold(is_boxes=len(before) <= 1)
-    elif isinstance(node.get("tensor"), Mapping):
-        told = node["tensor"]
-        if str(told.get("encoding") or "none").lower() == "none":
-            shape = _shape(told.get("shape"))
-            yield path, FeatureTold(_dtype(told.get("dtype")), () if shape is None else (*before, *shape))
+    elif isinstance(told, Mapping) and str(told.get("encoding") or "none").lower() == "none":
+        shape = _shape(told.get("shape"))
+        yield path, FeatureTold(_dtype(told.get("dtype")), () if shape is None else (*before, *shape))
 
 
 def _shape(told: Any) -> tuple[int, ...] | None:
@@ -144,19 +147,8 @@ def _shape(told: Any) -> tuple[int, ...] | None:
 
 
 def _dtype(told: Any) -> str:
-    if not isinstance(told, str):
-        return ""
     try:
-        found = np.dtype(told)
+        found = np.dtype(told if isinstance(told, str) else "O")
     except TypeError:
         return ""
     return found.name if found.kind in "iufb" else ""
-
-
-def _classes(source: Source, name: str) -> list[str]:
-    if not 0 < source.files.get(name, 0) <= _MAX_BYTES:
-        return []
-    try:
-        return source.read(name).decode().splitlines()
-    except (LakebedError, UnicodeDecodeError):
-        return []

@@ -1,7 +1,7 @@
 """TFRecord files of ``tf.train.Example`` and ``SequenceExample``: a tensor for each feature.
 
-Features are found out by looking at some records; ``features.json`` of TensorFlow Datasets tells more of them. Boxes
-and classes of the TensorFlow Object Detection API become ``boxes`` and ``labels``.
+The first records tell the features; ``features.json`` of TensorFlow Datasets adds shapes, dtypes and classes. Boxes and
+classes of the TensorFlow Object Detection API become ``boxes`` and ``labels``.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.columns import tensor_name
-from lakebed.importers.core.contents import Content, Looked, content_of, tensor_of, value_of
+from lakebed.importers.core.columns import free_name
+from lakebed.importers.core.contents import Content, Looked, check_kinds, content_of, tensor_of, value_of
+from lakebed.importers.core.packages import check_installed, is_installed
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of, split_of
 from lakebed.importers.detection.objects import each
-from lakebed.importers.tfrecord.examples import Example, Feature, parse
+from lakebed.importers.tfrecord.examples import DTYPES, Example, Feature, parse
 from lakebed.importers.tfrecord.tfds import Told, told_of
 from lakebed.importers.tfrecord.tfrecord_files import (
     DAMAGE,
@@ -34,33 +35,32 @@ from lakebed.importers.tfrecord.tfrecord_files import (
 )
 from lakebed.transforms.output import Skipped
 
-# The fewest records of a file that are looked at, and the bytes after which no more are.
-_LEAST_LOOKED_AT = 8
-_LOOKED_AT_BYTES = 32 << 20
+_LEAST_LOOKED_AT = 8  # records of a file
+_LOOKED_AT_BYTES = 32 << 20  # of a file, after which no more records are looked at
 _CHUNKS = "lz4"
 _LTRB = {"mode": "LTRB"}
-_DTYPES = {"int": "int64", "float": "float32"}
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
+_PACKAGES = ("google-crc32c", "protobuf")
 
 _FAILURES = (LakebedError, ValueError, OverflowError)
 
 
 @dataclass(frozen=True)
 class _Column:
-    """Where a feature goes.
+    """Tensor of a feature, or of a list of features.
 
     Parameters
     ----------
     kind
         ``bytes``, ``float`` or ``int``.
     content
-        What bytes are.
+        Content of bytes.
     shape, dtype
-        Shape, with -1 for what varies, and dtype that arrays have; () and "" for a list.
+        Shape of arrays, with -1 for a varying axis, and their dtype; () and "" for a list.
     ragged
-        Whether a list of features has elements of several lengths.
+        Whether the steps of a list have several lengths.
     is_boxes
-        Whether its numbers are boxes: top, left, bottom, right.
+        Whether numbers are boxes: top, left, bottom, right.
     """
 
     tensor: str
@@ -74,28 +74,33 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Objects:
-    """Features that are boxes and classes of one kind of objects, and their tensors."""
+    """Tensors of the boxes and classes of one kind of objects, and the feature of the classes."""
 
     prefix: str
     boxes: str
     labels: str | None
     classes: str | None
 
+    @property
+    def features(self) -> list[str]:
+        """Names of the features that they consist of."""
+        sides = [f"{self.prefix}bbox/{side}" for side in _SIDES]
+        return sides if self.classes is None else [*sides, self.classes]
+
 
 @dataclass(frozen=True)
 class _Context:
-    """What workers know: columns by feature, and by list of features; None in place of them for records of anything."""
+    """State of workers: columns by feature and by list of features; None for records that are stored as bytes."""
 
     source: Source
     columns: Mapping[str, _Column] | None
-    lists: Mapping[str, _Column]
-    objects: Sequence[_Objects]
-    used: frozenset[str]
+    lists: Mapping[str, _Column] = field(default_factory=dict)
+    objects: Sequence[_Objects] = ()
 
 
 @dataclass
 class _Seen:
-    """What was seen of a feature: how often it is of which kind, of lists without values apart."""
+    """Statistics of a feature: its kinds, those of empty lists apart."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     empty: Counter[str] = field(default_factory=Counter)
@@ -104,7 +109,6 @@ class _Seen:
     largest: float = 0.0
 
     def add(self, feature: Feature) -> None:
-        """Look at what a record has."""
         if not feature.kind:
             return
         of = self.kinds if len(feature.values) else self.empty
@@ -117,14 +121,14 @@ class _Seen:
 
     @property
     def kind(self) -> str:
-        """The kind that it is most often of."""
+        """The most frequent kind."""
         found = (self.kinds or self.empty).most_common(1)
         return found[0][0] if found else "bytes"
 
 
 @dataclass
 class _Look:
-    """What was seen of records."""
+    """Statistics of the records that were looked at."""
 
     features: dict[str, _Seen] = field(default_factory=dict)
     lists: dict[str, _Seen] = field(default_factory=dict)
@@ -132,10 +136,9 @@ class _Look:
     others: int = 0
 
     def add(self, data: bytes) -> None:
-        """Look at a record."""
         try:
             example = parse(data)
-        except ValueError:
+        except IngestionError:
             self.others += 1
             return
         if not example.features and not example.lists:
@@ -151,22 +154,21 @@ class _Look:
 
 
 def recognise(source: Source) -> str | None:
-    """Say how many files there are; None if the first one holds no records."""
-    if source.is_object:
-        return None
-    if not only_files(source):
+    """Return the number of files in words; None if the first one holds no records."""
+    if source.is_object or not only_files(source):
         return None
     names = files_of(source)
     first = next((name for name in names if source.files[name]), None)
     if first is None:
         return None
-    try:
-        found = next(records_of(source, first, 0), None)
-    except DAMAGE:
-        return None
-    return (
-        None if found is None or isinstance(found[1], IngestionError) else f"TFRecord of {len(names):,} files"
-    )
+    if is_installed("google-crc32c"):  # without it, the name has to do: the plan then names the package
+        try:
+            found = next(records_of(source, first, 0), None)
+        except DAMAGE:
+            return None
+        if found is None or isinstance(found[1], IngestionError):
+            return None
+    return f"TFRecord of {len(names):,} files"
 
 
 def plan(
@@ -196,6 +198,7 @@ def plan(
     splits
         Whether names of files and folders tell splits.
     """
+    check_installed("TFRecord files", "tfrecord", *_PACKAGES)
     names = files_of(source)
     if not names:
         raise IngestionError(f"{source.shown} has no TFRecord files")
@@ -203,10 +206,7 @@ def plan(
     problems: list[Problem] = []
     seen = _looked_at(source, names, look)
     wishes = dict(kinds or {})
-    for name in wishes:
-        if name not in seen.features and name not in seen.lists:
-            there = ", ".join(sorted({*seen.features, *seen.lists})) or "no record that was looked at has any"
-            raise IngestionError(f"{source.shown} has no feature {name!r}: {there}")
+    check_kinds(source, wishes, sorted({*seen.features, *seen.lists}), "feature")
     context, tensors = _planned(source, seen, told, wishes, compression, problems, objects=objects)
     by_split: dict[str, list[str]] = {}
     for name in names:
@@ -215,9 +215,8 @@ def plan(
     items, ranges = ranges_of(
         (split, [item for name in of for item in parts[name][0]]) for split, of in in_order(by_split)
     )
-    counts = [count for _, count in parts.values()]
-    known = [count for count in counts if count is not None]
-    rows = sum(known) if len(known) == len(counts) else told.rows if set(names) <= set(told.files) else None
+    known = [count for _, count in parts.values() if count is not None]
+    rows = sum(known) if len(known) == len(parts) else told.rows if set(names) <= set(told.files) else None
     shown = f" with {rows:,} records" if rows is not None else ""
     return Plan(
         f"TFRecord of {len(names):,} files{shown}",
@@ -233,26 +232,24 @@ def plan(
 
 
 def rows(item: Item, context: _Context) -> Iterator[Any]:
-    """Make the rows of some records of a file."""
+    """Yield the rows of some records of a file."""
     at = item.start
     try:
         for at, data in records_of(context.source, item.name, item.start, item.stop):
-            where = f"{item.name}, byte {at:,}"
-            if isinstance(data, IngestionError):
-                yield Skipped(where, str(data))
-                continue
             try:
+                if isinstance(data, IngestionError):
+                    raise data
                 yield _row(data, context)
             except _FAILURES as error:
-                yield Skipped(where, str(error))
+                yield Skipped(f"{item.name}, byte {at:,}", str(error))
     except DAMAGE as error:
         yield Skipped(
-            f"{item.name}, behind byte {at:,}", f"the file is damaged, and read up to here: {error}"
+            f"{item.name}, behind byte {at:,}", f"the file is damaged and was read up to here: {error}"
         )
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """Say how many files there are, and what TensorFlow Datasets says of the set."""
+    """Return the number of files, and the description by TensorFlow Datasets."""
     return plan.about
 
 
@@ -260,7 +257,7 @@ def describe(plan: Plan) -> dict[str, Any]:
 
 
 def _split_of(name: str, told: Told) -> str:
-    """Return the split that a file is of: the last word of its name, or its folder, that is one."""
+    """Return the split of a file: the last word of its name, or else of its folder, that names one."""
     folder, _, last = name.rpartition("/")
     stem = NAMES.sub("", last)
     for split in told.splits:
@@ -270,37 +267,32 @@ def _split_of(name: str, told: Told) -> str:
 
 
 def _looked_at(source: Source, names: Sequence[str], look: int) -> _Look:
-    """Look at records of all files; what is damaged is told when its rows are made."""
+    """Look at the first records of all files; damage is reported when rows are made."""
     seen = _Look()
-    most = max(_LEAST_LOOKED_AT, -(-look // len(names)))
-
-    def first(name: str) -> list[bytes]:
-        found: list[bytes] = []
-        nbytes = 0
-        try:
-            for _, data in records_of(source, name, 0):
-                if isinstance(data, bytes):
-                    found.append(data)
-                    nbytes += len(data)
-                if len(found) >= most or nbytes >= _LOOKED_AT_BYTES:
-                    break
-        except DAMAGE:
-            return found
-        return found
-
     if look == 0:
         for name in names:
-            try:
-                for _, data in records_of(source, name, 0):
-                    if isinstance(data, bytes):
-                        seen.add(data)
-            except DAMAGE:
-                continue
+            for data in _records(source, name, None):
+                seen.add(data)
         return seen
-    for found in each(source, names, first):
+    most = max(_LEAST_LOOKED_AT, -(-look // len(names)))
+    for found in each(source, names, lambda name: list(_records(source, name, most))):
         for data in found if isinstance(found, list) else ():
             seen.add(data)
     return seen
+
+
+def _records(source: Source, name: str, most: int | None) -> Iterator[bytes]:
+    """Yield the first intact records of a file; None for all."""
+    count = nbytes = 0
+    try:
+        for _, data in records_of(source, name, 0):
+            if isinstance(data, bytes):
+                yield data
+                count, nbytes = count + 1, nbytes + len(data)
+            if most is not None and (count >= most or nbytes >= _LOOKED_AT_BYTES):
+                return
+    except DAMAGE:
+        return
 
 
 # -- tensors ------------------------------------------------------------------------------------------------------
@@ -316,85 +308,76 @@ def _planned(
     *,
     objects: bool,
 ) -> tuple[_Context, list[TensorPlan]]:
-    """Return what workers know, and the tensors."""
+    """Return the state of workers, and the tensors."""
     if not seen.records:
         reason = "no record that was looked at is a tf.train.Example: records are stored as bytes"
         problems.append(Problem(source.shown, reason, 0))
-        made = tensor("record", dtype="uint8", chunk_compression=_CHUNKS)
-        return _Context(source, None, {}, (), frozenset()), [made]
+        return _Context(source, None), [tensor("record", dtype="uint8", chunk_compression=_CHUNKS)]
     if seen.others:
-        problems.append(
-            Problem(source.shown, f"{seen.others:,} records that were looked at are no Example", 0)
-        )
+        reason = f"{seen.others:,} records that were looked at are no Example"
+        problems.append(Problem(source.shown, reason, 0))
     taken: set[str] = set()
     tensors: list[TensorPlan] = []
     found = _objects(seen, taken, tensors) if objects else []
-    used = frozenset(name for one in found for name in _used(one))
+    used = {name for one in found for name in one.features}
     columns: dict[str, _Column] = {}
     lists: dict[str, _Column] = {}
-    for into, of in ((columns, seen.features), (lists, seen.lists)):
-        for name in sorted(of):
-            if name in used and into is columns:
-                continue
-            called = tensor_name(name, taken)
-            taken.add(called)
-            info = {"feature": name} if called != name else {}
-            into[name], plan = _column(
-                called,
-                name,
-                of[name],
-                told,
-                wishes.get(name),
-                compression,
-                info,
-                problems,
-                is_list=into is lists,
-            )
-            tensors.append(plan)
+    for name in sorted(seen.features.keys() - used):
+        called = free_name(name, taken)
+        column, arguments = _column(called, name, seen.features[name], told, wishes, compression, problems)
+        columns[name] = column
+        tensors.append(_tensor(column, name, arguments))
+    for name in sorted(seen.lists):
+        called = free_name(name, taken)
+        column, arguments = _list_column(called, name, seen.lists[name], wishes, compression, problems)
+        lists[name] = column
+        tensors.append(_tensor(column, name, arguments))
     if not tensors:
         raise IngestionError(f"{source.shown} has records without features")
-    return _Context(source, columns, lists, found, used), tensors
+    return _Context(source, columns, lists, found), tensors
+
+
+def _tensor(column: _Column, name: str, arguments: Mapping[str, Any]) -> TensorPlan:
+    info = {"feature": name} if column.tensor != name else {}
+    if column.content is not None:
+        return tensor_of(column.tensor, column.content, info)
+    return tensor(column.tensor, info=info, **{"dtype": DTYPES[column.kind], **arguments})
 
 
 def _objects(seen: _Look, taken: set[str], tensors: list[TensorPlan]) -> list[_Objects]:
-    """Return what the Object Detection API calls objects, and plan their tensors."""
-    prefixes = [
-        name.removesuffix("bbox/xmin")
-        for name in sorted(seen.features)
-        if name.endswith("bbox/xmin")
-        and all(
-            set(seen.features.get(f"{name.removesuffix('xmin')}{side}", _Seen()).kinds) <= {"float"}
-            and f"{name.removesuffix('xmin')}{side}" in seen.features
-            for side in _SIDES
-        )
-    ]
+    """Return the objects of the Object Detection API, and plan their tensors."""
+    prefixes = []
+    for name in sorted(seen.features):
+        prefix = name.removesuffix("bbox/xmin")
+        sides = [seen.features.get(f"{prefix}bbox/{side}") for side in _SIDES]
+        if prefix != name and all(side is not None and set(side.kinds) <= {"float"} for side in sides):
+            prefixes.append(prefix)
     found: list[_Objects] = []
     for prefix in prefixes:
         called = "" if len(prefixes) == 1 else prefix
-        boxes = tensor_name(f"{called}boxes", taken)
-        taken.add(boxes)
+        boxes = free_name(f"{called}boxes", taken)
         largest = max(seen.features[f"{prefix}bbox/{side}"].largest for side in _SIDES)
         coords = {"type": "pixel" if largest > 2 else "fractional", **_LTRB}
         tensors.append(tensor(boxes, "bbox", dtype="float32", coords=coords))
-        classes = None
+        classes = labels = None
         for name, kind in ((f"{prefix}class/text", "bytes"), (f"{prefix}class/label", "int")):
             of = seen.features.get(name)
             if classes is None and of is not None and set(of.kinds) == {kind}:
                 classes = name if {one.name for one in of.looked.kinds} <= {"text", "json"} else None
-        labels = None
         if classes is not None:
-            labels = tensor_name(f"{called}labels", taken)
-            taken.add(labels)
+            labels = free_name(f"{called}labels", taken)
             number = None if classes.endswith("text") else "int64"
             tensors.append(tensor(labels, "class_label", dtype=number, is_list=True))
         found.append(_Objects(prefix, boxes, labels, classes))
     return found
 
 
-def _used(one: _Objects) -> Iterator[str]:
-    yield from (f"{one.prefix}bbox/{side}" for side in _SIDES)
-    if one.classes is not None:
-        yield one.classes
+def _kind(name: str, seen: _Seen, problems: list[Problem]) -> str:
+    kind = seen.kind
+    if len(seen.kinds) > 1:
+        found = ", ".join(f"{count:,} times {one}" for one, count in seen.kinds.most_common())
+        problems.append(Problem(name, f"it is of several kinds ({found}): {kind} is stored", 0))
+    return kind
 
 
 def _column(
@@ -402,55 +385,57 @@ def _column(
     name: str,
     seen: _Seen,
     told: Told,
-    wish: str | None,
+    wishes: Mapping[str, str],
     compression: str | None,
-    info: Mapping[str, Any],
     problems: list[Problem],
-    *,
-    is_list: bool,
-) -> tuple[_Column, TensorPlan]:
-    """Return how a feature gets into its tensor, and the tensor."""
-    kind = seen.kind
-    if len(seen.kinds) > 1:
-        told_kinds = ", ".join(f"{count:,} times {one}" for one, count in seen.kinds.most_common())
-        problems.append(Problem(name, f"it is of several kinds ({told_kinds}): {kind} is stored", 0))
+) -> tuple[_Column, Mapping[str, Any]]:
+    """Return the column of a feature, and the arguments of its tensor."""
+    kind = _kind(name, seen, problems)
     if kind == "bytes":
-        if is_list:
-            seen.looked.most = 2
-        content = content_of(name, seen.looked, problems, wish=wish, compression=compression)
-        return _Column(called, kind, content), tensor_of(called, content, info)
-    dtype = _DTYPES[kind]
+        content = content_of(name, seen.looked, problems, wish=wishes.get(name), compression=compression)
+        return _Column(called, kind, content), {}
     of = told.features.get(name)
-    if is_list:
-        if len(seen.lengths) == 1 and min(seen.lengths):
-            steps = (-1,) if seen.lengths == {1} else (-1, min(seen.lengths))
-            return _Column(called, kind, None, steps), tensor(
-                called, dtype=dtype, info=info, chunk_compression=_CHUNKS
-            )
-        return _Column(called, kind, ragged=True), tensor(called, "sequence", dtype=dtype, info=info)
-    if of is None:
-        single = seen.lengths <= {1}
-        return _Column(called, kind), tensor(
-            called, dtype=dtype, info=info, chunk_compression=None if single else _CHUNKS
-        )
-    if of.is_boxes and kind == "float":
+    if of is not None and of.is_boxes and kind == "float":
         coords = {"type": "fractional", **_LTRB}
-        return _Column(called, kind, is_boxes=True), tensor(
-            called, "bbox", dtype=dtype, coords=coords, info=info
-        )
-    if of.classes is not None and kind == "int":
-        names = list(of.classes) or None
-        return _Column(called, kind), tensor(
-            called, "class_label", dtype="int64", class_names=names, info=info
-        )
-    stored = of.dtype if of.dtype and np.dtype(of.dtype).kind in ("iub" if kind == "int" else "f") else ""
-    if stored == "float64":
-        stored = ""  # float32 is what the file has
-    shape = of.shape if len(of.shape) > 1 and sum(length < 0 for length in of.shape) <= 1 else ()
-    compressed = _CHUNKS if shape or seen.lengths > {1} else None
-    return _Column(called, kind, None, shape, stored), tensor(
-        called, dtype=stored or dtype, info=info, chunk_compression=compressed
-    )
+        return _Column(called, kind, is_boxes=True), {"htype": "bbox", "coords": coords}
+    if of is not None and of.classes is not None and kind == "int":
+        return _Column(called, kind), {"htype": "class_label", "class_names": list(of.classes) or None}
+    dtype = ""
+    shape: tuple[int, ...] = ()
+    if of is not None:
+        # Files have float32, also where the description says float64.
+        if (
+            of.dtype
+            and of.dtype != "float64"
+            and np.dtype(of.dtype).kind in ("iub" if kind == "int" else "f")
+        ):
+            dtype = of.dtype
+        shape = of.shape if len(of.shape) > 1 and sum(length < 0 for length in of.shape) <= 1 else ()
+    packed = _CHUNKS if shape or not seen.lengths <= {1} else None
+    return _Column(called, kind, None, shape, dtype), {
+        "chunk_compression": packed,
+        "dtype": dtype or DTYPES[kind],
+    }
+
+
+def _list_column(
+    called: str,
+    name: str,
+    seen: _Seen,
+    wishes: Mapping[str, str],
+    compression: str | None,
+    problems: list[Problem],
+) -> tuple[_Column, Mapping[str, Any]]:
+    """Return the column of a list of features, and the arguments of its tensor."""
+    kind = _kind(name, seen, problems)
+    if kind == "bytes":
+        seen.looked.most = 2
+        content = content_of(name, seen.looked, problems, wish=wishes.get(name), compression=compression)
+        return _Column(called, kind, content), {}
+    if len(seen.lengths) == 1 and min(seen.lengths):
+        shape = (-1,) if seen.lengths == {1} else (-1, min(seen.lengths))
+        return _Column(called, kind, None, shape), {"chunk_compression": _CHUNKS}
+    return _Column(called, kind, ragged=True), {"htype": "sequence"}
 
 
 # -- rows ---------------------------------------------------------------------------------------------------------
@@ -462,7 +447,7 @@ def _row(data: bytes, context: _Context) -> dict[str, Any]:
     Raises
     ------
     IngestionError
-        If it has something that no tensor takes.
+        If it has a value that no tensor takes.
     """
     if context.columns is None:
         return {"record": np.frombuffer(data, np.uint8)}
@@ -470,12 +455,10 @@ def _row(data: bytes, context: _Context) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for one in context.objects:
         row.update(_values_of_objects(one, example))
-    for columns, found in ((context.columns, example.features), (context.lists, example.lists)):
-        for name in found:
-            if name not in columns and not (name in context.used and columns is context.columns):
-                raise IngestionError(
-                    f"the feature {name!r} is in no record that was looked at: look at more of them (look=0 for all)"
-                )
+    for name in sorted(_unseen(example, context)):
+        raise IngestionError(
+            f"the feature {name!r} is in no record that was looked at: look at more of them (look=0 for all)"
+        )
     for name, column in context.columns.items():
         feature = example.features.get(name)
         row[column.tensor] = None if feature is None or not feature.kind else _of(name, feature, column)
@@ -485,10 +468,17 @@ def _row(data: bytes, context: _Context) -> dict[str, Any]:
     return row
 
 
+def _unseen(example: Example, context: _Context) -> set[str]:
+    """Return the features of a record that have no tensor."""
+    used = {name for one in context.objects for name in one.features}
+    columns: Mapping[str, _Column] = context.columns or {}
+    return (example.features.keys() - columns.keys() - used) | (example.lists.keys() - context.lists.keys())
+
+
 def _of(name: str, feature: Feature, column: _Column) -> Any:
     """Return the value of a feature."""
     if feature.kind != column.kind and not len(feature.values):
-        feature = Feature(column.kind, [] if column.content else np.zeros(0, _DTYPES[column.kind]))
+        feature = Feature(column.kind, [] if column.content else np.zeros(0, DTYPES[column.kind]))
     if feature.kind != column.kind:
         raise IngestionError(f"{name} is a list of {feature.kind}, and of {column.kind} in other records")
     try:
@@ -517,18 +507,17 @@ def _array(values: NDArray[Any], column: _Column) -> NDArray[Any]:
 
 
 def _list(name: str, steps: Sequence[Feature], column: _Column) -> Any:
-    """Return the value of a list of features: its steps are along the first axis."""
+    """Return the value of a list of features, with the steps along the first axis."""
     if any(len(step.values) and step.kind != column.kind for step in steps):
         raise IngestionError(f"{name} has steps of other kinds than {column.kind}")
     if column.content is not None:
-        texts = column.content.kind in ("text", "json")
-        if texts and any(len(step.values) != 1 for step in steps):
-            return [[value_of(one, column.content) for one in step.values] for step in steps]
-        if any(len(step.values) != 1 for step in steps):
+        if all(len(step.values) == 1 for step in steps):
+            return [value_of(step.values[0], column.content) for step in steps]
+        if column.content.kind not in ("text", "json"):
             raise IngestionError(f"{name} has steps of several values, or of none")
-        return [value_of(step.values[0], column.content) for step in steps]
-    dtype = _DTYPES[column.kind]
-    arrays: list[NDArray[Any]] = [step.values if len(step.values) else np.zeros(0, dtype) for step in steps]
+        return [[value_of(one, column.content) for one in step.values] for step in steps]
+    empty = np.zeros(0, DTYPES[column.kind])
+    arrays: list[NDArray[Any]] = [step.values if len(step.values) else empty for step in steps]
     if column.ragged:
         return arrays
     width = column.shape[1] if len(column.shape) > 1 else 1
@@ -536,7 +525,7 @@ def _list(name: str, steps: Sequence[Feature], column: _Column) -> Any:
         raise IngestionError(
             f"{name} has steps of other lengths than {width}, that of the records looked at (look=0 for all)"
         )
-    found = np.concatenate(arrays) if arrays else np.zeros(0, dtype)
+    found = np.concatenate(arrays) if arrays else empty
     return found.reshape(-1, width) if len(column.shape) > 1 else found
 
 

@@ -1,4 +1,4 @@
-"""TFRecord files: records behind their lengths and checksums, in files that may be compressed by gzip or zlib.
+"""TFRecord files: records with their lengths and checksums, in files that may be compressed by gzip or zlib.
 
 8     length of the data, little-endian
 4     masked CRC-32C of these eight bytes
@@ -19,30 +19,28 @@ from typing import Any, BinaryIO, NamedTuple
 
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.source import Source, suffix_of
-from lakebed.native.tfrecords import masked_crc32c, record_starts
 
 NAMES = re.compile(
     r"\.(tfrecords?|tfrec|records?)(-\d+-of-\d+)?(\.gz|\.zlib)?$|-\d{5}-of-\d{5}(\.gz)?$", re.IGNORECASE
 )
-"""What names of files end with; whether one is of records, its first checksum tells."""
+"""Ends of file names; the first checksum then tells whether a file has records."""
 
 DAMAGE = (EOFError, OSError, zlib.error, LakebedError)
-"""What reading a damaged file raises."""
+"""Errors of reading a damaged file."""
 
 _BESIDE = (".json", ".txt", ".pbtxt", ".md", ".csv", ".tsv", ".yaml", ".yml", ".idx", ".index")
 
-# A worker takes about so many bytes of a file on this machine at a time; of others it takes files as a whole.
+# Bytes of a local file that a worker takes at a time; it takes other files as a whole.
 _ITEM_BYTES = 32 << 20
 _MAX_RECORD_BYTES = 1 << 30
-# What a compressed file may become, times its size: more than zlib can.
-_MAX_RATIO = 1100
+_MAX_RATIO = 1100  # more than zlib can compress
 _HEAD = 12
-_AROUND = 16
+_TAIL = 4
 _BLOCK_BYTES = 1 << 20
 
 
 class Item(NamedTuple):
-    """Records of a file, from a byte on: those that start before another one."""
+    """Records of a file that start from one byte on and before another."""
 
     name: str
     start: int
@@ -53,33 +51,59 @@ class Item(NamedTuple):
 
 
 def files_of(source: Source) -> list[str]:
-    """Return the names of files of records."""
+    """Return the names of record files."""
     return [name for name in source.files if NAMES.search(name) and suffix_of(name) not in _BESIDE]
 
 
 def only_files(source: Source) -> bool:
-    """Tell whether a source has files of records, and what is usual beside them, and nothing else."""
+    """Tell whether a source has record files, files that usually accompany them, and no others."""
     others = [name for name in source.files if not NAMES.search(name) and suffix_of(name) not in _BESIDE]
     return not others and bool(files_of(source))
 
 
 def items_of(source: Source, name: str) -> tuple[list[Item], int | None]:
-    """Return what workers take of a file at a time, and how many records it has, if that is known."""
+    """Return the parts of a file that workers take, and its number of records if that is known."""
     path = source.path(name)
     if path is None or not source.files[name]:
         return [Item(name, 0, None)], None if path is None else 0
     with open(path, "rb") as file:  # noqa: PTH123 - it is mapped
-        if _packing(file.read(12)):
+        if _packing(file.read(_HEAD)):
             return [Item(name, 0, None)], None
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
-            starts, count, _ = record_starts(whole, _ITEM_BYTES)
-    begins = starts.tolist() or [0]
-    return [Item(name, first, last) for first, last in zip(begins, [*begins[1:], None], strict=True)], count
+            starts, count = _starts(whole)
+    return [Item(name, first, last) for first, last in zip(starts, [*starts[1:], None], strict=True)], count
+
+
+def _starts(whole: mmap.mmap) -> tuple[list[int], int]:
+    """Return the first byte of each item, and the number of records before the first damaged length."""
+    starts, count, at = [0], 0, 0
+    while at + _HEAD + _TAIL <= len(whole):
+        head = whole[at : at + _HEAD]
+        end = at + _HEAD + int.from_bytes(head[:8], "little") + _TAIL
+        if end > len(whole) or not _is_head(head):
+            break
+        if at >= starts[-1] + _ITEM_BYTES:
+            starts.append(at)
+        count += 1
+        at = end
+    return starts, count
+
+
+def masked_crc32c(data: bytes) -> int:
+    """Return the CRC-32C of bytes, rotated and shifted, as TFRecord and LevelDB store it."""
+    import google_crc32c
+
+    crc: int = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _is_head(head: bytes) -> bool:
+    return masked_crc32c(head[:8]) == int.from_bytes(head[8:], "little")
 
 
 def _packing(head: bytes) -> str:
-    """Return how a file is compressed, by its first 12 bytes: ``gzip``, ``zlib``, or not."""
-    if len(head) == 12 and masked_crc32c(head[:8]) == int.from_bytes(head[8:], "little"):
+    """Return the compression of a file by its first 12 bytes: ``gzip``, ``zlib`` or none."""
+    if len(head) == _HEAD and _is_head(head):
         return ""
     if head.startswith(b"\x1f\x8b"):
         return "gzip"
@@ -87,7 +111,7 @@ def _packing(head: bytes) -> str:
 
 
 class _Zlib(io.RawIOBase):
-    """What a zlib stream unpacks to."""
+    """A zlib stream, unpacked."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._unpacker = file, zlib.decompressobj()
@@ -109,10 +133,10 @@ class _Zlib(io.RawIOBase):
 
 @contextmanager
 def _opened(source: Source, name: str) -> Iterator[tuple[Any, int, bool]]:
-    """Open a file; tell how many bytes it has at most, and whether it is compressed."""
+    """Open a file; return it with the most bytes that it can unpack to, and whether it is compressed."""
     with ExitStack() as stack:
         file: Any = stack.enter_context(source.open(name))
-        packing = _packing(file.read(12))
+        packing = _packing(file.read(_HEAD))
         file.seek(0)
         size = source.files[name]
         if packing == "gzip":
@@ -125,34 +149,37 @@ def _opened(source: Source, name: str) -> Iterator[tuple[Any, int, bool]]:
 def records_of(
     source: Source, name: str, start: int, stop: int | None = None
 ) -> Iterator[tuple[int, bytes | IngestionError]]:
-    """Yield where records start, and their data, or why they have none.
+    """Yield the first byte and the data of records, or an error in place of damaged data.
 
     Raises
     ------
     IngestionError
-        If it cannot be told where the next record starts.
+        If damage hides where the next record starts.
     """
     with _opened(source, name) as (file, size, is_packed):
         at = start
         if start and not is_packed:
             file.seek(start)
         while stop is None or at < stop:
-            head = file.read(12)
+            head = file.read(_HEAD)
             if not head:
                 return
-            if len(head) < 12:
-                raise IngestionError(f"the file ends inside of the head of a record at byte {at:,}")
+            if len(head) < _HEAD:
+                raise IngestionError(f"the file ends inside the head of the record at byte {at:,}")
+            if not _is_head(head):
+                raise IngestionError(f"the length of the record at byte {at:,} does not match its checksum")
             length = int.from_bytes(head[:8], "little")
-            if masked_crc32c(head[:8]) != int.from_bytes(head[8:], "little"):
-                raise IngestionError(f"the length of the record at byte {at:,} does not have its checksum")
             if length > min(_MAX_RECORD_BYTES, size):
-                raise IngestionError(f"the record at byte {at:,} is said to have {length:,} bytes")
+                raise IngestionError(f"the record at byte {at:,} claims {length:,} bytes")
             data = file.read(length)
-            tail = file.read(4)
-            if len(data) < length or len(tail) < 4:
-                raise IngestionError(f"the file ends inside of the record at byte {at:,}")
+            tail = file.read(_TAIL)
+            if len(data) < length or len(tail) < _TAIL:
+                raise IngestionError(f"the file ends inside the record at byte {at:,}")
             if masked_crc32c(data) != int.from_bytes(tail, "little"):
-                yield at, IngestionError("the record does not have its checksum: bytes of it are damaged")
+                yield (
+                    at,
+                    IngestionError("the record does not match its checksum: some of its bytes are damaged"),
+                )
             else:
                 yield at, data
-            at += length + _AROUND
+            at += _HEAD + length + _TAIL

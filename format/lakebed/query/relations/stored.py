@@ -27,8 +27,8 @@ from lakebed.query.values.columns import (
     take,
 )
 from lakebed.query.values.info import Info
-from lakebed.reading.arrow import arrow_column, taken_column
-from lakebed.reading.scan import ChunkRun, ColumnScan
+from lakebed.reading.columns.arrow import arrow_column, taken_column
+from lakebed.reading.columns.scan import ChunkRun, ColumnScan
 
 if TYPE_CHECKING:
     from lakebed.reading.samples import SampleReader

@@ -39,7 +39,7 @@ from lakebed.query.statistics.pieces import beginning
 from lakebed.query.values.elementwise import MIRRORED
 from lakebed.query.values.exact import may_round
 from lakebed.reading.remote.prefetch import prefetch
-from lakebed.storage.traffic import Counts
+from lakebed.storage.stores.traffic import Counts
 
 Mask = NDArray[np.bool_]
 

@@ -1,20 +1,20 @@
-"""When to ask a second time for what a reader waits for: a policy without threads, clocks or requests of its own.
+"""Policy for repeating slow requests, without threads, clocks or requests of its own.
 
-Of many requests a few take many times as long as the others, for reasons that a second one does not meet. It is made
-when the first takes twice as long as nearly all lately did, and of one in thirty at most: a store that is slow as a
-whole, as one that is asked for too much, is not asked for more.
+A few of many requests take many times as long as the others, for reasons that a second request does not meet. That
+is made when the first takes twice as long as nearly all recent ones did, for one request in thirty at most: a
+store that is slow as a whole, such as an overloaded one, does not get more requests.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-# Requests that are remembered, and those without which nothing can be said of what is usual.
+# Number of recent requests that are remembered, and the least number that gives a usual duration.
 _REMEMBERED = 256
 _ENOUGH = 32
 _USUAL = 0.95
 _TIMES = 2.0
-# Seconds that any request may take: below them it may be this machine that is slow.
+# Requests that take longer count as slow; below it the local machine may be the cause.
 _LEAST = 0.1
 _MOST_PART = 1 / 30
 
@@ -43,7 +43,7 @@ class Hedging:
             self._limit = max(_LEAST, _TIMES * usual)
 
     def hedge(self, seconds: float) -> bool:
-        """Tell whether to ask again for what was asked for so many seconds ago, and count it."""
+        """Tell whether to repeat a request that has taken ``seconds`` so far, and count it."""
         if seconds <= self._limit or self.hedged >= _MOST_PART * self._answered:
             return False
         self.hedged += 1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakebed.reading.index import Rows
     from lakebed.reading.stored import StoredSamples
 
-# What one more request costs, in bytes: 20 ms at 50 MB/s. Of several at the same time each costs less, to some point.
+# Cost of one more request in bytes: 20 ms at 50 MB/s. Concurrent requests cost less each, up to a point.
 _REQUEST = 4 * BLOCK
 _LEAST = BLOCK // 8
 # Rows in any order whose chunks are looked at together.
@@ -31,7 +31,7 @@ Piece = tuple[OpenChunk, ByteRange]
 
 
 class ReadWindow(NamedTuple):
-    """What some neighbouring rows of a plan need; ``row`` is the first of them, ``stream`` the tensor."""
+    """Range that some neighbouring rows of a plan need; ``row`` is the first of them, ``stream`` the tensor."""
 
     row: int
     stream: int

@@ -1,4 +1,4 @@
-"""Prefetching over a network: what will be needed is requested while what came before it is being used.
+"""Prefetching over a network: data is requested while the data before it is being used.
 
 `prefetch` is for callers that know which rows come next, as loaders do::
 
@@ -6,9 +6,9 @@
         for row in rows:
             images.value(row), labels.value(row)
 
-Inside, samples are read as ever; what is on its way is waited for. How much is asked for ahead begins small and grows
-while the reader has to wait, up to ``config.AHEAD_BYTES`` for all of a dataset, so that the first samples come soon and
-no more memory is taken than keeps the network busy. Storage on this machine is not prefetched.
+Inside, samples are read as usual, and requests under way are waited for. The amount requested ahead begins small and
+grows while the reader has to wait, up to ``config.AHEAD_BYTES`` for all of a dataset, so that the first samples come
+soon and no more memory is taken than keeps the network busy. Storage on this machine is not prefetched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakebed import config
 from lakebed.errors import LakebedError
 from lakebed.reading.remote.plan import ReadWindow, headers, read_windows, tiles
 from lakebed.reading.remote.tasks import submit
-from lakebed.reading.stored import StoredSamples
+from lakebed.reading.stored import Detector, StoredSamples
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,11 +33,10 @@ if TYPE_CHECKING:
 
     from lakebed.reading.index import Rows
     from lakebed.reading.remote.ranges import PendingRead, RemoteRanges
-    from lakebed.reading.samples import SampleReader
 
 # Bytes that are asked for ahead before the reader has had to wait.
 _FIRST = 16 << 20
-# Of what was asked for ahead, so many pieces for each request that may be under way.
+# Pieces of read-ahead data per request that may be under way.
 _PIECES = 4
 # Reads of neighbouring rows, one after the other, from which on more of them are expected: of single ones, of several.
 _STREAK = 3
@@ -47,7 +46,7 @@ _STREAK_OF_SLICES = 1
 class Wanted(NamedTuple):
     """Rows of a tensor that will be read; ``whole`` if chunks will be asked for as a whole, as scans do."""
 
-    reader: SampleReader
+    reader: StoredSamples
     rows: Rows
     whole: bool = False
 
@@ -60,7 +59,7 @@ def prefetch(wanted: Sequence[Wanted], *, knows_all: bool = True) -> AbstractCon
     wanted
         Rows of several tensors ascend without gaps: then chunks come in the order in which rows need them.
     knows_all
-        Nothing else will be read of these tensors meanwhile, so that no detector need watch what is.
+        Nothing else will be read from these tensors meanwhile, so that their detectors pause.
     """
     remote = next((reader.source.remote for reader, _, _ in wanted), None)
     if remote is None:
@@ -75,25 +74,25 @@ def prefetch(wanted: Sequence[Wanted], *, knows_all: bool = True) -> AbstractCon
     return Prefetch(remote, planned, detectors=detectors)
 
 
-def prefetch_headers(reader: SampleReader, ordinals: NDArray[np.int64]) -> AbstractContextManager[object]:
+def prefetch_headers(reader: StoredSamples, ordinals: NDArray[np.int64]) -> AbstractContextManager[object]:
     """Return a context in which the headers of chunks are prefetched, small chunks as a whole."""
     remote = reader.source.remote
     return nullcontext() if remote is None else Prefetch(remote, headers(reader, ordinals))
 
 
-def prefetch_tiles(reader: SampleReader, ordinals: Iterable[int]) -> AbstractContextManager[object]:
+def prefetch_tiles(reader: StoredSamples, ordinals: Iterable[int]) -> AbstractContextManager[object]:
     """Return a context in which chunks that hold one tile each are prefetched."""
     remote = reader.source.remote
     return nullcontext() if remote is None else Prefetch(remote, tiles(reader, ordinals))
 
 
 class Prefetch:
-    """What is prefetched for one reader.
+    """Prefetched data of one reader.
 
     Parameters
     ----------
     planned
-        What will be needed, in order.
+        Windows to read, in order.
     most
         Bytes to ask for at most; None is ``config.AHEAD_BYTES``.
     passing
@@ -109,7 +108,7 @@ class Prefetch:
         *,
         most: int | None = None,
         passing: bool = False,
-        detectors: Sequence[SequentialDetector] = (),
+        detectors: Sequence[Detector] = (),
     ) -> None:
         self._remote = remote
         self._passing = passing
@@ -142,11 +141,11 @@ class Prefetch:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it may still ask for something, in this process."""
+        """Return whether it may still ask for something, in this process."""
         return not self._is_over and self._pid == os.getpid()
 
     def close(self) -> None:
-        """Forget what was requested and not used: what was not begun never will be."""
+        """Forget unused requests; those that were not begun are never made."""
         self._is_over = True
         if self._pid == os.getpid():
             self._drop(lambda _: True)
@@ -220,7 +219,7 @@ class Prefetch:
 
 
 class SequentialDetector:
-    """Detects that rows of a tensor are read one after the other, and then prefetches those behind them."""
+    """Detects that rows of a tensor are read in sequence, and then prefetches the rows that follow."""
 
     def __init__(self) -> None:
         self._last = range(-1, -1)
@@ -230,7 +229,7 @@ class SequentialDetector:
 
     @property
     def is_paused(self) -> bool:
-        """Whether a caller of :func:`prefetch` prefetches."""
+        """Return whether a caller of :func:`prefetch` prefetches."""
         return self._paused > 0
 
     def pause(self) -> None:
@@ -247,7 +246,7 @@ class SequentialDetector:
         if running is not None:
             running.close()
 
-    def note(self, reader: SampleReader, first: int, stop: int) -> bool:
+    def note(self, reader: StoredSamples, first: int, stop: int) -> bool:
         """Take note that rows ``first`` to ``stop`` are about to be read; tell whether they are prefetched."""
         last = self._last
         if self._paused or (last.start <= first and stop <= last.stop):

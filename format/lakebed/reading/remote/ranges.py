@@ -1,7 +1,7 @@
 """Ranges and whole chunks over a network: asked for once however many wait, at the same time for all who ask.
 
-What is on its way is a `PendingRead`. It stays known until those who wait have it; what was prefetched, until the
-reader has passed it. Locks are held to look things up, never during a request.
+A request under way is a `PendingRead`. It stays known until all waiting callers have the data; a prefetched one until
+the reader has passed it. Locks are held for look-ups, never during a request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Parse = Callable[[memoryview], "Chunk"]
 
-# Files of unknown size are taken to have so many bytes.
+# Assumed size of files whose size is unknown.
 _LIKELY = 8 << 20
 # Larger ranges are read in parts, at the same time.
 _PARTS_ABOVE = 32 << 20
@@ -59,12 +59,12 @@ class PendingRead:
     tasks
         The requests: one, or one for each part of a large range.
     room
-        Where the parts go; None where there is one request.
+        Where the parts go; None if there is one request.
 
     Attributes
     ----------
     owner, stream, window
-        Who had it read ahead (who does not live by it), for which tensor, and where in its order.
+        The prefetch that made the request (a weak reference), its tensor, and the place in its order.
     """
 
     __slots__ = ("_chunk", "_mutex", "_room", "is_whole", "key", "owner", "span", "stream", "tasks", "window")
@@ -95,7 +95,7 @@ class PendingRead:
 
     @property
     def is_done(self) -> bool:
-        """Whether it can be had without waiting."""
+        """Return whether it can be had without waiting."""
         return all(task.is_done for task in self.tasks)
 
     def data(self) -> memoryview:
@@ -147,7 +147,7 @@ class RemoteRanges:
         self._local = threading.local()
 
     def clear(self) -> None:
-        """Forget what is on its way: later requests do not get it."""
+        """Forget requests under way: later calls do not get their data."""
         with self.mutex:
             prefetches, self._prefetches = list(self._prefetches), deque()
             self._reads.clear()
@@ -163,7 +163,7 @@ class RemoteRanges:
 
     @contextlib.contextmanager
     def anew(self) -> Iterator[None]:
-        """Let this thread make requests of its own, in the block, for what is on its way already."""
+        """Let this thread repeat, in the block, requests that are already under way."""
         self._local.is_anew = True
         try:
             yield
@@ -226,11 +226,11 @@ class RemoteRanges:
         return self._taken(self._whole(chunk), PendingRead.data)
 
     def is_coming(self, key: str) -> bool:
-        """Whether a whole chunk is on its way, or was read ahead and is here."""
+        """Return whether a whole chunk is on its way, or was read ahead and is here."""
         return any(read.is_whole for read in self._reads.get(key, ()))
 
     def is_ranged(self, key: str) -> bool:
-        """Whether ranges of a chunk were prefetched: they were cheaper for the samples that are wanted."""
+        """Return whether ranges of a chunk were prefetched: they were cheaper for the samples that are wanted."""
         return any(read.owner is not None and not read.is_whole for read in self._reads.get(key, ()))
 
     def _whole(self, chunk: OpenChunk) -> PendingRead:
@@ -249,7 +249,7 @@ class RemoteRanges:
         return None
 
     def _taken(self, read: PendingRead, use: Callable[[PendingRead], T], *, is_last: bool = False) -> T:
-        """Wait for a request, or make it; what was not prefetched is forgotten then."""
+        """Wait for a request, or make it; forget it unless it was prefetched."""
         owner = None if read.owner is None else read.owner()
         waited = not read.is_done
         for task in read.tasks[1:] if owner is None else ():
@@ -270,7 +270,7 @@ class RemoteRanges:
     def launch(
         self, chunk: OpenChunk, span: ByteRange, owner: Owner, stream: int, window: int
     ) -> PendingRead | None:
-        """Return a new request for what is prefetched; None if that is here or on its way."""
+        """Return a new request of a prefetch; None if the data is here or under way."""
         with self.mutex:
             if chunk.key in self._cache or self.is_coming(chunk.key):
                 return None
@@ -298,7 +298,7 @@ class RemoteRanges:
             task.is_dropped = True
 
     def _begin(self, chunk: OpenChunk, span: ByteRange, *, is_whole: bool) -> PendingRead:
-        """Note a request, which the first one makes who needs it."""
+        """Register a request; the first caller that needs the data makes it."""
         room = None
         if span.size > _PARTS_ABOVE:
             room = bytearray(span.size)

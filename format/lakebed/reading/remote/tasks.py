@@ -20,7 +20,7 @@ from lakebed import config
 from lakebed.errors import StorageError
 from lakebed.runtime import process_hooks
 from lakebed.storage.deadline import late, remaining
-from lakebed.storage.traffic import widest
+from lakebed.storage.stores.traffic import widest
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -1,4 +1,4 @@
-"""From what a user gives, or does not give, to credentials that a store accepts: one module per kind of store.
+"""Credentials that a store accepts, from those that a user gives or does not give: one module per kind of store.
 
-What runs requests with them lives one folder up.
+The folder `stores` makes requests with them.
 """

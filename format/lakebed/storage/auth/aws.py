@@ -1,18 +1,18 @@
-"""Access to S3 and what speaks like it.
+"""Access to S3 and compatible stores.
 
 ===========================  ==========================================================================================
 key                          meaning
 ===========================  ==========================================================================================
-``aws_access_key_id``        with ``aws_secret_access_key``, and ``aws_session_token`` if they run out
+``aws_access_key_id``        with ``aws_secret_access_key``, and ``aws_session_token`` if they expire
 ``aws_region``               also ``region``, ``region_name``
-``endpoint_url``             address of a store that is not that of AWS
+``endpoint_url``             address of a store outside of AWS
 ``profile_name``             profile of ``~/.aws/config``, also one with SSO
-``role_arn``                 role to be assumed, with ``external_id``, ``role_session_name``, ``duration_seconds`` and
+``role_arn``                 role to assume, with ``external_id``, ``role_session_name``, ``duration_seconds`` and
                              ``sts_endpoint_url``
 ``anonymous``                no signature, for public buckets
 ``requester_pays``           the requester is billed
 ``sse``                      ``AES256``, ``aws:kms`` or ``aws:kms:dsse``, with ``sse_kms_key_id`` and
-                             ``bucket_key_enabled``; ``sse_customer_key``: 32 bytes in base64 that are yours
+                             ``bucket_key_enabled``; ``sse_customer_key``: 32 bytes of your own in base64
 ``addressing_style``         ``path`` (default) or ``virtual``: the bucket as part of the host's name
 ``ca_bundle``, ``verify``    file of certificates; False to believe any
 ``proxy``                    address of a proxy
@@ -21,25 +21,22 @@ key                          meaning
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from lakebed.errors import InvalidInputError, MissingCredsError
-from lakebed.storage.auth.chain import profile_settings, shared_chain
+from lakebed.storage.auth.chain import AssumedRole, profile_settings, shared_chain
 from lakebed.storage.auth.client import Access
-from lakebed.storage.auth.keys import flag, known, plain, secret, whole
+from lakebed.storage.auth.keys import flag, known, plain, secret
 from lakebed.storage.auth.renewal import Renewal
-from lakebed.storage.auth.roles import AssumedRole, Role
 from lakebed.storage.auth.transport import bundle, client_options
 from lakebed.storage.credentials import CredentialSource, Grant
 
-log = logging.getLogger(__name__)
-
+_SECRETS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 KEYS = (
-    *("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_region", "endpoint_url"),
+    *(*_SECRETS, "aws_region", "endpoint_url"),
     *("profile_name", "role_arn", "external_id", "role_session_name", "duration_seconds", "sts_endpoint_url"),
     *("anonymous", "requester_pays", "sse", "sse_kms_key_id", "sse_customer_key", "bucket_key_enabled"),
     *("addressing_style", "ca_bundle", "verify", "proxy"),
@@ -48,36 +45,8 @@ ALIASES = {"region": "aws_region", "region_name": "aws_region"}
 _STYLES = ("path", "virtual")
 
 
-class Explicit:
-    """A source of keys that were given; they do not change.
-
-    Parameters
-    ----------
-    values
-        The dictionary of credentials.
-    name
-        Who gave it.
-    """
-
-    def __init__(self, values: Mapping[str, Any], name: str) -> None:
-        self._values, self._name = values, name
-
-    @property
-    def name(self) -> str:
-        """Who gave the keys."""
-        return self._name
-
-    def grant(self) -> Grant:
-        """Return the keys."""
-        given = {
-            key: secret(self._values, key)
-            for key in ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-        }
-        return Grant({key: value for key, value in given.items() if value is not None})
-
-
 def settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check a dictionary of credentials, and return it under one spelling of its keys.
+    """Check a dictionary of credentials and return it under one spelling of its keys.
 
     Raises
     ------
@@ -103,30 +72,18 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def source(chosen: Mapping[str, Any], provider: str) -> CredentialSource | None:
-    """Return who gives the keys that a dictionary, checked by :func:`settings`, asks for; None if it asks for none."""
+    """Return the source of the keys that a dictionary, checked by :func:`settings`, asks for; None for no keys."""
     if flag(chosen, "anonymous"):
         return None
     ca_bundle = _bundle(chosen)
-    region = plain(chosen, "aws_region") or _region(chosen)
-    base: CredentialSource
+    base = shared_chain(plain(chosen, "profile_name"), plain(chosen, "aws_region"), ca_bundle)
     if chosen.get("aws_access_key_id"):
-        base = Explicit(chosen, provider)
-    else:
-        base = shared_chain(plain(chosen, "profile_name"), plain(chosen, "aws_region"), ca_bundle)
-    arn = plain(chosen, "role_arn")
-    if arn is None:
+        given = {key: value for key in _SECRETS if (value := secret(chosen, key)) is not None}
+        base = Renewal(lambda: Grant(given), provider)
+    if plain(chosen, "role_arn") is None:
         return base
-    role = Role(
-        arn,
-        secret(chosen, "external_id"),
-        plain(chosen, "role_session_name"),
-        whole(chosen, "duration_seconds"),
-        plain(chosen, "sts_endpoint_url") or os.environ.get("AWS_ENDPOINT_URL_STS") or None,
-        region,
-        False if chosen.get("verify") is False else ca_bundle,
-        secret(chosen, "proxy"),
-    )
-    return AssumedRole(base, role)
+    verify = False if chosen.get("verify") is False else ca_bundle
+    return AssumedRole(base, chosen, plain(chosen, "aws_region") or _region(chosen), verify)
 
 
 def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> Access:
@@ -154,13 +111,7 @@ def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> A
     if flag(chosen, "requester_pays"):
         config["request_payer"] = True
     config |= _encryption(chosen)
-    return Access(
-        "anonymous" if renewal is None else "",
-        config,
-        options,
-        renewal,
-        _shaped,
-    )
+    return Access("anonymous" if renewal is None else "", config, options, renewal, _shaped)
 
 
 def _encryption(chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,16 +136,12 @@ def _encryption(chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 def _shaped(grant: Grant) -> dict[str, Any]:
     values = grant.values
-    key, hidden = plain(values, "aws_access_key_id"), plain(values, "aws_secret_access_key")
+    key, hidden, token = (plain(values, name) for name in _SECRETS)
     if not key or not hidden:
         raise MissingCredsError(
             "the source of credentials gave no aws_access_key_id or aws_secret_access_key"
         )
-    return {
-        "access_key_id": key,
-        "secret_access_key": hidden,
-        "token": plain(values, "aws_session_token"),
-    }
+    return {"access_key_id": key, "secret_access_key": hidden, "token": token}
 
 
 def _bundle(chosen: Mapping[str, Any]) -> str | None:

@@ -9,7 +9,7 @@ key                                meaning
 ``bearer_token``                   a token that is renewed elsewhere, or
 ``tenant_id``, ``client_id``       of an application, with ``client_secret`` or ``federated_token_file``; and
                                    ``authority_host`` outside of the public cloud
-``managed_identity``               True: the account that this machine runs as; ``client_id`` chooses one
+``managed_identity``               True: the account of this machine; ``client_id`` chooses one
 ``use_azure_cli``                  True: the user who is logged in with ``az login``
 ``connection_string``              account, key or signature, and endpoint in one text
 ``endpoint_url``                   address that is not that of the account in Azure's public cloud
@@ -19,9 +19,9 @@ key                                meaning
 ``proxy``                          address of a proxy
 =================================  ====================================================================================
 
-What is not given comes from ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_ACCOUNT_NAME`` (or ``_ACCOUNT``),
+Missing values come from ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_ACCOUNT_NAME`` (or ``_ACCOUNT``),
 ``AZURE_STORAGE_ACCOUNT_KEY`` (or ``_KEY``), ``AZURE_STORAGE_SAS_TOKEN``, ``AZURE_TENANT_ID``, ``AZURE_CLIENT_ID``,
-``AZURE_CLIENT_SECRET``, ``AZURE_FEDERATED_TOKEN_FILE``, and at last from the machine's managed identity.
+``AZURE_CLIENT_SECRET``, ``AZURE_FEDERATED_TOKEN_FILE``, and last from the machine's managed identity.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakebed.errors import InvalidInputError, MissingCredsError
-from lakebed.storage.auth import metadata
 from lakebed.storage.auth.client import Access
 from lakebed.storage.auth.keys import flag, known, plain, secret
 from lakebed.storage.auth.renewal import Renewal
-from lakebed.storage.auth.transport import bundle, client_options
+from lakebed.storage.auth.transport import bundle, client_options, has_metadata
 from lakebed.storage.credentials import Grant
 from lakebed.storage.secret import Secret
 
@@ -47,7 +46,7 @@ KEYS = (
 )
 ALIASES = {"endpoint": "endpoint_url"}
 
-# What opens a container alone, in the order in which it is preferred.
+# Keys that open a container by themselves, preferred ones first.
 _KEYS_OF_ACCOUNT = ("account_key", "sas_token", "bearer_token")
 _ENVIRONMENT = {
     "account_name": ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"),
@@ -71,7 +70,7 @@ _METADATA_PATH = "/metadata/instance?api-version=2019-06-01"
 
 
 def settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check a dictionary of credentials, and take its connection string apart.
+    """Check a dictionary of credentials and split its connection string.
 
     Raises
     ------
@@ -94,7 +93,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _taken_apart(text: Secret, where: str) -> dict[str, Any]:
-    """Return what a connection string says; no part of it is plain text in here, where errors are raised."""
+    """Return the values of a connection string; frames that raise errors hold no part of it as plain text."""
     parts = _parts(text)
     found: dict[str, Any] = {}
     for key, name in _CONNECTION.items():
@@ -121,7 +120,7 @@ def _said(parts: Mapping[str, Secret], key: str) -> str:
 
 
 def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:
-    """Return who gives the key, signature or token, if a dictionary that :func:`settings` checked holds one.
+    """Return the source of the key, signature or token in a dictionary that :func:`settings` checked; None without one.
 
     Raises
     ------
@@ -167,10 +166,8 @@ def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> A
             return Access("the emulator's own key", config, options)
     if endpoint is not None:
         config["endpoint"] = endpoint
-    account = plain(full, "account_name")
-    if account is not None:
-        config["account_name"] = account
-    else:
+    config["account_name"] = plain(full, "account_name")
+    if config["account_name"] is None:
         raise MissingCredsError(
             "no storage account for Azure: pass creds={'account_name': ...} or set AZURE_STORAGE_ACCOUNT_NAME"
         )
@@ -199,12 +196,11 @@ def _environment() -> dict[str, Any]:
 
 
 def _application(full: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return how the client gets tokens by itself, if that is what the values say."""
+    """Return settings by which the client gets tokens itself; None if the values name no way to do so."""
     names = ("tenant_id", "client_id", "authority_host")
     who = {key: plain(full, key) for key in names if plain(full, key)}
     if flag(full, "managed_identity"):
-        chosen = {"client_id": who["client_id"]} if "client_id" in who else {}
-        return {"credential_type": "managed_identity", **chosen}
+        return _identity(full)
     if flag(full, "use_azure_cli"):
         return {"credential_type": "azure_cli", "use_azure_cli": True}
     if "tenant_id" not in who or "client_id" not in who:
@@ -217,11 +213,15 @@ def _application(full: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
+def _identity(full: Mapping[str, Any]) -> dict[str, Any]:
+    chosen = plain(full, "client_id")
+    return {"credential_type": "managed_identity", **({"client_id": chosen} if chosen else {})}
+
+
 def _machine(full: Mapping[str, Any]) -> dict[str, Any]:
     has_endpoint = os.environ.get("IDENTITY_ENDPOINT") or os.environ.get("MSI_ENDPOINT")
-    if has_endpoint or metadata.is_there(_METADATA_HOST, _METADATA_PATH, {"Metadata": "true"}):
-        chosen = plain(full, "client_id")
-        return {"credential_type": "managed_identity", **({"client_id": chosen} if chosen else {})}
+    if has_endpoint or has_metadata(_METADATA_HOST, _METADATA_PATH, {"Metadata": "true"}):
+        return _identity(full)
     raise MissingCredsError(
         "no credentials for Azure: tried creds=, the environment (AZURE_STORAGE_CONNECTION_STRING, "
         "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN, AZURE_CLIENT_SECRET, AZURE_FEDERATED_TOKEN_FILE), and "

@@ -1,4 +1,4 @@
-"""Where credentials for AWS come from where none are given: botocore's sources, in our order.
+"""Credentials for AWS if none are given: the sources of botocore, in our order.
 
 ===================  ==================================================================================
 profile              ``profile_name``, ``AWS_PROFILE`` or ``default``: keys, role, SSO, login or a program
@@ -7,109 +7,102 @@ web identity         ``AWS_WEB_IDENTITY_TOKEN_FILE`` and ``AWS_ROLE_ARN``
 instance metadata    that of a container, then that of a virtual machine
 ===================  ==================================================================================
 
-The first that has something is asked from then on. No object of botocore outlives a question, so that no lock of
-one can be held while a process forks, and a file that was edited counts at the next question.
+No object of botocore outlives a question: no lock of one can be held while a process forks, and an edited file counts
+at the next question.
 """
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import logging
 import os
+import re
+import sys
 import threading
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakebed.errors import (
     CredentialsRejectedError,
+    InvalidInputError,
     LakebedError,
     MissingCredsError,
     StorageUnavailableError,
 )
 from lakebed.runtime import clock, process_hooks
+from lakebed.storage.auth.keys import plain, secret, whole
 from lakebed.storage.auth.log_filter import quiet
 from lakebed.storage.auth.renewal import Renewal
-from lakebed.storage.credentials import Grant
+from lakebed.storage.credentials import CredentialSource, Grant
 from lakebed.storage.secret import Secret, hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 log = logging.getLogger(__name__)
-
-# Seconds for which a machine without metadata is taken to stay without.
-METADATA_PAUSE = 300.0
 
 # Seconds to wait for a service that hands out credentials, and how often it is asked.
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 10.0
 ATTEMPTS = 3
 
-_PROFILE_METHODS = (
-    "assume-role",
-    "assume-role-with-web-identity",
-    "sso",
-    "shared-credentials-file",
-    "login",
-    "custom-process",
-    "config-file",
-)
-
-# When metadata was asked for in vain, by where; monotonic seconds.
-_in_vain: dict[str, float] = {}
+_ROLE_SECONDS = range(900, 43201)
+_METADATA = ("container-role", "iam-role")
+_NAMES = {
+    "env": "environment",
+    "assume-role-with-web-identity": "web identity",
+    "container-role": "container metadata",
+    "iam-role": "instance metadata",
+}
+"""Sources outside of profiles, by their names in botocore."""
 
 
 class Chain:
-    """A source that looks in one place after the other, and stays with the first that has something.
+    """Source of credentials that asks a profile first, then the other places.
 
     Parameters
     ----------
     profile
-        Look nowhere but in this profile.
+        The only place to look in; None for all places.
     region
         Region of services that are asked for credentials.
     ca_bundle
-        File of certificates that they may have signed theirs with.
+        File with certificates of these services.
     """
 
     def __init__(
         self, profile: str | None = None, region: str | None = None, ca_bundle: str | None = None
     ) -> None:
         self._profile, self._region, self._ca_bundle = profile, region, ca_bundle
-        self._won: Callable[[], tuple[str, Any] | None] | None = None
-        self._name = f"profile {profile!r}" if profile else "nothing yet"
-
-    @property
-    def name(self) -> str:
-        """Where the credentials came from."""
-        return self._name
+        self.name = f"profile {profile!r}" if profile else "nothing yet"
+        """Place that the credentials came from."""
 
     def grant(self) -> Grant:
-        """Return credentials of the first place that has some.
+        """Return the credentials of the first place that has some.
 
         Raises
         ------
         MissingCredsError
-            If no place has any, or the one that should have some does not give them.
+            If no place has any, or one that should have some does not give them.
         """
         with quiet():
-            for look in [self._won] if self._won is not None else self._places():
-                found = _asked(look)
-                if found is None:
-                    continue
-                name, credentials = found
-                grant: Grant = _asked(partial(_frozen, credentials), name)
-                if self._won is None:
-                    log.debug("credentials for AWS come from %s", name)
-                self._won, self._name = look, name
-                return grant
+            for profile in dict.fromkeys((self._profile or _usual_profile(), self._profile)):
+                found = _asked(lambda profile=profile: self._load(profile))  # type: ignore[misc]
+                if found is not None:
+                    other = _NAMES.get(found.method, found.method)
+                    self.name = f"profile {profile!r} ({found.method})" if profile else other
+                    grant: Grant = _asked(lambda found=found: _frozen(found), self.name)  # type: ignore[misc]
+                    log.debug("credentials for AWS come from %s", self.name)
+                    return grant
         raise MissingCredsError(self._nothing())
 
-    def _places(self) -> list[Callable[[], tuple[str, Any] | None]]:
-        if self._profile:
-            return [self._from_profile]
-        return [self._from_profile, self._from_environment, self._from_web_identity, self._from_metadata]
+    def _load(self, profile: str | None) -> Any:
+        session = botocore_session(profile, self._region, self._ca_bundle)
+        if profile is not None:
+            for method in _METADATA:
+                session.get_component("credential_provider").remove(method)
+        return session.get_credentials()
 
     def _nothing(self) -> str:
         if self._profile:
@@ -123,69 +116,119 @@ class Chain:
             "or pass creds={'anonymous': True} for a public bucket"
         )
 
-    def _session(self, profile: str | None) -> Any:
-        import botocore.config
-        import botocore.session
 
-        session = botocore.session.Session(profile=profile)
-        session.set_default_client_config(
-            botocore.config.Config(
-                connect_timeout=CONNECT_SECONDS,
-                read_timeout=READ_SECONDS,
-                retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
+class AssumedRole:
+    """Credentials of a role, which the token service of AWS gives to the holder of other credentials.
+
+    Parameters
+    ----------
+    base
+        Source of these other credentials.
+    chosen
+        Dictionary of credentials with ``role_arn``, see the table in `aws`.
+    region
+        Region of the token service.
+    verify
+        File with certificates of the service, or False to believe any.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``duration_seconds`` is out of range.
+    """
+
+    def __init__(
+        self, base: CredentialSource, chosen: Mapping[str, Any], region: str, verify: bool | str | None
+    ) -> None:
+        self._base, self._chosen, self._region, self._verify = base, chosen, region, verify
+        seconds = whole(chosen, "duration_seconds")
+        if seconds is not None and seconds not in _ROLE_SECONDS:
+            raise InvalidInputError(
+                f"duration_seconds is {seconds}; a role can be had for {_ROLE_SECONDS[0]} to {_ROLE_SECONDS[-1]} "
+                "seconds"
             )
+
+    @property
+    def name(self) -> str:
+        """Name of the role and of the source that asks for it."""
+        return f"role {plain(self._chosen, 'role_arn')} through {self._base.name}"
+
+    def grant(self) -> Grant:
+        """Ask the token service.
+
+        Raises
+        ------
+        CredentialsRejectedError
+            If the service refuses the role.
+        StorageUnavailableError
+            If the service does not answer.
+        """
+        base = self._base.grant().values
+        with quiet():
+            return _asked(lambda: self._answer(base), self.name)  # type: ignore[no-any-return]
+
+    def refresh(self) -> None:
+        """Let the base forget its credentials, which may be what was rejected."""
+        refresh = getattr(self._base, "refresh", None)
+        if refresh is not None:
+            refresh()
+
+    def _answer(self, base: Mapping[str, Any]) -> Grant:
+        import botocore.config
+
+        chosen, proxy = self._chosen, secret(self._chosen, "proxy")
+        proxies = None if proxy is None else dict.fromkeys(("http", "https"), proxy.reveal())
+        client = botocore_session(region=self._region).create_client(
+            "sts",
+            endpoint_url=plain(chosen, "sts_endpoint_url") or os.environ.get("AWS_ENDPOINT_URL_STS") or None,
+            verify=self._verify,
+            aws_access_key_id=plain(base, "aws_access_key_id"),
+            aws_secret_access_key=plain(base, "aws_secret_access_key"),
+            aws_session_token=plain(base, "aws_session_token"),
+            config=botocore.config.Config(proxies=proxies),
         )
-        if self._ca_bundle:
-            session.set_config_variable("ca_bundle", self._ca_bundle)
-        if self._region or not session.get_config_variable("region"):
-            session.set_config_variable("region", self._region or "us-east-1")
-        return session
+        question = {
+            "RoleArn": plain(chosen, "role_arn"),
+            "RoleSessionName": plain(chosen, "role_session_name") or _session_name(),
+            "ExternalId": plain(chosen, "external_id"),
+            "DurationSeconds": whole(chosen, "duration_seconds"),
+        }
+        answer = client.assume_role(**{key: value for key, value in question.items() if value is not None})
+        given = answer["Credentials"]
+        return _granted(
+            given["AccessKeyId"],
+            given["SecretAccessKey"],
+            given["SessionToken"],
+            given["Expiration"].timestamp(),
+        )
 
-    def _from_profile(self) -> tuple[str, Any] | None:
-        import botocore.session
 
-        profile = self._profile or _profile_of_environment()
-        if profile is None:
-            if "default" not in botocore.session.Session().available_profiles:
-                return None
-            profile = "default"
-        session = self._session(profile)
-        for method in _PROFILE_METHODS:
-            found = _load(session, method)
-            if found is not None:
-                return f"profile {profile!r} ({method})", found
-        return None
+def botocore_session(
+    profile: str | None = None, region: str | None = None, ca_bundle: str | None = None
+) -> Any:
+    """Return a new session of botocore whose clients do not wait long for an answer."""
+    import botocore.config
+    import botocore.session
 
-    def _from_environment(self) -> tuple[str, Any] | None:
-        found = _load(self._session(None), "env")
-        return None if found is None else ("environment", found)
-
-    def _from_web_identity(self) -> tuple[str, Any] | None:
-        if not os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
-            return None
-        found = _load(self._session(None), "assume-role-with-web-identity")
-        return None if found is None else ("web identity", found)
-
-    def _from_metadata(self) -> tuple[str, Any] | None:
-        session = self._session(None)
-        found = _load(session, "container-role")
-        if found is not None:
-            return "container metadata", found
-        where = str(session.get_config_variable("ec2_metadata_service_endpoint"))
-        since = _in_vain.get(where)
-        if since is not None and clock.monotonic() - since < METADATA_PAUSE:
-            return None
-        found = _load(session, "iam-role")
-        if found is not None:
-            return "instance metadata", found
-        _in_vain[where] = clock.monotonic()
-        return None
+    session = botocore.session.Session(profile=profile)
+    session.set_default_client_config(
+        botocore.config.Config(
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
+        )
+    )
+    if ca_bundle:
+        session.set_config_variable("ca_bundle", ca_bundle)
+    if region or not session.get_config_variable("region"):
+        session.set_config_variable("region", region or "us-east-1")
+    return session
 
 
 def profile_settings(profile: str | None) -> dict[str, Any]:
-    """Return what a profile says beside its keys, such as ``region`` and ``endpoint_url``; nothing if there is none.
+    """Return the settings of a profile beside its keys, such as ``region`` and ``endpoint_url``; {} without a profile.
 
-    ``AWS_PROFILE``, or ``default``, is the one that counts if none is named.
+    ``AWS_PROFILE``, or ``default``, counts if no profile is named.
     """
     place = Path(os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config").expanduser()
     if not place.is_file():
@@ -201,32 +244,37 @@ def _profile_of_environment() -> str | None:
     return os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or None
 
 
-def _load(session: Any, method: str) -> Any:
-    resolver = session.get_component("credential_provider")
-    providers = [provider for provider in resolver.providers if method == provider.METHOD]
-    return providers[0].load() if providers else None
+def _usual_profile() -> str | None:
+    import botocore.session
+
+    has_default = "default" in _asked(lambda: botocore.session.Session().full_config.get("profiles", {}))
+    return _profile_of_environment() or ("default" if has_default else None)
 
 
 def _frozen(credentials: Any) -> Grant:
     frozen = credentials.get_frozen_credentials()
-    # botocore offers no other way to learn when they end; where it does not say, they are asked for again soon.
+    # botocore has no public way to tell the end; without one, they are asked for again soon.
     expires = getattr(credentials, "_expiry_time", None)
     until = expires.timestamp() if expires is not None else None
     if until is None and hasattr(credentials, "refresh_needed"):
         until = clock.now() + 300
-    return Grant(
-        keys(frozen.access_key, frozen.secret_key, frozen.token),
-        until,
-    )
+    return _granted(frozen.access_key, frozen.secret_key, frozen.token, until)
 
 
-def keys(access_key: str, secret_key: str, token: str | None) -> dict[str, Secret]:
-    """Return keys as the values of a grant."""
+def _granted(access_key: str, secret_key: str, token: str | None, until: float | None) -> Grant:
     values = {"aws_access_key_id": Secret(access_key), "aws_secret_access_key": Secret(secret_key)}
-    return {**values, "aws_session_token": Secret(token)} if token else values
+    return Grant({**values, "aws_session_token": Secret(token)} if token else values, until)
 
 
-def _asked(ask: Callable[[], Any], name: str = "") -> Any:
+def _session_name() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "user"
+    return re.sub(r"[^\w+=,.@-]", "-", f"lakebed-{user}-{os.getpid()}", flags=re.ASCII)[:64]
+
+
+def _asked(ask: Callable[[], Any], name: str = "the configuration of AWS") -> Any:
     """Ask botocore; its errors become those of this package, with the place that failed."""
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -235,20 +283,19 @@ def _asked(ask: Callable[[], Any], name: str = "") -> Any:
     except LakebedError:
         raise
     except (BotoCoreError, ClientError, OSError, RuntimeError, ValueError, KeyError) as error:
-        # Not `from error`: its frames hold keys.
-        raise explained(error, name or "the configuration of AWS") from None
+        failure = _explained(error, name)
+    # Not raised above: the frames of the other error hold keys.
+    raise failure
 
 
-def explained(error: Exception, name: str) -> LakebedError:
-    """Return the error of this package that says what went wrong between botocore and a service."""
+def _explained(error: Exception, name: str) -> LakebedError:
     from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004
 
     text = f"{name} gives no credentials: {type(error).__name__}: {hidden(str(error))}"
     if isinstance(error, (HTTPClientError, ConnectionError)):
         return StorageUnavailableError(f"{text}; try again later, or check the network and the address")
     if isinstance(error, ClientError):
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        if status >= 500:
+        if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
             return StorageUnavailableError(f"{text}; try again later")
         return CredentialsRejectedError(f"{text}; check who may assume the role, and by which means")
     return MissingCredsError(f"{text}; complete what it needs, or give other credentials")
@@ -259,7 +306,7 @@ _mutex = threading.Lock()
 
 
 def shared_chain(profile: str | None, region: str | None, ca_bundle: str | None) -> Renewal:
-    """Return the chain for the present environment, one for all who ask from the same."""
+    """Return the chain for the present environment, shared by all who ask from it."""
     chosen = sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_") or k == "HOME")
     # A digest: no secret of the environment is kept as text.
     here = hashlib.sha256(repr(chosen).encode("utf-8", "surrogateescape")).hexdigest()
@@ -270,9 +317,4 @@ def shared_chain(profile: str | None, region: str | None, ca_bundle: str | None)
         return _shared[place]
 
 
-def _after_fork() -> None:
-    global _mutex  # noqa: PLW0603 - another thread of the parent may hold it
-    _mutex = threading.Lock()
-
-
-process_hooks.after_fork(_after_fork)
+process_hooks.new_lock_after_fork(sys.modules[__name__], "_mutex")

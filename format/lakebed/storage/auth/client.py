@@ -1,4 +1,4 @@
-"""What a client of a store needs to be let in, and to stay in when credentials run out."""
+"""Access of a client to a store, which lasts when credentials expire."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lakebed.runtime import clock
 from lakebed.storage.auth.renewal import Renewal
 from lakebed.storage.credentials import Grant
 
-# obstore keeps credentials until five minutes before they end; of those that end sooner it asks for news with the
-# requests, ten times a second at most. It is always told "soon", so that it is the renewal that decides.
+# obstore keeps credentials until five minutes before they expire; for those that expire sooner it asks again with each
+# request, ten times a second at most. It is always told "soon", so that the renewal decides.
 _SOON = timedelta(seconds=60)
 
-# Seconds for which new credentials are believed to be valid: what is refused meanwhile is refused for another reason.
+# Seconds for which new credentials count as valid: a refusal meanwhile has another reason.
 _SETTLED = 30.0
 
 
@@ -27,15 +27,15 @@ class Access:
     Parameters
     ----------
     label
-        Who let us in, if no renewal says it.
+        Source of the credentials, if no renewal names it.
     config
         Settings for the store of obstore.
     client_options
         Settings for its connections: certificates, proxies, headers.
     renewal
-        Credentials, where they are asked for again and again; None if `config` says all.
+        Credentials that are asked for again and again; None if `config` holds all.
     shape
-        Puts a grant into the form that obstore wants.
+        Converts a grant into the form of obstore.
     """
 
     label: str
@@ -52,22 +52,21 @@ class Access:
 
     @property
     def name(self) -> str:
-        """Who let us in, for logs and ``lakebed doctor``: never a secret."""
+        """Source of the credentials, for logs and ``lakebed doctor``; never a secret."""
         return self.label or (self.renewal.name if self.renewal is not None else "")
 
     @property
     def provider(self) -> Callable[[], dict[str, Any]] | None:
-        """What obstore calls for credentials; None if it needs none but those of `config`."""
+        """Function that obstore calls for credentials; None if `config` holds all."""
         return self._provide if self.renewal is not None else None
 
     def _provide(self) -> dict[str, Any]:
-        if self.renewal is None:
-            return {}
+        assert self.renewal is not None  # noqa: S101 - see `provider`
         try:
             grant = self.renewal.grant()
             shaped = self.shape(grant)
         except LakebedError as error:
-            # obstore makes a text of it: the caller finds the error itself here.
+            # obstore converts it to a text; callers find the error itself here.
             self._failure = error
             raise
         if grant is not self._handed:
@@ -76,25 +75,25 @@ class Access:
         return {**shaped, "expires_at": None if grant.expires is None else datetime.now(UTC) + _SOON}
 
     def failure(self) -> LakebedError | None:
-        """Return the error for which there were no credentials when they were last asked for."""
+        """Return the error of the last question for credentials; None if it was answered."""
         return self._failure
 
     @property
     def may_have_ended(self) -> bool:
-        """Whether a refusal without a clear reason may be due to credentials that ended before their time.
+        """Whether credentials that expired early may explain a refusal without a clear reason.
 
-        Not every store says that a token has ended: Ceph says that it may not do this. Clocks may differ, too.
+        Not every store reports an expired token as such: Ceph reports a missing permission. Clocks may differ, too.
         """
         grant = self._handed
         is_old = clock.monotonic() - self._handed_at > _SETTLED
         return grant is not None and grant.expires is not None and is_old
 
     def renew(self) -> bool:
-        """Get other credentials, as the store rejected these; connect anew with :func:`resolve` afterwards.
+        """Get other credentials after the store rejected these; connect anew with :func:`resolve` afterwards.
 
         Returns
         -------
         bool
-            Whether there are others.
+            Whether others were found.
         """
         return self.renewal is not None and self.renewal.renew(self._handed)

@@ -4,7 +4,7 @@
 key                          meaning
 ===========================  ==========================================================================================
 ``token``                    as in 3.x: a service account (dictionary, its JSON, or the path of its file),
-                             ``"google_default"``, or ``"anon"``; the dictionary of a service account alone will do too
+                             ``"google_default"``, or ``"anon"``; also the dictionary of a service account alone
 ``service_account``          path of the file of a service account
 ``bearer_token``             a token that is renewed elsewhere
 ``anonymous``                no signature, for public buckets
@@ -14,8 +14,8 @@ key                          meaning
 ``proxy``                    address of a proxy
 ===========================  ==========================================================================================
 
-If none of them is given: ``GOOGLE_APPLICATION_CREDENTIALS``, what ``gcloud auth application-default login`` left, and
-the metadata of a virtual machine.
+If none is given: ``GOOGLE_APPLICATION_CREDENTIALS``, the file of ``gcloud auth application-default login``, and the
+metadata of a virtual machine.
 """
 
 from __future__ import annotations
@@ -27,12 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from lakebed.errors import InvalidInputError, MissingCredsError
-from lakebed.runtime import clock
-from lakebed.storage.auth import metadata
 from lakebed.storage.auth.client import Access
 from lakebed.storage.auth.keys import flag, known, plain, secret
 from lakebed.storage.auth.renewal import Renewal
-from lakebed.storage.auth.transport import bundle, client_options
+from lakebed.storage.auth.transport import bundle, client_options, has_metadata
 from lakebed.storage.credentials import Grant
 from lakebed.storage.secret import Secret
 
@@ -44,8 +42,6 @@ ALIASES = {"endpoint": "endpoint_url"}
 
 _DEFAULT, _ANONYMOUS = "google_default", "anon"
 _METADATA_HOST = "metadata.google.internal"
-_GRANTED_AT = "/computeMetadata/v1/instance/service-accounts/default/token"
-_FLAVOR = {"Metadata-Flavor": "Google"}
 _KINDS = ("service_account", "authorized_user")
 
 
@@ -75,7 +71,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> Access:  # noqa: ARG001
-    """Return the way into a bucket; the client renews what comes of files by itself."""
+    """Return the way into a bucket; the client itself renews tokens of files and of the metadata service."""
     emulator = os.environ.get("STORAGE_EMULATOR_HOST") or None
     if emulator and "://" not in emulator:
         emulator = f"http://{emulator}"
@@ -91,13 +87,12 @@ def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> A
         return _anonymous("anonymous", config, options)
     found = _file(chosen)
     if found is not None:
-        label, content, path = found
-        return Access(label, config | _from_file(content, label, path), options)
+        return Access(found[0], config | _from_file(*found), options)
     if emulator and not plain(chosen, "endpoint_url"):
         return _anonymous("anonymous, as for every emulator", config, options)
-    host = _metadata_host()
-    if metadata.is_there(host, "/", _FLAVOR, "Metadata-Flavor"):
-        return Access("", config, options, Renewal(_Metadata(host)), _shaped)
+    host = os.environ.get("GCE_METADATA_HOST") or _METADATA_HOST
+    if has_metadata(host, "/", {"Metadata-Flavor": "Google"}, "Metadata-Flavor"):
+        return Access("instance metadata", config, options)
     raise MissingCredsError(
         "no credentials for Google Cloud Storage: tried creds=, GOOGLE_APPLICATION_CREDENTIALS, the application "
         "default credentials of gcloud, and the metadata of a virtual machine, in this order; set one of them, or pass "
@@ -106,84 +101,43 @@ def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> A
 
 
 def _anonymous(label: str, config: Mapping[str, Any], options: Mapping[str, Any]) -> Access:
-    # To write, the client would ask the metadata of a virtual machine for a token all the same, for a minute where
-    # there is none. With one that is empty it asks for none, and sends none.
+    # For a write the client would ask the metadata of a virtual machine for a token, and wait a minute without one.
+    # With an empty token it neither asks for one nor sends it.
     anonymous = Renewal(lambda: Grant({"bearer_token": ""}), label)
     return Access(label, {**config, "skip_signature": True}, options, anonymous, lambda _: {"token": ""})
 
 
 def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:
-    """Return who gives tokens, if a dictionary that :func:`settings` checked holds one."""
+    """Return the source of the token in a dictionary that :func:`settings` checked; None without a token."""
     if not plain(chosen, "bearer_token"):
         return None
     token = Secret(plain(chosen, "bearer_token") or "")
     return Renewal(lambda: Grant({"bearer_token": token}), provider)
 
 
-class _Metadata:
-    """Tokens for the account that this machine runs as."""
-
-    def __init__(self, host: str) -> None:
-        self._host = host
-
-    @property
-    def name(self) -> str:
-        return "instance metadata"
-
-    def grant(self) -> Grant:
-        found = metadata.ask(self._host, _GRANTED_AT, _FLAVOR, "the metadata service of Google Cloud")
-        if not isinstance(found.get("access_token"), str):
-            raise MissingCredsError("the metadata service of Google Cloud gives no token to this machine")
-        seconds = found.get("expires_in")
-        until = clock.now() + (float(seconds) if isinstance(seconds, (int, float)) else 300.0)
-        return Grant({"bearer_token": Secret(found["access_token"])}, until)
-
-
-def _metadata_host() -> str:
-    return os.environ.get("GCE_METADATA_HOST") or _METADATA_HOST
-
-
-def _file(chosen: Mapping[str, Any]) -> tuple[str, Secret, str | None] | None:
-    """Find a file of credentials: who named it, its text, and where it lies unless the text itself was given."""
+def _file(chosen: Mapping[str, Any]) -> tuple[str, Secret] | None:
+    """Find a file of credentials: the place that names it, and its path, or its text if that was given."""
     given = secret(chosen, "token")
     if given and given.reveal() != _DEFAULT:
-        if given.reveal().lstrip().startswith("{"):
-            return "creds", given, None
-        return "creds", _read(given, "token in creds"), given.reveal()
+        return "creds", given
     default = Path(os.environ.get("CLOUDSDK_CONFIG") or "~/.config/gcloud").expanduser()
+    default /= "application_default_credentials.json"
     for who, path in (
         ("creds", plain(chosen, "service_account")),
         ("GOOGLE_APPLICATION_CREDENTIALS", os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")),
-        ("gcloud", _there(default / "application_default_credentials.json")),
+        ("gcloud", str(default) if default.is_file() else None),
     ):
         if path:
-            return who, _read(Secret(path), who), path
+            return who, Secret(path)
     return None
 
 
-def _there(path: Path) -> str | None:
-    return str(path) if path.is_file() else None
-
-
-def _read(path: Secret, who: str) -> Secret:
-    """Read a file, whose name may be a secret that was taken for one."""
-    content = _content(path)
+def _from_file(who: str, named: Secret) -> dict[str, str]:
+    """Return the settings for a file of credentials, or for its text."""
+    is_text = named.reveal().lstrip().startswith("{")
+    content = named if is_text else _content(named)
     if isinstance(content, str):
         raise MissingCredsError(f"the file of credentials named by {who} cannot be read: {content}")
-    return content
-
-
-def _content(path: Secret) -> Secret | str:
-    """Return the text of a file, or what is wrong with it: an error here would show the one or the other."""
-    try:
-        return Secret(Path(path.reveal()).expanduser().read_text("utf-8"))
-    except OSError as error:
-        return error.strerror or type(error).__name__
-    except (ValueError, RuntimeError) as error:
-        return type(error).__name__
-
-
-def _from_file(content: Secret, who: str, path: str | None) -> dict[str, str]:
     kind, is_key = _kind(content)
     if kind not in _KINDS and not is_key:
         raise InvalidInputError(
@@ -192,24 +146,31 @@ def _from_file(content: Secret, who: str, path: str | None) -> dict[str, str]:
         )
     if kind != "authorized_user":
         return {"service_account_key": content.reveal()}
-    if path is None:
+    if is_text:
         raise InvalidInputError(
             "credentials of Google of type 'authorized_user' are read from their file: name it, by "
             "creds={'service_account': PATH} or GOOGLE_APPLICATION_CREDENTIALS"
         )
-    return {"application_credentials": str(Path(path).expanduser())}
+    return {"application_credentials": str(Path(named.reveal()).expanduser())}
 
 
-def _kind(content: Secret) -> tuple[str | None, bool]:
-    """Return the type that a file says, and whether it holds a key."""
+def _content(path: Secret) -> Secret | str:
+    """Return the text of a file, or why it cannot be read: an exception would show the text or a mistaken path."""
+    try:
+        return Secret(Path(path.reveal()).expanduser().read_text("utf-8"))
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    except (ValueError, RuntimeError) as error:
+        return type(error).__name__
+
+
+def _kind(content: Secret) -> tuple[object, bool]:
+    """Return the type that a file names, and whether the file holds a key."""
     try:
         found = json.loads(content.reveal())
     except ValueError:
-        return None, False
-    if not isinstance(found, dict):
-        return None, False
-    kind = found.get("type")
-    return (kind if isinstance(kind, str) else None), "private_key" in found
+        found = None
+    return (found.get("type"), "private_key" in found) if isinstance(found, dict) else (None, False)
 
 
 def _shaped(grant: Grant) -> dict[str, Any]:

@@ -1,14 +1,12 @@
-"""The keys of a dictionary of credentials: one spelling each, and an error for unknown ones."""
+"""Keys of a dictionary of credentials: one spelling each, and an error for unknown ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from lakebed.errors import InvalidInputError
 from lakebed.storage.secret import Secret
-
-T = TypeVar("T")
 
 
 def known(
@@ -19,7 +17,7 @@ def known(
     Raises
     ------
     InvalidInputError
-        If a key is unknown, or given in two spellings. Values are never shown.
+        If a key is unknown, or given in two spellings. The message never shows values.
     """
     strange = sorted(key for key in values if key not in keys and key not in aliases)
     if strange:
@@ -28,30 +26,21 @@ def known(
         )
     result: dict[str, Any] = {}
     for key, value in values.items():
-        if value is None:
-            continue
         name = aliases.get(key, key)
-        if name in result and result[name] != value:
+        if value is not None and result.setdefault(name, value) != value:
             raise InvalidInputError(f"credentials for {store} have {name} twice, under two spellings")
-        result[name] = value
     return result
 
 
 def secret(values: Mapping[str, Any], key: str) -> Secret | None:
     """Return a value as a secret, None if it is missing or empty."""
-    value = values.get(key)
-    if value is None or isinstance(value, Secret):
-        return value or None
-    if isinstance(value, str):
-        return Secret(value) if value else None
-    raise InvalidInputError(f"{key} in creds is text, not {type(value).__name__}")
+    text = plain(values, key)
+    return None if text is None else Secret(text)
 
 
 def plain(values: Mapping[str, Any], key: str) -> str | None:
-    """Return a value that is no secret as text, None if it is missing or empty."""
-    value = values.get(key)
-    if isinstance(value, Secret):
-        value = value.reveal()
+    """Return a value as text, None if it is missing or empty."""
+    value = _revealed(values.get(key))
     if value is None or isinstance(value, str):
         return value or None
     raise InvalidInputError(f"{key} in creds is text, not {type(value).__name__}")
@@ -59,9 +48,7 @@ def plain(values: Mapping[str, Any], key: str) -> str | None:
 
 def flag(values: Mapping[str, Any], key: str) -> bool:
     """Return a value that says yes or no; a missing one says no."""
-    value = values.get(key, False)
-    if isinstance(value, Secret):
-        value = value.reveal()
+    value = _revealed(values.get(key, False))
     if isinstance(value, str) and value.lower() in ("true", "1", "yes", "false", "0", "no", ""):
         return value.lower() in ("true", "1", "yes")
     if isinstance(value, bool):
@@ -71,11 +58,13 @@ def flag(values: Mapping[str, Any], key: str) -> bool:
 
 def whole(values: Mapping[str, Any], key: str) -> int | None:
     """Return a value that is a whole number, None if it is missing."""
-    value = values.get(key)
-    if isinstance(value, Secret):
-        value = value.reveal()
+    value = _revealed(values.get(key))
     if isinstance(value, str) and value.strip().isdecimal():
         return int(value)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     raise InvalidInputError(f"{key} in creds is a whole number")
+
+
+def _revealed(value: Any) -> Any:
+    return value.reveal() if isinstance(value, Secret) else value

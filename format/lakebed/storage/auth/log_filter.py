@@ -1,4 +1,4 @@
-"""Keep what botocore would log about our own requests out of the logs: at DEBUG it prints answers that hold secrets."""
+"""Filter for the logs of botocore, which at DEBUG prints answers that hold secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _covered: set[str] = set()
 
 
 class _Filter(logging.Filter):
-    """Drops what is below an error while this thread asks for credentials; others log as they like."""
+    """Filter that drops records below ERROR of threads that ask for credentials."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return record.levelno >= logging.ERROR or not getattr(_state, "depth", 0)
@@ -26,7 +26,7 @@ _filter = _Filter()
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Let nothing below an error of botocore's come through from this thread."""
+    """Drop log records of botocore below ERROR from this thread."""
     _cover()
     _state.depth = getattr(_state, "depth", 0) + 1
     try:
@@ -36,9 +36,9 @@ def quiet() -> Iterator[None]:
 
 
 def _cover() -> None:
-    """Put the filter on every logger, as one on a parent would not see what its children log.
+    """Put the filter on every logger, since one on a parent does not see the records of its children.
 
-    Loggers go by the names of modules, and many are imported when they are needed: they are covered before.
+    Loggers have the names of modules; those of modules that are not imported yet are covered in advance.
     """
     for package in _LOUD:
         if package in _covered:

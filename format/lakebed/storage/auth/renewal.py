@@ -1,4 +1,4 @@
-"""Credentials that run out, and are asked for again in good time: once for all threads, anew in a forked child."""
+"""Credentials that expire and are renewed in time: once for all threads, anew in a forked child."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lakebed.storage.credentials import CredentialSource, Grant
 
 log = logging.getLogger(__name__)
 
-# Seconds before the end at which new ones are asked for; those that live for less than four times as long are
-# renewed when three quarters of their time are over.
+# Seconds before the end at which credentials are renewed; those that live for less than four times as long are renewed
+# after three quarters of their life.
 MARGIN = 300.0
 _SHARE = 0.25
 
-# Seconds for which credentials are used that ended before they came: the clock of this machine is ahead.
+# Seconds for which credentials are used that arrive expired, since the clock of this machine is ahead.
 _AHEAD = 30.0
 
 # Seconds until the next try after a renewal that failed, while the present ones are still valid.
@@ -32,17 +32,17 @@ class _Kept(NamedTuple):
 
 
 class Renewal:
-    """A source that keeps what another one grants until shortly before it runs out.
+    """A source that keeps the grant of another until shortly before it expires.
 
-    While the present credentials are valid, no request waits for the new ones: a thread of its own asks for them, as
-    the callers may be the few threads that serve all requests. If that fails, the present ones stay until their end.
+    While the present credentials are valid, no request waits for new ones: a separate thread asks for them, since the
+    callers may be the few threads that serve all requests. If that fails, the present ones stay until they expire.
 
     Parameters
     ----------
     source
-        Who is asked; or a function that asks, with the name of what it asks.
+        The other source, or a function that returns a grant.
     name
-        What the function asks; a source has a name of its own.
+        Name of the function's source; other sources have a name of their own.
     """
 
     def __init__(self, source: CredentialSource | Callable[[], Grant], name: str = "") -> None:
@@ -55,7 +55,7 @@ class Renewal:
 
     @property
     def name(self) -> str:
-        """Name of what is asked."""
+        """Name of the source."""
         return self._source.name if isinstance(self._source, CredentialSource) else self._name
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class Renewal:
         Raises
         ------
         MissingCredsError
-            If there are none.
+            If none are available.
         """
         kept, now = self._kept, clock.now()
         if kept is not None and (kept.due is None or now < kept.due):
@@ -84,7 +84,7 @@ class Renewal:
             return self._ask(kept)
 
     def _ask_aside(self, kept: _Kept) -> None:
-        """Ask in another thread, unless one is at it."""
+        """Ask in another thread, unless one is asking already."""
         busy = self._busy
         if not busy.acquire(blocking=False):
             return
@@ -104,17 +104,17 @@ class Renewal:
             busy.release()
 
     def renew(self, rejected: Grant | None) -> bool:
-        """Ask again although the credentials should be valid, as the store did not accept them.
+        """Ask again because the store rejected credentials that should be valid.
 
         Parameters
         ----------
         rejected
-            What the store did not accept. If something newer is there already, the source is not asked.
+            The rejected grant. If a newer one is known already, the source is not asked.
 
         Returns
         -------
         bool
-            Whether there are other credentials now.
+            Whether other credentials are known now.
         """
         with self._busy:
             if self._kept is None or (rejected is not None and self._kept.grant is not rejected):
@@ -124,7 +124,7 @@ class Renewal:
             return self._ask(None).values != before.grant.values
 
     def refresh(self) -> None:
-        """Ask anew at the next occasion, and let the source do so too."""
+        """Ask anew at the next occasion, and make the source do so, too."""
         with self._busy:
             self._forget()
 
@@ -160,9 +160,9 @@ class Renewal:
             return self._source.grant() if isinstance(self._source, CredentialSource) else self._source()
         except LakebedError:
             raise
-        except Exception as error:  # noqa: BLE001 - of code of third parties
+        except Exception as error:  # noqa: BLE001 - code of third parties
             failure = type(error).__name__
-        # Sources may be third parties': the text of their errors, and their frames, may hold a secret.
+        # Errors of third parties, and their frames, may hold a secret.
         raise MissingCredsError(
             f"{self.name} gives no credentials: it failed with {failure}; call its grant() to see why"
         )
@@ -180,9 +180,9 @@ _all: weakref.WeakSet[Renewal] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    # Another thread of the parent may hold the lock; in the child it would never be released.
+    # A thread of the parent may hold the lock; in the child nobody would release it.
     for renewal in list(_all):
-        renewal._busy = threading.Lock()  # noqa: SLF001 - the module's own
+        renewal._busy = threading.Lock()  # noqa: SLF001 - same module
 
 
 process_hooks.after_fork(_after_fork)

@@ -1,4 +1,4 @@
-"""One answer to "how do I get into this bucket", wherever the credentials come from."""
+"""Access to a bucket, wherever the credentials come from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class _Kind(Protocol):
-    """What a module per kind of store offers."""
+    """Functions of the module for one kind of store."""
 
     def settings(self, values: Mapping[str, Any]) -> dict[str, Any]: ...
 
@@ -29,7 +29,7 @@ _KINDS: dict[str, _Kind] = {"s3": aws, "gs": google, "az": azure, "http": web, "
 
 
 def resolve(scheme: str, bucket: str, creds: Creds | None) -> Access:
-    """Find out how to get into a bucket.
+    """Return the access to a bucket.
 
     Parameters
     ----------
@@ -38,20 +38,20 @@ def resolve(scheme: str, bucket: str, creds: Creds | None) -> Access:
     bucket
         Name of the bucket or container; host and port for web servers.
     creds
-        What the caller gave; None looks in the usual places.
+        Credentials that the caller gave; None looks in the usual places.
 
     Raises
     ------
     InvalidInputError
         If the dictionary has unknown keys, or keys that do not go together.
     MissingCredsError
-        If there are no credentials anywhere; it says where was looked.
+        If no place has credentials; the message lists the places.
     CredentialsRejectedError
-        If a service that hands out credentials refuses.
+        If a service that grants credentials refuses.
     StorageUnavailableError
-        If it does not answer.
+        If that service does not answer.
     UnsupportedUrlError
-        If no object store is behind the scheme.
+        If the scheme is not that of an object store.
     """
     kind = _KINDS.get(scheme)
     if kind is None:
@@ -91,7 +91,7 @@ def _explain(given: Given) -> str:
 
 
 def _source(given: Given) -> Renewal | None:
-    """Return the source of what was given as one, or by its name."""
+    """Return the source that was given itself or by its name; None if neither was."""
     name = given.get(NAMED)
     if name is None and given.source is None:
         return None
@@ -104,23 +104,23 @@ def _renewal(source: CredentialSource | None) -> Renewal | None:
 
 
 def _made(given: Given, key: Any, make: Callable[[], Any]) -> Any:
-    """Return what all who hold these credentials share."""
+    """Return an object that all holders of these credentials share."""
     if key not in given.made:
         given.made.setdefault(key, make())
     return given.made[key]
 
 
 class _Through:
-    """Credentials of a source whose grants may again say no more than where to ask: a profile, a role.
+    """Credentials of a source whose grants may name another source, such as a profile or a role.
 
     Parameters
     ----------
     kind
         The kind of store.
     source
-        Who is asked first.
+        The first source.
     rest
-        What the caller gave beside: it has the last word.
+        Other keys that the caller gave, which override those of the grants.
     """
 
     def __init__(self, kind: _Kind, source: Renewal, rest: Mapping[str, Any]) -> None:
@@ -144,5 +144,5 @@ class _Through:
         return Grant(second.values, min(ends, default=None))
 
     def refresh(self) -> None:
-        """Let go of what the source holds, as it was rejected."""
+        """Make the source forget its grant, which was rejected."""
         self._source.refresh()

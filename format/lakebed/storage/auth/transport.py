@@ -1,7 +1,8 @@
-"""How connections to a store are made: certificates that are believed, proxies, encryption or none."""
+"""Connections to stores: certificates, proxies, encryption; and whether a machine has a metadata service."""
 
 from __future__ import annotations
 
+import http.client
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ from lakebed.errors import InvalidInputError
 from lakebed.storage.auth.keys import plain
 
 KEYS = ("ca_bundle", "verify", "proxy")
-"""Keys of a dictionary of credentials that are about connections, for every store."""
+"""Keys of a dictionary of credentials that concern connections, for every store."""
+
+# Seconds to wait for a metadata service that may not exist.
+_METADATA_SECONDS = 1.0
 
 
 def client_options(values: Mapping[str, Any], endpoint: str | None, ca_bundle: str | None) -> dict[str, Any]:
@@ -24,7 +28,7 @@ def client_options(values: Mapping[str, Any], endpoint: str | None, ca_bundle: s
     endpoint
         Address of the store, if it is not that of the cloud.
     ca_bundle
-        File of certificates that are believed beside those of the system.
+        File of certificates that are trusted beside those of the system.
 
     Raises
     ------
@@ -50,7 +54,7 @@ def client_options(values: Mapping[str, Any], endpoint: str | None, ca_bundle: s
 
 
 def bundle(values: Mapping[str, Any]) -> str | None:
-    """Return the file of certificates that was given: ``ca_bundle``, or ``verify`` as boto3 understands it."""
+    """Return the given file of certificates: ``ca_bundle``, or ``verify`` as in boto3."""
     given = values.get("verify")
     if given is not None and not isinstance(given, (bool, str)):
         raise InvalidInputError("verify in creds is True, False, or the path of a file of certificates")
@@ -74,3 +78,25 @@ def certificates(path: str) -> bytes:
     if b"-----BEGIN CERTIFICATE-----" not in data:
         raise InvalidInputError(f"{path} holds no certificates in PEM form; correct ca_bundle")
     return data
+
+
+def has_metadata(host: str, path: str, headers: dict[str, str], sign: str | None = None) -> bool:
+    """Tell whether this machine has a metadata service, without waiting long.
+
+    Parameters
+    ----------
+    host, path, headers
+        Request that the service answers.
+    sign
+        Header that its answer has: other clouds answer under the same address.
+    """
+    # Without a proxy: the address exists on this machine only.
+    connection = http.client.HTTPConnection(host, timeout=_METADATA_SECONDS)
+    try:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status == http.HTTPStatus.OK and (sign is None or answer.getheader(sign) is not None)
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -46,7 +46,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:  # noqa: ARG001
-    """Return None: what a web server wants is part of every connection."""
+    """Return None: headers for a web server are part of every connection."""
     return None
 
 
@@ -62,12 +62,12 @@ def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> A
 
 
 def headers(chosen: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers that a dictionary, checked by :func:`settings`, asks for.
+    """Return the headers for a dictionary that :func:`settings` checked.
 
     Raises
     ------
     InvalidInputError
-        If they are no texts, or hold a line break.
+        If they are not text, or hold a line break.
     """
     found = chosen.get("headers") or {}
     if isinstance(found, Secret):

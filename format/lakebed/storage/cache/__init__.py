@@ -1,4 +1,4 @@
-"""What was read of remote stores, kept on this machine's disk: files, how much room they take, and the storage on top.
+"""Cache of remote stores on the local disk: its files, the space that they take, and the storage on top.
 
-Nothing here is ever the truth: whatever is missing, torn or damaged is read from the store again.
+The cache is never authoritative: missing, torn or damaged parts are read from the store again.
 """

@@ -1,21 +1,21 @@
-"""A storage in front of a remote one that keeps chunks and manifests on this machine's disk.
+"""A storage before a remote one that keeps chunks and manifests on this machine's disk.
 
-What is kept
-    Chunk files and manifests: what no writer changes once others can see it, but for Deep Lake 3.9.52, which rewrites
-    chunks of an uncommitted head in place. Never the version file, locks or refs, and nothing of what is written
-    through here: it is read first, if ever.
+Contents
+    Chunk files and manifests, which no writer changes once others can see them, except Deep Lake 3.9.52, which rewrites
+    chunks of an uncommitted head in place. Never the version file, locks or refs, and never data that is written
+    through this storage.
 
-Whether it still is the same
-    Chunk ids are random, but a dataset may be deleted and made again at the same address, from the same source, and
-    writers of other programs keep no promise. So what is kept goes by the address of the server, the key, and the size
-    and etag that the origin tells when it is asked, once per object and storage. Readers who know checksums use
-    `trusted`, which does not ask, and `forget` what turns out to be wrong. Readers of what may change under them use
-    `origin`.
+Identity
+    Chunk ids are random, but a dataset may be deleted and created again at the same address from the same source, and
+    other programs keep no promises. So objects are cached under the address of the server, the key, and the size and
+    etag that the origin returns when it is asked, once per object and storage. Readers that know checksums use
+    `trusted`, which does not ask, and `forget` objects that turn out to be wrong. Readers of objects that may change
+    use `origin`.
 
-How
-    In blocks of 256 KiB, counted from the beginning of the object: what is asked for is widened to whole blocks, as far
-    as the size of the object is known, and to the beginning of the first block in any case. Threads that want the same
-    block wait for one download; no lock is held meanwhile. Whatever goes wrong with the cache is no error of a read.
+Blocks
+    Objects are cached in blocks of 256 KiB from their beginning: reads are extended to whole blocks as far as the size
+    of the object is known, and always to the beginning of the first block. Threads that want the same block wait for
+    one download, without holding a lock. Failures of the cache are no errors of a read.
 """
 
 # Paths are strings throughout this package.
@@ -25,24 +25,24 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import replace
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakebed.storage import orphan_files
-from lakebed.storage.base import check_key, check_spans, fill, place_of, traits_of
+from lakebed.storage.base import Storage, check_key, check_spans, place_of, traits_of
 from lakebed.storage.cache.files import CacheFiles, Item
 from lakebed.storage.cache.layout import BLOCK
 from lakebed.storage.cache.singleflight import SingleFlight
+from lakebed.storage.files import orphan_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from lakebed.storage.base import Buffer, Data, Stat, Storage, Tail
+    from lakebed.storage.base import Buffer, Data, Stat, Tail
 
 _KEPT = re.compile(r"(?:.*/)?(?:chunks/[0-9a-f]{1,16}|\.lakebed/manifest-[^/]+)")
-# Objects whose identity is remembered.
+# Most objects whose identity is remembered.
 _REMEMBERED = 65_536
-# Of a server that tells none.
+# Etags of a server that has none.
 _NO_ETAG = frozenset(("", "None"))
 _WHOLE = -1
 
@@ -50,23 +50,23 @@ _downloads = SingleFlight()
 
 
 def is_kept(key: str) -> bool:
-    """Whether objects of this name stay the same once they are there."""
+    """Tell whether objects of this name never change."""
     return _KEPT.fullmatch(key) is not None
 
 
 def cached(origin: Storage, bound: int) -> Storage:
-    """Put the cache of this user on this machine before a remote storage.
+    """Return a remote storage with the cache of this user on this machine.
 
     Parameters
     ----------
     bound
-        Bytes that the cache may take, of this storage and all others; where another process gave more, that holds.
+        Bytes that the cache of all storages may take; a larger bound of another process has priority.
     """
     return CachedStorage(origin, CacheFiles(folder(), bound))
 
 
 def folder() -> str:
-    """Where the cache lies: `LAKEBED_CACHE_DIR`, or else in the user's folder for caches."""
+    """Return the folder of the cache: `LAKEBED_CACHE_DIR`, or one in the user's folder for caches."""
     given = os.environ.get("LAKEBED_CACHE_DIR")
     if given:
         return os.path.abspath(os.path.expanduser(given))
@@ -74,21 +74,21 @@ def folder() -> str:
     return f"{os.path.expanduser(os.environ.get('XDG_CACHE_HOME') or usual)}/lakebed/blocks"
 
 
-class CachedStorage:
-    """A remote storage, and what is kept of it here; safe to use from several threads and after a fork.
+class CachedStorage(Storage):
+    """A remote storage with a cache; safe to use from several threads and after a fork.
 
     Parameters
     ----------
     origin
-        Where the objects are.
+        The remote storage.
     files
-        Where they are kept.
+        Files of the cache.
     place
-        What tells this storage from all others; `storage.base.place_of` if not given.
+        Name that tells the storage from all others; `storage.base.place_of` if not given.
     asks
-        Whether the origin is asked if an object still is the one that is kept.
+        Ask the origin whether an object was replaced.
     kept
-        Whether objects of a key are kept.
+        Tells whether objects of a key are cached.
     """
 
     def __init__(
@@ -102,34 +102,25 @@ class CachedStorage:
     ) -> None:
         self.origin = origin
         self.inner = origin
-        self.traits = replace(
-            traits_of(origin),
-            mappable=False,
-            bulk_delete=True,
-            uncached_writes=False,
-            early_files=False,
-            views=False,
-            cache=True,
-            bucket=False,
-        )
+        self.traits = traits_of(origin).of_wrapper(bulk_delete=True, cache=True)
         self._files = files
         self._place = place
         self._asks = asks
         self._is_kept = kept
         self._known: dict[str, Stat] = {}
-        # How often something was forgotten: what the origin said before that is not remembered.
+        # Number of calls of `forget`: earlier answers of the origin are not remembered.
         self._forgotten = 0
         self._hits = 0
         self._trusted = CachedStorage(origin, files, place, asks=False, kept=kept) if asks else None
 
     @property
     def trusted(self) -> Storage:
-        """The same for readers who know checksums: the origin is not asked whether an object is another by now."""
+        """The same objects without asking the origin, for readers that know checksums."""
         return self._trusted or self
 
     @property
     def hits(self) -> int:
-        """How often all that was wanted was here, by `trusted` too."""
+        """Number of reads that the cache answered alone, including those of `trusted`."""
         return self._hits + (0 if self._trusted is None else self._trusted.hits)
 
     @property
@@ -139,7 +130,7 @@ class CachedStorage:
 
     @property
     def place(self) -> str:
-        """What tells the origin from all others."""
+        """Name that tells the origin from all others."""
         return place_of(self.origin)
 
     def __repr__(self) -> str:
@@ -149,7 +140,7 @@ class CachedStorage:
         return CachedStorage, (self.origin, self._files, self._place)
 
     def forget(self, key: str) -> None:
-        """Drop what is kept of an object."""
+        """Drop the copy of an object."""
         self._forgotten += 1
         stat = self._known.pop(key, None)
         if self._is_kept(key):
@@ -157,10 +148,10 @@ class CachedStorage:
             if stat is not None:
                 self._files.drop(self._named(key, stat))
 
-    # -- what is kept ----------------------------------------------------------------------------------------
+    # -- identity --------------------------------------------------------------------------------------------
 
     def _item(self, key: str) -> tuple[Item, int | None] | None:
-        """Name an object in the cache, with its size where that is known; None for what is not kept."""
+        """Return the name of an object in the cache, and its size if known; None if it is not cached."""
         check_key(key)
         if not self._is_kept(key):
             return None
@@ -177,7 +168,7 @@ class CachedStorage:
         return Item(self._place, key, "" if stat is None else f"{stat.etag}/{stat.size}")
 
     def stat(self, key: str) -> Stat | None:
-        """Size and etag of an object, None if there is none."""
+        """Return size and etag of an object, None if it does not exist."""
         before = self._forgotten
         stat = self.origin.stat(key)
         if stat is None:
@@ -208,7 +199,7 @@ class CachedStorage:
                     return bytes(brought)
             if mine:
                 try:
-                    data = self._whole(item, size)  # another thread may just have brought it
+                    data = self._whole(item, size)  # another thread may just have fetched it
                     if data is None:
                         data = self.origin.get(key)
                         self._keep_whole(item, data)
@@ -229,28 +220,24 @@ class CachedStorage:
         size = self._files.size(item) if found[1] is None else found[1]
         if size and size <= len(buffer) and self._files.run_into(item, size, buffer):
             return size
-        return fill(buffer, key, self.get(key))
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read exactly `length` bytes from offset `start`."""
-        return self.get_ranges(key, ((start, length),))[0]
+        return super().get_into(key, buffer)
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read several (start, length) ranges of one object, in the order given."""
+        """Read several (start, length) ranges of one object, in the given order."""
         check_spans(key, spans)
         found = self._item(key)
         if found is None:
             return self.origin.get_ranges(key, spans)
         item, size = found
         if any(not length or (size is not None and start + length > size) for start, length in spans):
-            return self.origin.get_ranges(key, spans)  # which knows what to say of them
+            return self.origin.get_ranges(key, spans)  # which answers or refuses them
         results = [self._here(item, start, length) for start, length in spans]
         missing = [span for span, data in zip(spans, results, strict=True) if data is None]
         if not missing:
             self._hits += 1
             return [data for data in results if data is not None]
         if size is None:
-            # What is known of it may be of an outdated one: then it does not matter.
+            # A known size may be outdated; then it is not used.
             size = self._files.size(item)
             size = None if size is None or any(start + length > size for start, length in spans) else size
         blocks = self._bring(item, key, _wanted(missing, size))
@@ -265,7 +252,7 @@ class CachedStorage:
         return data[before:] if data is not None and before else data
 
     def _bring(self, item: Item, key: str, wanted: Mapping[int, int]) -> dict[int, Buffer]:
-        """Get blocks from here, from other threads and from the origin; `wanted` is how much of each is needed."""
+        """Get blocks from the cache, other threads and the origin; `wanted` holds the bytes needed of each."""
         whole = _downloads.found((item, _WHOLE))
         data = None if whole is None else whole.result()
         if data is not None:
@@ -290,7 +277,7 @@ class CachedStorage:
         return blocks
 
     def _fetch(self, item: Item, key: str, wanted: Mapping[int, int]) -> dict[int, Buffer]:
-        """Get blocks from here, where another thread or process may just have put them, or from the origin."""
+        """Get blocks from the cache, where another process may just have put them, or from the origin."""
         blocks: dict[int, Buffer] = {}
         for block, length in wanted.items():
             data = self._files.run(item, block, block * BLOCK + length)
@@ -314,7 +301,7 @@ class CachedStorage:
         self._files.keep(item, _split(data), len(data))
 
     def get_tail(self, key: str, length: int) -> Tail:
-        """Read the last `length` bytes of an object from the origin, or all of it if it is shorter."""
+        """Read the last `length` bytes of an object from the origin, or the whole object if it is shorter."""
         return self.origin.get_tail(key, length)
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
@@ -323,12 +310,19 @@ class CachedStorage:
 
     # -- writing ---------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def _forgetting(self, keys: Iterable[str]) -> Iterator[None]:
+        """Forget objects after a change, whether it succeeded or not."""
+        try:
+            yield
+        finally:
+            for key in keys:
+                self.forget(key)
+
     def put(self, key: str, data: Data) -> str:
         """Write an object to the origin, replacing any before it, and return its etag."""
-        try:
+        with self._forgetting([key]):
             return self.origin.put(key, data)
-        finally:
-            self.forget(key)
 
     def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
         """Write a batch of objects to the origin."""
@@ -339,44 +333,32 @@ class CachedStorage:
                 keys.append(key)
                 yield key, data
 
-        try:
+        with self._forgetting(keys):
             self.origin.put_many(noted(), durable=durable)
-        finally:
-            for key in keys:
-                self.forget(key)
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
-        """Let the origin make a new object that holds what another holds."""
-        try:
+        """Let the origin create an object with the content of another."""
+        with self._forgetting([target]):
             self.origin.copy(source, target, durable=durable)
-        finally:
-            self.forget(target)
 
     def sync(self, keys: Iterable[str]) -> None:
-        """Make what the origin wrote without `durable` survive a power cut."""
+        """Make objects that the origin wrote without `durable` survive a power cut."""
         self.origin.sync(keys)
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object to the origin only if the present one has this etag (None: only if there is none)."""
-        try:
+        """Write an object to the origin only if the present one has this etag (None: only if none exists)."""
+        with self._forgetting([key]):
             return self.origin.put_if(key, data, etag)
-        finally:
-            self.forget(key)
 
     def delete(self, key: str) -> None:
         """Remove an object from the origin; a missing one is no error."""
-        try:
+        with self._forgetting([key]):
             self.origin.delete(key)
-        finally:
-            self.forget(key)
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Remove objects from the origin; missing ones are no error. A failure leaves any of them."""
-        try:
+        """Remove objects from the origin; missing ones are no error. A failure leaves any subset."""
+        with self._forgetting(keys):
             orphan_files.remove(self.origin, keys)
-        finally:
-            for key in keys:
-                self.forget(key)
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every object of the origin whose key starts with `prefix`."""
@@ -393,7 +375,7 @@ def _split(data: Buffer) -> dict[int, Buffer]:
 
 
 def _wanted(spans: Iterable[tuple[int, int]], size: int | None) -> dict[int, int]:
-    """Blocks that hold the spans, and how many bytes of each are needed, from its beginning."""
+    """Return the blocks that hold the spans, with the bytes needed from the beginning of each."""
     wanted: dict[int, int] = {}
     for start, length in spans:
         stop = start + length

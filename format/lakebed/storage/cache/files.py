@@ -1,8 +1,8 @@
-"""Blocks of objects in the files of one folder: looked up, read, written, used by any number of processes at once.
+"""Blocks of objects in the files of one folder, for any number of processes at the same time.
 
-What is read is what was written, or nothing: a file that is torn, flipped, cut off, of another object or just being
-written is one that is not there. A folder that cannot be written to, or a disk that is full, ends the writing of this
-process with one warning, and what is there already is still read.
+A read returns what was written, or nothing: a file that is torn, damaged, cut off, of another object or being written
+counts as missing. If the folder cannot be written or the disk is full, this process stops writing with one warning and
+still reads existing files.
 """
 
 # Paths are strings: this runs for everything that is read from a store.
@@ -31,6 +31,7 @@ from lakebed.storage.cache.layout import (
     sum_of,
 )
 from lakebed.storage.cache.quota import Quota, on_disk
+from lakebed.storage.files.disk import write_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -43,12 +44,12 @@ _log = logging.getLogger(__name__)
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _WRITE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-# A use is noted in the time of the file, unless the last one was noted so many seconds ago or less.
+# Seconds between two updates of a file's time, which records its last use.
 _NOTED = 10.0
 
 
 class Item(NamedTuple):
-    """One object as it is named in the cache.
+    """Name of an object in the cache.
 
     Parameters
     ----------
@@ -61,19 +62,19 @@ class Item(NamedTuple):
     identity: str = ""
 
     def name(self, part: int) -> bytes:
-        """Name of the file for one stretch of the object."""
+        """Return the name of the file for one stretch of the object."""
         return name_of(self.place, self.key, self.identity, part)
 
 
 class CacheFiles:
-    """The files of one folder.
+    """Files of the cache in one folder.
 
     Parameters
     ----------
     folder
-        Where they lie; it may be missing.
+        The folder, which may be missing.
     bound
-        Bytes that all of them may take.
+        Bytes that all files together may take.
     """
 
     def __init__(self, folder: str, bound: int) -> None:
@@ -91,7 +92,7 @@ class CacheFiles:
     # -- reading ---------------------------------------------------------------------------------------------
 
     def size(self, item: Item) -> int | None:
-        """Size of an object, if the cache knows it."""
+        """Return the size of an object, None if the cache does not know it."""
         name = item.name(0)
         try:
             fd = os.open(self._path(name), _READ)
@@ -106,14 +107,14 @@ class CacheFiles:
         return None if size == UNKNOWN else size
 
     def run(self, item: Item, first: int, stop: int) -> bytes | None:
-        """Read bytes of an object, from the beginning of a block; None unless all of them are here.
+        """Read bytes of an object from the beginning of a block; None unless the cache holds all of them.
 
         Parameters
         ----------
         first
-            Number of the block that they begin with.
+            Number of the first block.
         stop
-            Where in the object they end.
+            End of the bytes in the object.
         """
         pieces: list[bytes] = []
         for part, low, high, least in _parts(first, stop):
@@ -124,7 +125,7 @@ class CacheFiles:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def run_into(self, item: Item, size: int, buffer: memoryview) -> bool:
-        """Read a whole object of known size into the start of a buffer; False if not all of it is here."""
+        """Read a whole object of known size into the start of a buffer; False unless the cache holds all of it."""
         at = 0
         for part, low, high, least in _parts(0, size):
             done = self._read(
@@ -138,10 +139,10 @@ class CacheFiles:
     def _read(
         self, name: bytes, first: int, last: int, least: int, read: Callable[[_BlockRun], T | None]
     ) -> T | None:
-        """Read a run of blocks of one file, of the last one `least` bytes or more; None if they are not here."""
+        """Read a run of blocks of one file, at least `least` bytes of the last one; None if any are missing."""
         try:
             fd = os.open(self._path(name), _READ)
-        except OSError:  # not here, or not for us
+        except OSError:  # missing, or not readable
             return None
         try:
             head = os.pread(fd, HEAD, 0)
@@ -153,7 +154,7 @@ class CacheFiles:
             found = read(_BlockRun(fd, name, first, entries, least))
             if found is not None:
                 _note_use(fd)
-        except OSError:  # the disk fails: so much the worse for the cache
+        except OSError:  # a failing disk counts as a missing file
             return None
         else:
             return found
@@ -163,7 +164,7 @@ class CacheFiles:
     # -- writing ---------------------------------------------------------------------------------------------
 
     def keep(self, item: Item, blocks: Mapping[int, Buffer], size: int | None = None) -> None:
-        """Write blocks of an object, by their numbers; those that are here already are replaced.
+        """Write blocks of an object by their numbers; they replace existing ones.
 
         Parameters
         ----------
@@ -202,7 +203,7 @@ class CacheFiles:
                 os.close(fd)
 
     def drop(self, item: Item) -> None:
-        """Remove what is here of an object."""
+        """Remove the blocks of an object."""
         size = self.size(item) or 1
         names = [item.name(part) for part in range((size - 1) // (BLOCKS * BLOCK) + 1)]
         paths = [path for path in map(self._path, names) if os.path.lexists(path)]
@@ -217,7 +218,7 @@ class CacheFiles:
 
 
 class _BlockRun(NamedTuple):
-    """Blocks that follow each other in an object, in a file that is open; the last one counts up to `least` bytes."""
+    """Consecutive blocks of an object in an open file; the last one counts up to `least` bytes."""
 
     fd: int
     name: bytes
@@ -226,7 +227,7 @@ class _BlockRun(NamedTuple):
     least: int
 
     def read(self) -> bytes | None:
-        """Read them; None if they are damaged."""
+        """Read the blocks; None if they are damaged."""
         pieces = [os.pread(self.fd, length, at) for at, length in _stretches(self.entries)]
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         spare = self.entries[-1].length - self.least
@@ -235,7 +236,7 @@ class _BlockRun(NamedTuple):
         return data[: len(data) - spare] if spare else data
 
     def read_into(self, buffer: memoryview) -> int | None:
-        """Read them into the start of a buffer and say how much that was; None if they are damaged or do not fit."""
+        """Read the blocks into the start of a buffer and return their length; None if damaged or too long."""
         size = sum(entry.length for entry in self.entries)
         if size > len(buffer) or self.entries[-1].length != self.least:
             return None
@@ -257,7 +258,7 @@ class _BlockRun(NamedTuple):
 
 
 def _stretches(entries: list[Entry]) -> list[tuple[int, int]]:
-    """Offset and length of what can be read at once: blocks lie one after the other if they came so."""
+    """Return offset and length of runs of adjacent blocks, which one call reads."""
     found: list[tuple[int, int]] = []
     for entry in entries:
         if found and sum(found[-1]) == entry.at:
@@ -268,7 +269,7 @@ def _stretches(entries: list[Entry]) -> list[tuple[int, int]]:
 
 
 def _parts(first: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Split a run of blocks by files: number, first and last block in it, and bytes that are needed of the last."""
+    """Split a run of blocks by files: number of the file, first and last block in it, bytes needed of the last."""
     last = (stop - 1) // BLOCK
     while first <= last:
         part = first // BLOCKS
@@ -280,14 +281,14 @@ def _parts(first: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
 def _note_use(fd: int) -> None:
     now = time.time()
     if abs(now - os.fstat(fd).st_mtime) > _NOTED:
-        with contextlib.suppress(OSError):  # of a user who may only read
+        with contextlib.suppress(OSError):  # the user may have no permission
             os.utime(fd, (now, now))
 
 
 def _write(fd: int, name: bytes, blocks: Mapping[int, Buffer], size: int) -> None:
-    """Write blocks to the end of a file, and then what says that they are there.
+    """Append blocks to a file, and then the table entries that refer to them.
 
-    A file of another object, or that consists of blocks that were replaced for the most part, is begun anew.
+    A file of another object, or one that consists mostly of replaced blocks, is emptied first.
     """
     head, end = os.pread(fd, HEAD, 0), os.fstat(fd).st_size
     known = size_in(head, name)
@@ -295,23 +296,16 @@ def _write(fd: int, name: bytes, blocks: Mapping[int, Buffer], size: int) -> Non
     if known is None or is_other or end - HEAD > 2 * _held(head) + BLOCK:
         os.ftruncate(fd, 0)
         end = HEAD
-        _pwrite(fd, start_of(name, size).ljust(HEAD, b"\0"), 0)
+        write_at(fd, start_of(name, size).ljust(HEAD, b"\0"), 0)
     elif size not in (UNKNOWN, known):
-        _pwrite(fd, start_of(name, size), 0)
+        write_at(fd, start_of(name, size), 0)
     for block, data in sorted(blocks.items()):
-        # Never in the place of what is there: an entry that is damaged may point into another block.
-        _pwrite(fd, data, end)
+        # Never in place of other blocks: a damaged entry may point into one.
+        write_at(fd, data, end)
         offset, entry = entry_at(block, Entry(sum_of(data, name, block), end, len(data)))
-        _pwrite(fd, entry, offset)
+        write_at(fd, entry, offset)
         end += len(data)
 
 
 def _held(head: bytes) -> int:
     return sum(min(entry.length, BLOCK) for entry in entries_in(head, 0, BLOCKS - 1))
-
-
-def _pwrite(fd: int, data: Buffer, at: int) -> None:
-    view = memoryview(data)
-    while view:
-        done = os.pwrite(fd, view, at)
-        at, view = at + done, view[done:]

@@ -1,17 +1,17 @@
-"""One file of the cache: blocks of one object, or of one stretch of a large object, in the order in which they came.
+"""A file of the cache: blocks of one object, or of one stretch of a large object, in the order of their arrival.
 
     bytes     content
     8         magic "LBCACHE1"
-    16        name: what the object is, see `name_of`
+    16        name of the object, see `name_of`
     8         u64 size of the object in bytes; 2^64 - 1 = unknown
     8         u64 xxh3-64 of the 32 bytes before
     24        zero
-    252 x 16  table: u64 xxh3-64 of the block's bytes, u32 offset in this file, u32 length; length 0 = not here
+    252 x 16  table: u64 xxh3-64 of the block's bytes, u32 offset in this file, u32 length; length 0 = missing
     ...       blocks
 
-Block n of an object begins at byte n x 262,144 of it; that is also what a manifest has checksums of. A block may be
-kept in part: then from its beginning. Its checksum is seeded with the name of the file, its place and its length, so
-that neither a torn block nor one of another file passes for it. All integers are little-endian.
+Block n of an object begins at its byte n x 262,144; manifests hold checksums of the same blocks. The file may hold only
+the beginning of a block. The checksum is seeded with the name of the file, the place and the length, so that neither a
+torn block nor one of another file passes. All integers are little-endian.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TABLE = HEAD - BLOCKS * _ENTRY.size
 
 
 class Entry(NamedTuple):
-    """Where a block lies in its file, and its checksum."""
+    """Place of a block in its file, and its checksum."""
 
     sum: int
     at: int
@@ -48,14 +48,14 @@ class Entry(NamedTuple):
 
 @lru_cache(4096)
 def name_of(place: str, key: str, identity: str, part: int) -> bytes:
-    """Name a file: 16 bytes that cannot be made to collide with those of another object.
+    """Return the name of a file: 16 bytes that cannot be made to collide with those of another object.
 
     Parameters
     ----------
     place
-        Address of the storage, with that of its server.
+        Address of the storage and of its server.
     identity
-        Which of the objects that had this key at one time or another; empty where the reader knows by checksums.
+        Identity of the object among those that ever had this key; empty if readers compare checksums.
     part
         Number of the stretch of `BLOCKS` blocks.
     """
@@ -64,13 +64,13 @@ def name_of(place: str, key: str, identity: str, part: int) -> bytes:
 
 
 def start_of(name: bytes, size: int) -> bytes:
-    """Serialise the beginning of a file, up to its table."""
+    """Return the beginning of a file, up to its table."""
     data = _START.pack(_MAGIC, name, size, 0)[:-8]
     return data + xxhash.xxh3_64_intdigest(data).to_bytes(8, "little")
 
 
 def size_in(head: bytes, name: bytes) -> int | None:
-    """Size of the object, or `UNKNOWN`, from the head of a file; None if that is not the head of this file."""
+    """Return the size of the object, or `UNKNOWN`, from the head of a file; None if it is not that of this file."""
     if len(head) != HEAD:
         return None
     magic, found, size, checksum = _START.unpack_from(head)
@@ -80,17 +80,17 @@ def size_in(head: bytes, name: bytes) -> int | None:
 
 
 def entries_in(head: bytes, first: int, last: int) -> list[Entry]:
-    """Read the table's entries of the blocks `first` to `last`, counted within the file."""
+    """Return the table's entries of the blocks `first` to `last`, counted within the file."""
     table = memoryview(head)[_TABLE + first * _ENTRY.size : _TABLE + (last + 1) * _ENTRY.size]
     return [Entry._make(fields) for fields in _ENTRY.iter_unpack(table)]
 
 
 def entry_at(block: int, entry: Entry) -> tuple[int, bytes]:
-    """Offset of an entry in its file, and its bytes."""
+    """Return the offset of an entry in its file, and its bytes."""
     return _TABLE + block * _ENTRY.size, _ENTRY.pack(entry.sum, entry.at, entry.length)
 
 
 def sum_of(data: Buffer, name: bytes, block: int) -> int:
-    """Checksum of a block, counted within its file."""
+    """Return the checksum of a block, counted within its file."""
     seed = int.from_bytes(name[:8], "little") ^ (block << 32 | len(data))
     return xxhash.xxh3_64_intdigest(data, seed)

@@ -1,18 +1,17 @@
-"""How much room the cache takes on the disk: never more than its bound, also when processes are killed.
+"""Bound on the disk space of the cache, which holds even if processes are killed.
 
-All processes that write into a folder take turns, for as long as it takes to write what they have at hand. The file
-that they lock says how much is used:
+Processes that write into a folder take turns, each for one write. The file that they lock records the used space:
 
     bytes   content
     8       magic "LBROOM01"
     8       u64 bound in bytes
     8       u64 bytes used
     8       u64 1 while a process writes
-    16      when the machine was started: its boot id
+    16      boot id of the machine
     8       u64 xxh3-64 of the 48 bytes before
 
-What is to be written counts before it is written, so a process that dies in between leaves the count too high, and the
-mark of a writer; then, and after a restart, the next one counts anew. All integers are little-endian.
+Data counts before it is written, so that a process that dies in between leaves a count that is too high, and the mark
+of a writer; then, and after a restart, the next process counts again. All integers are little-endian.
 """
 
 # Paths are strings: this runs for everything that is read from a store.
@@ -29,22 +28,22 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from lakebed.runtime.jitter import JITTER
-from lakebed.storage.disk import LockedFile, boot_id, lock_file
+from lakebed.runtime import clock
+from lakebed.storage.files.disk import LockedFile, boot_id, lock_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SHELVES = 32
-"""Folders that the files are spread over."""
+"""Number of folders for the files."""
 _PAGE = 4096
-# What the folders and the file of the count take themselves.
+# Bytes of the folders and of the file with the count.
 _OVERHEAD = (SHELVES + 2) * _PAGE
-# Files that are looked at to find those that were not used for longest.
+# Files that are compared to find the least recently used ones.
 _LOOKED_AT = 1_000
-# Freed at once: this share of the bound, but no more than that share of what was looked at.
+# Space that is freed at once: this share of the bound, but at most that share of the compared files.
 _FREED, _FREED_OF_SEEN = 1 / 64, 1 / 4
-# A sample that holds less than this share of what the count says is due to it makes the count doubtful.
+# If the compared files hold less than this share of their part of the count, the count is wrong.
 _DOUBTFUL = 1 / 2
 _PATIENCE = 0.05
 _PAUSE = 0.001
@@ -62,33 +61,33 @@ class _File:
 
 @dataclass(slots=True)
 class Ledger:
-    """What the file of the count says, while it is locked."""
+    """Content of the file with the count, while it is locked."""
 
     fd: int
     bound: int
     used: int
 
     def write(self, *, busy: bool) -> None:
-        """Put it on disk."""
+        """Write it to disk."""
         data = _STATE.pack(_MAGIC, self.bound, max(0, self.used), busy, boot_id())
         os.pwrite(self.fd, data + xxhash.xxh3_64_intdigest(data).to_bytes(8, "little"), 0)
 
 
 def on_disk(size: int) -> int:
-    """Bytes that a file of this size takes."""
+    """Return the bytes that a file of this size takes on disk."""
     return -(-size // _PAGE) * _PAGE
 
 
 class Quota:
-    """The room of one folder.
+    """Bound on the space of one folder.
 
-    The bound is the largest of all processes that wrote into the folder: a process with a smaller one does not throw
-    away what others keep. Removing the folder, which may be done at any time, makes it small again.
+    The largest bound of all processes that wrote into the folder applies, so that a process with a smaller bound does
+    not remove files of others. Removing the folder, which is safe at any time, resets the bound.
 
     Parameters
     ----------
     folder
-        Where the cache lies; it may be missing.
+        Folder of the cache, which may be missing.
     bound
         Bytes that it may take.
     """
@@ -103,20 +102,20 @@ class Quota:
         self._pid = os.getpid()
 
     def shelf(self, number: int) -> str:
-        """Path of a folder for files."""
+        """Return the path of a folder for files."""
         return f"{self.folder}/{number % SHELVES:02x}"
 
     @contextlib.contextmanager
     def writing(self, need: int) -> Iterator[Ledger | None]:
-        """Write files, with the whole folder for oneself and `need` bytes of room.
+        """Lock the whole folder for a write and reserve `need` bytes.
 
-        The caller corrects `used` of the ledger by what it wrote less, or removed. None is given where others
-        write for longer than that is worth waiting for, or so much never fits.
+        The caller reduces `used` of the ledger by bytes that it did not write, or removed. Yields None if other
+        processes write for too long, or if so many bytes never fit.
 
         Raises
         ------
         OSError, StorageError
-            If the folder cannot be written to.
+            If the folder cannot be written.
         """
         if self._pid != os.getpid():
             self._start_afresh()
@@ -162,7 +161,7 @@ class Quota:
             magic, bound, used, busy, boot = _STATE.unpack_from(data)
             if magic == _MAGIC:
                 ledger.bound = max(bound, self._bound)
-                # Where the system tells nothing, a power cut may leave the count wrong until all was looked at once.
+                # Without a boot id, a power cut may leave the count wrong until the next full count.
                 if not busy and boot == boot_id():
                     ledger.used = used
                     return ledger
@@ -173,9 +172,9 @@ class Quota:
         return ledger
 
     def _make_room(self, ledger: Ledger, need: int, most: int) -> None:
-        """Remove what was not used for longest, among as many files as can be looked at in a moment."""
+        """Remove the least recently used files among as many as can be compared in a moment."""
         ledger.write(busy=True)
-        shelves = JITTER.sample(range(SHELVES), SHELVES)
+        shelves = clock.chance().sample(range(SHELVES), SHELVES)
         while shelves and ledger.used + need > most:
             seen: list[_File] = []
             before = len(shelves)

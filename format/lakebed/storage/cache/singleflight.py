@@ -1,4 +1,4 @@
-"""Downloads under way: several threads that want the same bytes wait for one of them."""
+"""Downloads under way: threads that want the same bytes wait for one of them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ Download: TypeAlias = "Future[Buffer | None]"
 
 
 class SingleFlight:
-    """What this process is downloading, by object and block.
-
-    In a forked child nothing is under way: the threads that would bring it are not there.
-    """
+    """Downloads of this process by object and block; a forked child, which lacks their threads, begins without any."""
 
     def __init__(self) -> None:
         self._start_afresh()
@@ -32,12 +29,12 @@ class SingleFlight:
         self._pid = os.getpid()
 
     def join(self, names: Iterable[Name]) -> tuple[dict[Name, Download], dict[Name, Download]]:
-        """Take over what no other thread is downloading yet.
+        """Take over the downloads that no other thread has begun.
 
         Returns
         -------
         tuple
-            What the caller must bring, and then `finish` whatever happens; and what others bring.
+            Downloads of the caller, which must `finish` them whatever happens; and those of other threads.
         """
         if self._pid != os.getpid():
             self._start_afresh()
@@ -53,11 +50,11 @@ class SingleFlight:
         return mine, others
 
     def found(self, name: Name) -> Download | None:
-        """Return the download that brings this now; None if there is none."""
+        """Return the download of these bytes, None if it is not under way."""
         return self._under_way.get(name) if self._pid == os.getpid() else None
 
     def finish(self, mine: Mapping[Name, Download], brought: Mapping[Name, Buffer]) -> None:
-        """Hand what was brought to all threads that wait; a thread that gets nothing looks for itself."""
+        """Pass the bytes to all waiting threads; a thread that gets none fetches them itself."""
         with self._mutex:
             for name in mine:
                 self._under_way.pop(name, None)

@@ -21,8 +21,7 @@ from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.reader_locks import Lease, claimed
 from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Tombstones
 from lakebed.versions.locks.marker import lock_key
-from lakebed.versions.locks.reader_lease import lease_version, reader_lease_key
-from lakebed.versions.opening import manifest_key
+from lakebed.versions.opening import lease_version, manifest_key, reader_lease_key
 from lakebed.versions.state import ChunkTable, Snapshot, folder_of, split_chunk
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 # Publishes between two looks for what may go: one look serves many heads.
 _EVERY = 16
-# So many versions left behind by others are worth a sweep; from so many on it is done at once.
+# Versions left behind by others that are worth a sweep; from the second number on it is done at once.
 _MANY = 128
 _TOO_MANY = 192
 # Seconds that a sweep may take of one publish, at every look.
@@ -59,7 +58,7 @@ def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = Fal
     DatasetCorruptError
         If the version tree, or the file of the tags, is damaged.
     StorageError
-        If the storage fails; what is not removed yet stays for the next time.
+        If the storage fails; the rest stays for the next time.
     """
     from lakebed.versions.gc.sweep import Sweep
 
@@ -252,7 +251,7 @@ class Collector:
             logging.getLogger(__name__).warning("garbage of %s stays for now: %s", self._storage.url, error)
 
     def _prune(self) -> None:
-        from lakebed.storage.orphan_files import prune
+        from lakebed.storage.files.orphan_files import prune
 
         folders, self._folders = self._folders, set()
         prune(self._storage, folders)
@@ -264,7 +263,7 @@ class Collector:
         return self._knows_readers and newer >= config.KEEP_HEADS and age > YOUNG_SECONDS
 
     def _remove_heads(self, tree: VersionTree) -> None:
-        from lakebed.storage.orphan_files import remove
+        from lakebed.storage.files.orphan_files import remove
 
         again, self._read = self._read, []
         while again:
@@ -355,7 +354,7 @@ class Collector:
         self._gone.update(self._sweep.ended)
         if not self._sweep.recent:
             self._swept = clock.now()
-        # What it had to leave is not worth another look before there is more.
+        # Items that were kept are not worth another sweep until more have come.
         self._more = min(_MANY, len(self._sweep.report.kept))
         self._sweep = None
 

@@ -17,8 +17,7 @@ from lakebed.documents.manifest_delta import Read
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LimitError
 from lakebed.storage.base import Storage
-from lakebed.versions.digests import digests_of
-from lakebed.versions.manifests import load_manifest
+from lakebed.versions.manifests import digests_of, load_manifest
 from lakebed.versions.state import folder_of
 
 VIEWS_KEY = "queries.json"
@@ -32,7 +31,7 @@ class LiveChunks:
         self.versions: set[str] = set()
 
     def holds(self, version: str, key: str, name: str) -> bool:
-        """Whether something refers to a chunk; a name that is no chunk's is left alone."""
+        """Return whether something refers to a chunk; a name that is no chunk's is left alone."""
         try:
             return int(name, 16) in self._ids.get((version, key), ())
         except ValueError:

@@ -1,4 +1,4 @@
-"""What a collection of garbage removed, or would remove, and what it left alone. Plain data."""
+"""Report of a garbage collection: what it removed, or would remove, and what it kept. Plain data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What looks like garbage and stays."""
+    """An item that looks like garbage and stays."""
 
     what: str
     name: str

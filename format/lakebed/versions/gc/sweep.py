@@ -22,19 +22,18 @@ from lakebed.errors import CorruptError, FormatError
 from lakebed.runtime import clock
 from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.concurrently import together
-from lakebed.storage.orphan_files import remove, remove_temporary, temporary_files
+from lakebed.storage.files.orphan_files import remove, remove_temporary, temporary_files
 from lakebed.storage.reader_locks import claimed, is_shared
 from lakebed.versions.gc.mark import LiveChunks, mark, mark_outside, versions_of_views
 from lakebed.versions.gc.report import Report
 from lakebed.versions.gc.tombstones import DIGITS, YOUNG_SECONDS, Tombstones
 from lakebed.versions.gc.view_data import left_of_views
 from lakebed.versions.locks.marker import is_being_written, read_lock
-from lakebed.versions.locks.reader_lease import reader_lease_key
-from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
+from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree, reader_lease_key
 from lakebed.versions.refs import read_refs
 from lakebed.versions.state import folder_of, split_chunk
 
-# Beside a writer at work, what is in no list and younger than this may be a publish on its way.
+# If a writer is at work, unlisted files younger than this may belong to a publish under way.
 _UNDER_WAY = 300.0
 _VERSIONS = "versions/"
 _MANIFESTS = manifest_key("")
@@ -113,7 +112,7 @@ class Sweep:
         Raises
         ------
         StorageError
-            If the storage fails; what is not removed yet stays for the next time.
+            If the storage fails; the rest stays for the next time.
         """
         self._compare_clocks()
         yield from self._list()
@@ -239,7 +238,7 @@ class Sweep:
         return is_being_written(self._storage, version)
 
     def _is_in_writing(self, version: str, tombstones: Tombstones) -> bool:
-        """Whether a version that is not in the tree is being written."""
+        """Return whether a version that is not in the tree is being written."""
         # On stores the lock of a head that was replaced is left to run out.
         is_left = tombstones.lists(version) and read_lock(self._storage, version).digest != ""
         return not is_left and self._is_locked(version)
@@ -339,7 +338,7 @@ class Sweep:
             yield
 
     def _mark_outside(self, kept: dict[str, str], passing: list[str]) -> Iterator[None]:
-        """Mark what is outside of the tree, and what came into it meanwhile."""
+        """Mark versions outside of the tree, and those that came into it meanwhile."""
         pending = [*kept, *passing]
         while pending:
             version = pending.pop()
@@ -429,7 +428,7 @@ class Sweep:
             self._remove("view data", name, files, "no saved view refers to them")
 
     def _remove_statistics(self) -> None:
-        """Remove what is known of the chunks of tensors that no version has any more."""
+        """Remove the statistics of tensors that no version has any more."""
         kept = {statistics_key(tensor) for tensor in self._live.tensors()}
         gone = {
             key: stat

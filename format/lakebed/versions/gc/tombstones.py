@@ -1,9 +1,9 @@
-"""Which versions left the tree lately, and when: what a collector needs to leave them alone for long enough. Pure.
+"""Versions that left the tree lately, with the time, so that a collector keeps them long enough. Pure.
 
 The version tree carries, among what lakebed adds, ``"retired": {"ids": [[first 12 digits, POSIX seconds], ...],
-"since": s, "left": n, "sweep": s}``. What is not in the list left at ``since`` or before; ``left`` counts the versions
-that left since the last full sweep, and ``sweep`` says when the next is due at the latest. 3.9.52 drops all that; then
-the times of files decide.
+"since": s, "left": n, "sweep": s}``. Unlisted versions left at ``since`` or before; ``left`` counts the versions that
+left since the last full sweep, and ``sweep`` is the latest time of the next one. 3.9.52 drops all that; then the times
+of files decide.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Any
 
 from lakebed import config
 from lakebed.documents.commits import Commits
-from lakebed.documents.version_tree import OURS, VersionTree
+from lakebed.documents.version_tree import VersionTree
 
 YOUNG_SECONDS = 2.0
-"""Who has just read the tree, and holds no lease, needs so long to read the metadata of a version."""
+"""Time that a reader without a lease needs from reading the tree to reading a version's metadata."""
 
 MOST = 256
-"""Versions that are listed at most."""
+"""Largest number of versions listed."""
 
-# Full sweeps for what is in no list, as crashed writers leave it, in seconds.
+# Seconds between full sweeps, which find the unlisted garbage of crashed writers.
 _SWEEP_EVERY = 86_400.0
 DIGITS = 12
-"""So many digits of an id name a version that left."""
+"""Number of digits of an id that identify a version in the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tombstones:
-    """What the tree says of versions that left it.
+    """The tree's record of versions that left it.
 
     Parameters
     ----------
@@ -51,9 +51,8 @@ class Tombstones:
 
     @classmethod
     def of(cls, tree: VersionTree) -> Tombstones:
-        """Read it from a tree; what is not as expected counts as not there."""
-        ours = tree.extra.get(OURS)
-        doc: Any = ours.get("retired") if isinstance(ours, dict) else None
+        """Read the record from a tree; unexpected content counts as missing."""
+        doc = tree.own("retired")
         if not isinstance(doc, dict) or not _are_numbers(doc.get(k) for k in ("since", "left", "sweep")):
             return cls()
         ids = doc.get("ids")
@@ -65,22 +64,20 @@ class Tombstones:
 
     def into(self, tree: VersionTree) -> VersionTree:
         """Return the tree with this in it."""
-        ours = tree.extra.get(OURS)
-        other = dict(ours) if isinstance(ours, dict) else {}
         doc = {
             "ids": [[id_, round(time, 3)] for id_, time in self.times.items()],
             "since": round(self.since or 0.0, 3),
             "left": self.left,
             "sweep": round(self.sweep),
         }
-        return replace(tree, extra={**tree.extra, OURS: {**other, "retired": doc}})
+        return tree.with_own("retired", doc)
 
     def left_at(self, version: str) -> float | None:
         """Return when a version that is not in the tree left it, at the latest; None if that is not known."""
         return self.times.get(version[:DIGITS], self.since)
 
     def lists(self, version: str) -> bool:
-        """Whether a version is known to have left, without a look at the tree."""
+        """Return whether a version is known to have left, without a look at the tree."""
         return version[:DIGITS] in self.times
 
     def rank(self, version: str) -> int | None:

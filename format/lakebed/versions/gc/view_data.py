@@ -15,7 +15,7 @@ from lakebed.versions.locks.marker import LOCK_NAME, may_live
 def left_of_views(
     storage: Storage, changed: Callable[[Stat], float], before: float
 ) -> Iterator[tuple[str, dict[str, Stat]]]:
-    """Yield the folders, and their files, that no entry of the list refers to and nobody is at work on.
+    """Yield folders, and their files, that no entry of the list refers to and no process uses.
 
     Parameters
     ----------

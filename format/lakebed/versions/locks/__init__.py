@@ -1,4 +1,4 @@
-"""Who may write a branch and who reads a version: lock files in the layout of 3.x, leases, fencing.
+"""Rights to write a branch: lock files in the layout of 3.x, leases, fencing.
 
 Locks between the threads and processes of one machine are in `lakebed.storage.lock`.
 """

@@ -26,7 +26,7 @@ from lakebed.versions.updates import RaiseFence, apply
 # Seconds between two attempts to become the writer; on a store, where each is two requests, they grow to the second.
 _PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
-# So many heads in a row may be replaced while their lock is being taken.
+# Number of heads in a row that may be replaced while their lock is being taken.
 _ATTEMPTS = 20
 
 
@@ -94,9 +94,7 @@ class Lease:
             if self._lock.is_system_lock:
                 clock.sleep(pause)
             else:
-                from lakebed.runtime.jitter import JITTER
-
-                clock.sleep(JITTER.uniform(pause / 2, pause))
+                clock.sleep(clock.chance().uniform(pause / 2, pause))
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _acquire(self, expected: str | None, known: TreeAt | None) -> TreeAt:
@@ -143,7 +141,7 @@ class Lease:
         return at, locks[0] if at.tree.head(self._branch).id == expected else None
 
     def _is_stale(self, owner: Owner) -> bool:
-        """Whether the lock file of the head says that its writer has not been seen for too long."""
+        """Return whether the lock file of the head says that its writer has not been seen for too long."""
         head = read_tree_at(self._storage).tree.head(self._branch).id
         lock = read_lock(self._storage, head).lock
         return lock is not None and lock.pid == owner.pid and lock.expiry <= clock.now()
@@ -163,7 +161,7 @@ class Lease:
         return found.lock is not None and not is_own(found.lock) and not found.lock.is_released
 
     def _is_left(self, lock: DatasetLock | None) -> bool:
-        """Whether a lock file is of the writer whose lock the system freed, as a killed container leaves both."""
+        """Return whether a lock file is of the writer whose lock the system freed: a killed container leaves both."""
         return lock is not None and self._lock.was_left_by(lock.pid, int.from_bytes(lock.node, "little"))
 
     def _check_current(self, head: str, error: LockedException) -> None:
@@ -219,7 +217,7 @@ class Lease:
 
     @property
     def is_due(self) -> bool:
-        """Whether the lock files may not wait until the thread that renews them comes by the next time."""
+        """Return whether the lock files may not wait until the thread that renews them comes by the next time."""
         return abs(clock.monotonic() - self._written) >= config.LEASE_SECONDS / 8
 
     def renew(self) -> None:
@@ -297,7 +295,7 @@ class _Renewer:
                     lease.renew()
 
     def renew_all(self) -> None:
-        """Renew at once what is held, as the thread does."""
+        """Renew all leases at once, as the thread does."""
         with self._mutex:
             leases = list(self._leases.values())
         for lease in leases:

@@ -22,7 +22,7 @@ from lakebed.storage.concurrently import concurrently
 from lakebed.versions.locks.marker import LockFile, is_own, lock_file, lock_key, named, own_lock, read_lock
 
 CONFIRM_SECONDS = 0.5
-"""How long a writer waits, as 3.9.52 does, to read its lock file again on a store that enforces no conditions."""
+"""Seconds until a writer reads its lock file again, as 3.9.52 does, on a store without conditional writes."""
 
 
 class LockFiles(Protocol):
@@ -65,7 +65,7 @@ class LockFiles(Protocol):
         """Write the locks anew, unless they are not ours any more; return as :meth:`lost` does."""
 
     def release(self) -> None:
-        """Let others write; what fails is logged, since locks run out."""
+        """Let others write; failures are logged, since locks run out."""
 
     def forget(self) -> None:
         """Know of no locks any more, without touching the storage."""
@@ -144,7 +144,7 @@ class _Written:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it is so young that no other writer can take it to have run out, if clocks agree roughly."""
+        """Return whether it is so young that no other writer can take it to have run out, if clocks agree roughly."""
         half = config.LEASE_SECONDS / 2
         return self.lock.expiry - clock.now() > half and clock.monotonic() - self.at < half
 
@@ -165,7 +165,7 @@ class _ConditionalLockFiles:
 
     def enter(self, head: str, found: LockFile) -> None:
         try:
-            # Where 3.9.52 has been since the version was published, the digest is gone, and must not come back.
+            # If 3.9.52 opened the version since it was published, the digest is gone, and must not come back.
             mine = self._write(head, own_lock(found.digest), found.etag)
             confirm(self._storage, lock_key(head), mine.lock.to_bytes())
             self._written = {head: mine}

@@ -86,7 +86,7 @@ def read_lock(storage: Storage, version: str) -> LockFile:
 
 
 def live_owner(storage: Storage, head: str, found: LockFile | None = None) -> str | None:
-    """Return who writes a branch at the moment, in words; None if no process but this one does.
+    """Return, in words, the other process that writes a branch at the moment; None if there is none.
 
     Parameters
     ----------
@@ -98,12 +98,12 @@ def live_owner(storage: Storage, head: str, found: LockFile | None = None) -> st
 
 
 def is_being_written(storage: Storage, version: str) -> bool:
-    """Whether a writer that may live, of this process or another, has its lock in a version's folder."""
+    """Return whether a writer that may live, of this process or another, has its lock in a version's folder."""
     return may_live(read_lock(storage, version).lock)
 
 
 def may_live(lock: DatasetLock | None) -> bool:
-    """Whether there is a lock and its owner, this process or another one, may be at work."""
+    """Return whether there is a lock and its owner, this process or another one, may be at work."""
     return lock is not None and lock.expiry > clock.now() and not _owner_is_dead(lock)
 
 
@@ -132,7 +132,7 @@ def named(lock: DatasetLock) -> str:
 
 
 def is_own(lock: DatasetLock) -> bool:
-    """Whether a lock belongs to this process."""
+    """Return whether a lock belongs to this process."""
     from lakebed.documents.lock import DatasetLock
 
     own = DatasetLock.own(0.0)
@@ -146,7 +146,7 @@ def _is_in_the_way(lock: DatasetLock) -> bool:
 
 
 def _owner_is_dead(lock: DatasetLock) -> bool:
-    """Whether the lock was left by a process of this machine that is gone, as a killed writer of ours leaves it."""
+    """Return whether a dead process of this machine left the lock, as our killed writers do."""
     from lakebed.documents.lock import LOCK_SECONDS, DatasetLock
 
     if lock.node != DatasetLock.own(0.0).node or not 0 < lock.pid < 1 << 31:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.chunks.pack import even_header
 from lakebed.codecs.registry import BYTE_NAMES, normalize
 from lakebed.codecs.sample import Sample
 from lakebed.codecs.traits import TRAITS, HeaderScan, is_plain
@@ -29,14 +28,12 @@ from lakebed.htypes.base import Storing
 from lakebed.htypes.class_label import STRICT
 from lakebed.htypes.documents import Written, written
 from lakebed.htypes.registry import htype_named
-from lakebed.native import gather as native
 from lakebed.native import headers
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.tensor import TensorDraft
 from lakebed.writing.early_chunks import Begin, EarlyChunk, EarlyChunks, EarlySample
 from lakebed.writing.encode.rows import row_length
 from lakebed.writing.encode.spec import TensorSpec
-from lakebed.writing.replace_samples import PAGE, Allocate, fresh, into_page
 
 # Values and bytes that may wait before they are encoded, and the largest text and the largest array or file that may
 # wait: what the processor still has in its cache when it packs them.
@@ -60,15 +57,6 @@ class _None:
 _NONE = _None()
 
 
-class _Copied:
-    """A copy of a large array, and the xxh3-64 of its bytes, which the copying took on its way."""
-
-    __slots__ = ("array", "sum")
-
-    def __init__(self, array: NDArray[Any], total: int) -> None:
-        self.array, self.sum = array, total
-
-
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """Values of one tensor that wait.
@@ -77,14 +65,11 @@ class Waiting:
     ----------
     values
         The values.
-    sums
-        The xxh3-64 of the bytes of each: uint64, shape (values,); None unless all are arrays of which it is known.
     early
         The chunk files that the first of them are in, one after the other.
     """
 
     values: list[Any]
-    sums: NDArray[np.uint64] | None
     early: Sequence[EarlyChunk] = ()
 
 
@@ -98,7 +83,7 @@ class _FastCheck:
     takes_none: bool
 
     def fits(self, state: TensorState) -> bool:
-        """Whether the tensor still is what the check was made for."""
+        """Return whether the tensor still is what the check was made for."""
         meta, mine = state.meta, self.meta
         return (
             meta.dtype == mine.dtype
@@ -106,33 +91,6 @@ class _FastCheck:
             and len(meta.max_shape) == len(mine.max_shape)
             and state.info is self.info
         )
-
-
-class Room:
-    """Memory for copies of large arrays that wait.
-
-    Parameters
-    ----------
-    allocate
-        Supplies it, more every time, up to what may wait. Fresh memory costs more at its first touch than the copy.
-    """
-
-    __slots__ = ("_allocate", "_left", "_size")
-
-    def __init__(self, allocate: Allocate) -> None:
-        self._allocate = allocate
-        self._left = np.empty(0, np.uint8)
-        self._size = 0
-
-    def take(self, size: int, place: int) -> NDArray[np.uint8]:
-        """Return so many bytes that lie in their page as a place in a file does: the kernel copies those fastest."""
-        start = into_page(self._left, place)
-        if start + size > len(self._left):
-            self._size = max(size, min(2 * self._size, _MOST_BYTES))
-            self._left = self._allocate(self._size + PAGE)
-            start = into_page(self._left, place)
-        taken, self._left = self._left[start : start + size], self._left[start + size :]
-        return taken
 
 
 Row = tuple[tuple[str, ...], tuple[Any, ...]]
@@ -147,7 +105,6 @@ class AppendBuffer:
     share what tells them how to check, so each replaces that as a whole.
     """
 
-    room: Room = field(default_factory=lambda: Room(fresh))
     begin: Begin | None = None
     rows: list[Row] = field(default_factory=list)
     _checks: Mapping[str, _FastCheck] = field(default_factory=dict)
@@ -159,17 +116,7 @@ class AppendBuffer:
 
     def fork(self) -> AppendBuffer:
         """Return a copy that goes its own way."""
-        return AppendBuffer(
-            self.room,
-            self.begin,
-            self.rows.copy(),
-            self._checks,
-            self._names,
-            self._early,
-            self._values,
-            self._nbytes,
-            self._even,
-        )
+        return replace(self, rows=self.rows.copy())
 
     def prepare(self, state: TensorState, *, takes_none: bool) -> None:
         """Get ready for values of a tensor, which may be missing if nothing stands in the way of a record of nulls."""
@@ -181,7 +128,7 @@ class AppendBuffer:
             or check.meta.max_shape <= (1,) < state.meta.max_shape
         ):
             early = None if self.begin is None else EarlyChunks(self.begin)
-            found = _check_for(state, self.room, early)
+            found = _check_for(state, early)
             if early is not None and type(found) is _Numbers:
                 self._early = {**self._early, state.key: early}
             made = _FastCheck(found, state.meta, state.info, takes_none)
@@ -224,7 +171,7 @@ class AppendBuffer:
         return True
 
     def _is_even(self, keys: Iterable[str], tensors: Mapping[str, TensorDraft]) -> bool:
-        """Whether tensors are of one length, with what waits."""
+        """Return whether tensors are of one length, with what waits."""
         waiting = Counter(key for some, _ in self.rows for key in some)
         return len({tensors[key].meta.length + waiting[key] for key in keys}) == 1
 
@@ -244,7 +191,7 @@ class AppendBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to encode what waits."""
+        """Return whether it is time to encode what waits."""
         if self._values >= _MOST_VALUES or self._nbytes >= _MOST_BYTES:
             return True
         soon = 2 * self._values >= _MOST_VALUES or 2 * self._nbytes >= _MOST_BYTES
@@ -274,8 +221,6 @@ class AppendBuffer:
 def _held(value: Any) -> int:
     """Return the bytes of memory that a waiting value takes, about."""
     kind = type(value)
-    if kind is _Copied:
-        return int(value.array.nbytes)
     if kind is np.ndarray:
         return int(value.nbytes)
     if kind is Sample:
@@ -284,43 +229,26 @@ def _held(value: Any) -> int:
 
 
 def _waiting(kept: list[Any]) -> Waiting:
-    kinds = set(map(type, kept))
-    if _None in kinds:
-        kept = [None if value is _NONE else value for value in kept]
-    if EarlySample in kinds:
-        return _waiting_early(kept)
-    if _Copied not in kinds:
-        return Waiting(kept, None)
-    sums = np.array([value.sum for value in kept], np.uint64) if len(kinds) == 1 else None
-    return Waiting([value.array if type(value) is _Copied else value for value in kept], sums)
-
-
-def _waiting_early(kept: list[Any]) -> Waiting:
-    """Do the same for values of which some wait in files: whole chunks stay there, all else is read back."""
+    """Return values as they are encoded: those of whole early chunks stay in their files, others are read back."""
     chunks: list[EarlyChunk] = []
     values: list[Any] = []
-    sums: list[int] = []
     while len(values) < len(kept) and type(kept[len(values)]) is EarlySample:
         chunk = kept[len(values)].chunk
         if not chunk.is_chunk(kept[len(values) : len(values) + chunk.capacity]):
             break
         chunks.append(chunk)
         values += chunk.samples()
-        sums += chunk.sums
-    rest = [
-        _Copied(value.read(), value.sum) if type(value) is EarlySample else value
-        for value in kept[len(values) :]
-    ]
-    found = _waiting(rest)
-    if found.sums is None and rest:
-        return Waiting(values + found.values, None)
-    known = np.array(sums, np.uint64)
-    return Waiting(
-        values + found.values, known if found.sums is None else np.concatenate([known, found.sums]), chunks
-    )
+    rest = kept[len(values) :]
+    kinds = set(map(type, rest))
+    if _None in kinds or EarlySample in kinds:
+        rest = [
+            None if value is _NONE else value.read() if type(value) is EarlySample else value
+            for value in rest
+        ]
+    return Waiting(values + rest if values else rest, chunks)
 
 
-def _check_for(state: TensorState, room: Room, early: EarlyChunks | None) -> Check | None:
+def _check_for(state: TensorState, early: EarlyChunks | None) -> Check | None:
     """Return the check for values of a tensor; None if each needs the long way."""
     meta = state.meta
     if meta.htype is None or meta.is_sequence or meta.is_link:
@@ -352,7 +280,7 @@ def _check_for(state: TensorState, room: Room, early: EarlyChunks | None) -> Che
     if state.info.get(STRICT) and not names:
         return None
     early = early if meta.sample_compression is None and meta.chunk_compression is None else None
-    return _Numbers(dtype, len(meta.max_shape), names, room, early, row_length(meta), spec=spec)
+    return _Numbers(dtype, len(meta.max_shape), names, early, row_length(meta), spec=spec)
 
 
 def _check_for_files(meta: TensorMeta) -> Check | None:
@@ -374,7 +302,7 @@ def _check_for_files(meta: TensorMeta) -> Check | None:
 
 
 def _checked_file(name: str, scan: HeaderScan, value: Any, _: TensorDraft) -> Any:
-    """Keep a file of a kind whose header leaves nothing open, read now: what it holds now is what is appended."""
+    """Keep a file whose header tells everything; it is read now, because its present content is appended."""
     if type(value) is not Sample or not value.is_lazy:
         return None
     try:
@@ -431,8 +359,6 @@ class _Numbers:
         "_names",
         "_ndim",
         "_pads",
-        "_place",
-        "_room",
     )
 
     def __init__(
@@ -440,7 +366,6 @@ class _Numbers:
         dtype: np.dtype[Any],
         ndim: int,
         names: list[str],
-        room: Room,
         early: EarlyChunks | None,
         length: int,
         *,
@@ -450,12 +375,10 @@ class _Numbers:
         self._dtype, self._ndim = dtype, ndim
         self._names = {name: number for number, name in enumerate(names)}
         self._classes, self._length = len(names), length
-        # How values are converted; None: labels, whose numbers may have no name.
+        # Mode of conversion; None for labels, whose numbers may have no name.
         self._by_value, self._pads = None if names else spec.by_value, spec.pads
         # Among single numbers an empty sample stands for none, and among arrays for itself: see `keep_absent`.
         self._fewest = 1 if spec.meta.max_shape <= (1,) else 0
-        # Bytes lie as behind the header of a chunk; what is wider, where its type may begin, a few bytes beyond that.
-        self._room, self._place = room, -(-even_header(ndim) // dtype.itemsize) * dtype.itemsize
         self._kind = {"b": bool, "f": float}.get(dtype.kind, int)
         self._low: float = 0
         self._high: float = 0
@@ -516,16 +439,9 @@ class _Numbers:
             return None
         return found.copy() if type(value) is np.ndarray and value.dtype == self._dtype else found
 
-    def _copied(self, value: NDArray[Any], tensor: TensorDraft) -> NDArray[Any] | _Copied | EarlySample:
-        if value.nbytes <= _LARGEST:
-            return value.copy()
-        if self._early is not None and value.flags.c_contiguous:
+    def _copied(self, value: NDArray[Any], tensor: TensorDraft) -> NDArray[Any] | EarlySample:
+        if value.nbytes > _LARGEST and self._early is not None and value.flags.c_contiguous:
             kept = self._early.take(value, tensor)
             if kept is not None:
                 return kept
-        own = self._room.take(value.nbytes, self._place)
-        copy: NDArray[Any] = own.view(self._dtype).reshape(value.shape)
-        if value.flags.c_contiguous and value.nbytes > 240:  # of fewer bytes the sum is another function
-            return _Copied(copy, native.summed_copy(own, value))
-        copy[...] = value
-        return copy
+        return value.copy()

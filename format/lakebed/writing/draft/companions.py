@@ -68,7 +68,7 @@ class DraftCompanions:
     # -- nulls -------------------------------------------------------------------------------------------------
 
     def can_keep_nulls(self, tensor: TensorDraft) -> bool:
-        """Whether there is a record of the nulls of a tensor, or its name is free."""
+        """Return whether there is a record of the nulls of a tensor, or its name is free."""
         owner, meta = tensor.meta.name or tensor.state.key, self._schema.meta
         if companion_key(meta, owner, "null") is not None:
             return True
@@ -176,7 +176,7 @@ class DraftCompanions:
 
     @staticmethod
     def may_hold_absent(tensor: TensorDraft) -> bool:
-        """Whether a tensor holds single numbers, and empty samples that stand for absent ones."""
+        """Return whether a tensor holds single numbers, and empty samples that stand for absent ones."""
         meta = tensor.meta
         if meta.max_shape != (1,) or meta.min_shape != (0,) or tensor.state.sequence is not None:
             return False

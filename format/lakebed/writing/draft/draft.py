@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from lakebed.storage.base import Storage, is_early
 from lakebed.versions.state import Origin, Snapshot, TensorState
-from lakebed.writing.draft.append_buffer import AppendBuffer, Room, Waiting
+from lakebed.writing.draft.append_buffer import AppendBuffer, Waiting
 from lakebed.writing.draft.companions import DraftCompanions
 from lakebed.writing.draft.rows import DraftRows
 from lakebed.writing.draft.schema import DraftSchema
@@ -39,8 +40,8 @@ class Draft:
     ----------
     tensors
         The tensors by key, hidden ones included.
-    schema, rows, companions
-        What changes names and settings, samples, and the hidden tensors of a tensor.
+    schema
+        Changes names and settings.
     buffer
         Rows that came one at a time and are not encoded yet.
     """
@@ -58,20 +59,25 @@ class Draft:
         self._origin = base.origin
         self._structure: Snapshot | None = None
         self.tensors = Tensors(base.tensors, version_id, storage, read, guard, allocate)
-        self.buffer = AppendBuffer(Room(allocate), storage.early_file if is_early(storage) else None)
-        self._enter(DraftSchema(base, self.tensors, self.buffer))
+        self.buffer = AppendBuffer(storage.early_file if is_early(storage) else None)
+        self.schema = DraftSchema(base, self.tensors, self.buffer)
 
-    def _enter(self, schema: DraftSchema) -> None:
-        self.schema = schema
-        self.companions = DraftCompanions(schema)
-        self.rows = DraftRows(schema, self.companions)
+    @cached_property
+    def companions(self) -> DraftCompanions:
+        """Changes the hidden tensors of a tensor."""
+        return DraftCompanions(self.schema)
+
+    @cached_property
+    def rows(self) -> DraftRows:
+        """Changes samples."""
+        return DraftRows(self.schema, self.companions)
 
     def fork(self) -> Draft:
         """Return a copy to change, which may be given up; this one may not change any more."""
         copy = object.__new__(Draft)
         copy._version_id, copy._origin, copy._structure = self._version_id, self._origin, None
         copy.tensors, copy.buffer = self.tensors.fork(), self.buffer.fork()
-        copy._enter(self.schema.fork(copy.tensors, copy.buffer))
+        copy.schema = self.schema.fork(copy.tensors, copy.buffer)
         return copy
 
     @property
@@ -85,7 +91,7 @@ class Draft:
 
     @property
     def dirty(self) -> bool:
-        """Whether there may be anything to publish."""
+        """Return whether there may be anything to publish."""
         return self.tensors.is_changed
 
     # -- rows one by one ---------------------------------------------------------------------------------------
@@ -99,7 +105,7 @@ class Draft:
                 column = encode_column(waiting.values, state.meta, state.info, state.meta.name or key)
                 # The buffer has copied what its callers may change.
                 parts = [replace(part, owned=True) for part in column.parts]
-                columns[key] = replace(column, parts=_with_sums(parts, waiting))
+                columns[key] = replace(column, parts=_with_early(parts, waiting))
             self.buffer.clear()
             self.rows.extend(columns)
 
@@ -125,7 +131,7 @@ class Draft:
     # -- what it holds -----------------------------------------------------------------------------------------
 
     def tails(self) -> list[tuple[TensorState, int]]:
-        """Return the chunks, by tensor and row of its table, that packing would read to pack them anew."""
+        """Return the chunks, by tensor and row of its table, that packing would read and pack again."""
         found = ((tensor.state, tensor.tail()) for tensor in self.tensors.seen.values())
         return [(state, row) for state, row in found if row is not None]
 
@@ -157,14 +163,11 @@ class Draft:
         )
 
 
-def _with_sums(parts: list[Encoded], waiting: Waiting) -> list[Encoded]:
-    """Let the samples of a part carry their checksums, if it is of all samples and holds their bytes as they came.
-
-    And the chunk files that they are in, if they are.
-    """
-    if waiting.sums is None or len(parts) != 1:
+def _with_early(parts: list[Encoded], waiting: Waiting) -> list[Encoded]:
+    """Let a part of all samples that wait name the chunk files that they are in, where it holds them as they came."""
+    if not waiting.early or len(parts) != 1:
         return parts
     block = parts[0].block
-    if block.buffers is None or block.count != len(waiting.sums):
+    if block.buffers is None or block.count != len(waiting.values):
         return parts
-    return [replace(parts[0], block=replace(block, sums=waiting.sums, early=waiting.early))]
+    return [replace(parts[0], block=replace(block, early=waiting.early))]

@@ -32,20 +32,20 @@ from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column, Encoded
 from lakebed.writing.replace_samples import SampleNumbers
 
-# From so many neighbouring samples on, one splice is cheaper than an edit of each.
+# From this number of neighbouring samples on, one splice is cheaper than an edit of each.
 LONG_RUN = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """Which rows a tensor has, and what its version recorded of them.
+    """Identities of a tensor's rows, and the record of changes to them.
 
     Parameters
     ----------
     rows, samples
         How many rows, and how many samples they hold; both are the same where they are no sequences.
     ids
-        Ids of the rows, uint64, shape (rows,); None where they have none.
+        Ids of the rows, uint64, shape (rows,); None if they have none.
     diffs
         What is recorded of the tensor and its hidden companions, by key.
     info
@@ -185,7 +185,7 @@ class DraftRows:
             tensor.rows_updated(tensor.rows_of(rows))
 
     def _can_replace_many(self, tensor: TensorDraft, rows: RowNumbers, parts: Sequence[Encoded]) -> bool:
-        """Whether samples can be replaced chunk by chunk: ascending rows of a tensor whose chunks hold whole ones."""
+        """Return whether samples can be replaced chunk by chunk: ascending rows, none of them tiled."""
         where = np.asarray(rows, np.int64)
         if not bool((np.diff(where) > 0).all()) or any(part.tiled is not None for part in parts):
             return False
@@ -360,7 +360,7 @@ class DraftRows:
     # -- all samples at once -----------------------------------------------------------------------------------
 
     def identities(self, key: str) -> Identities:
-        """Return which rows a tensor has and what is recorded of them, before others take their places."""
+        """Return the identities of a tensor's rows, before others take their places."""
         tensor = self._tensors[key]
         hidden = [each for flat in (True, False) for each, _ in self._companions.links(tensor, flat=flat)]
         ids = self._companions.ids(tensor, range(tensor.state.length))
@@ -401,7 +401,7 @@ class DraftRows:
 
 
 def tells_names(part: Encoded) -> bool:
-    """Whether samples count as a change of the tensor's info, as every class label does (FORMAT.md 10.2)."""
+    """Return whether samples count as a change of the tensor's info, as every class label does (FORMAT.md 10.2)."""
     return bool(part.info) or part.meta.htype == "class_label"
 
 

@@ -18,7 +18,7 @@ from lakebed.writing.draft.tensors import Tensors
 
 
 class DraftSchema:
-    """What a version holds, apart from the samples.
+    """Everything that a version holds except the samples.
 
     Parameters
     ----------

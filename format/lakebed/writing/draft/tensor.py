@@ -31,13 +31,12 @@ from lakebed.native import chunks as native
 from lakebed.native import gather
 from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table
 from lakebed.writing import diffs
-from lakebed.writing.blocks import Blocks, cost
-from lakebed.writing.draft.pending_edits import PendingEdits, Piece, Splice, splice_blocks
-from lakebed.writing.draft.pending_samples import PendingSamples
 from lakebed.writing.encode.encoded import Encoded, Tiled
+from lakebed.writing.pending import Blocks, PendingEdits, Piece, Splice, cost, splice_blocks
 from lakebed.writing.repack import Plan
 from lakebed.writing.replace_samples import Allocate, SampleNumbers, placed, without
 from lakebed.writing.rewriting import Walk, by_chunk, replacing
+from lakebed.writing.tensor_chunks import TensorChunks
 
 # Bytes of samples that are worth a buffer of their own.
 _LARGE = 1 << 18
@@ -48,7 +47,7 @@ _SPILL_TILES = 64_000_000
 _SPILL_WALK = 24_000_000
 
 
-class TensorDraft(PendingSamples):
+class TensorDraft(TensorChunks):
     """One tensor of a draft; parameters as in `TensorChunks`."""
 
     # -- adding ------------------------------------------------------------------------------------------------
@@ -64,7 +63,7 @@ class TensorDraft(PendingSamples):
         block = part.block
         if block.count == 0:
             return
-        before, creds = self._state.meta.length, self._state.creds
+        before, creds = self.state.meta.length, self.state.creds
         if creds is not None:
             creds = self._full(creds, before).extend(_codes(part))
         self._adopt(part, before + block.count, creds, diff)
@@ -84,7 +83,7 @@ class TensorDraft(PendingSamples):
         self, part: Encoded, length: int, creds: CredsIndex | None, diff: CommitDiff | None = None
     ) -> None:
         """Take over what the encoding of samples found out, with the new length, credentials and diff."""
-        state = self._state
+        state = self.state
         info = {**state.info, **part.info} if part.info else state.info
         old = state.meta
         if part.meta is not old:
@@ -99,7 +98,7 @@ class TensorDraft(PendingSamples):
             tiling_threshold=old.tiling_threshold,
             raw=None,
         )
-        self._state = changed(
+        self.state = changed(
             state, meta=meta, info=info, creds=creds, diff=state.diff if diff is None else diff
         )
 
@@ -111,14 +110,14 @@ class TensorDraft(PendingSamples):
 
     def _replace_codes(self, start: int, stop: int, codes: NDArray[np.integer]) -> CredsIndex | None:
         """Return the credentials with those of samples ``start`` to ``stop`` replaced by others, more or fewer."""
-        creds = self._state.creds
+        creds = self.state.creds
         if creds is None:
             return None
         known = self._full(creds, self.meta.length).values()
         return CredsIndex.from_codes(np.concatenate([known[:start], codes.astype(np.uint64), known[stop:]]))
 
     def _without_codes(self, rows: Sequence[int] | SampleNumbers) -> CredsIndex | None:
-        creds = self._state.creds
+        creds = self.state.creds
         if creds is None:
             return None
         return CredsIndex.from_codes(np.delete(self._full(creds, self.meta.length).values(), rows))
@@ -126,7 +125,7 @@ class TensorDraft(PendingSamples):
     def _append_tiled(self, row: int, block: Block, tiled: Tiled) -> None:
         self.pack()
         self._tiles = {**self._tiles, row: (tiled.sample_shape, tiled.tile_shape)}
-        table = self._state.table.extended(self._tile_chunks(block, tiled), (self._folder, self._state.key))
+        table = self.state.table.extended(self._tile_chunks(block, tiled), (self._folder, self.state.key))
         self._set(table=table)
         self._new_tiles = {*self._new_tiles, row}
 
@@ -154,7 +153,7 @@ class TensorDraft(PendingSamples):
             Smallest and largest shape of the samples.
         """
         self.pack()
-        self._follow(other, self._state.table.joined(other.table, first, stop), first, stop, bounds)
+        self._follow(other, self.state.table.joined(other.table, first, stop), first, stop, bounds)
 
     def copy_chunks(
         self, other: TensorState, rows: range, files: Sequence[bytes], bounds: Bounds | None
@@ -162,7 +161,7 @@ class TensorDraft(PendingSamples):
         """Add the samples of whole chunks of another version as copies under new names."""
         self.pack()
         chunks = self.chunks_like(other, rows, files)
-        table = self._state.table.extended(chunks, (self._folder, self._state.key))
+        table = self.state.table.extended(chunks, (self._folder, self.state.key))
         self._follow(other, table, rows.start, rows.stop, bounds)
 
     def chunks_like(self, other: TensorState, rows: range, files: Sequence[bytes]) -> list[NewChunk]:
@@ -187,7 +186,7 @@ class TensorDraft(PendingSamples):
         if added:
             self._tiles = {**self._tiles, **added}
         low, high = self.meta.widened(bounds)
-        creds = self._state.creds
+        creds = self.state.creds
         if creds is not None:
             codes = np.zeros(0, np.uint64) if other.creds is None else other.creds.between(start, end)
             creds = self._full(self._full(creds, self.meta.length).extend(codes), table.count)
@@ -225,7 +224,7 @@ class TensorDraft(PendingSamples):
 
     def update(self, row: int, part: Encoded) -> None:
         """Replace one sample; ``part`` holds one."""
-        creds = self._state.creds
+        creds = self.state.creds
         if creds is not None:
             creds = self._full(creds, self.meta.length).replaced(row, int(_codes(part)[0]))
         self._adopt(part, self.meta.length, creds)
@@ -274,7 +273,7 @@ class TensorDraft(PendingSamples):
             Ascending, each once; as many as the parts have samples.
         """
         self.pack()
-        creds = self._state.creds
+        creds = self.state.creds
         if creds is not None:
             codes = self._full(creds, self.meta.length).values()
             codes[rows] = np.concatenate([_codes(part) for part in parts])
@@ -283,7 +282,7 @@ class TensorDraft(PendingSamples):
             self._adopt(part, self.meta.length, creds)
         change = replacing([part.block for part in parts], self._allocate)
         walk = self._walk()
-        for row, first, stop, at in by_chunk(self._state.table, rows):
+        for row, first, stop, at in by_chunk(self.state.table, rows):
             walk.change(row, partial(change, first, stop, at))
         self._follow_plan(walk.end())
 
@@ -291,7 +290,7 @@ class TensorDraft(PendingSamples):
         """Remove many samples, ascending, each once: at once, each chunk that they lie in once."""
         self.pack()
         self._set(creds=self._without_codes(rows))
-        table, walk = self._state.table, self._walk()
+        table, walk = self.state.table, self._walk()
         for row, first, _, at in by_chunk(table, rows):
             if table.tiles_of(row) > 1 or int(rows[first]) in self._tiles:
                 for tile in table.rows_of(int(rows[first])):
@@ -304,7 +303,7 @@ class TensorDraft(PendingSamples):
         self._refresh_tile_index()
 
     def _walk(self) -> Walk:
-        return Walk(self._state.table, self._tiled_originals(), self.chunk_limit, self._load, self._pack_run)
+        return Walk(self.state.table, self._tiled_originals(), self.chunk_limit, self._load, self._pack_run)
 
     def _pack_run(self, run: Sequence[Block]) -> NewChunk:
         chunk = self._packed(run)
@@ -313,15 +312,15 @@ class TensorDraft(PendingSamples):
         return chunk
 
     def _follow_plan(self, plan: Plan) -> None:
-        if plan != [(0, len(self._state.table))]:
+        if plan != [(0, len(self.state.table))]:
             self._rebuild(plan)
 
     def can_replace_many(self, rows: SampleNumbers) -> bool:
-        """Whether samples can be replaced at once: none is tiled, and packing chunks anew loses nothing."""
+        """Return whether samples can be replaced at once: none is tiled, and packing chunks anew loses nothing."""
         return not self._is_lossy and not self.has_tiled(rows)
 
     def splice(self, start: int, stop: int, parts: Sequence[Encoded]) -> None:
-        """Replace samples ``start`` to ``stop`` by others, more or fewer: at once, so for what is rare."""
+        """Replace samples ``start`` to ``stop`` by others, more or fewer, at once; meant for rare changes."""
         self.pack()
         pieces: list[Piece] = []
         added = 0
@@ -330,7 +329,7 @@ class TensorDraft(PendingSamples):
             start, stop, np.concatenate([np.zeros(0, np.uint64), *(_codes(part) for part in parts)])
         )
         for part in parts:
-            self._adopt(part, self.meta.length, self._state.creds)
+            self._adopt(part, self.meta.length, self.state.creds)
             if part.tiled is not None:
                 tiles[start + added] = (part.tiled.sample_shape, part.tiled.tile_shape)
                 pieces.append(tuple(self._tile_chunks(part.block, part.tiled)))
@@ -355,22 +354,22 @@ class TensorDraft(PendingSamples):
         """Replace some tiles of a tiled sample by their number in C order of the grid; the others stay."""
         self.pack()
         sample_shape, tile_shape = self._tiles[row]
-        table = self._state.table
+        table = self.state.table
         first = table.ids.locate(row).row
         plan: list[tuple[int, int] | NewChunk] = [(r, r + 1) for r in range(len(table))]
         shapes = [tuple(s.stop - s.start for s in box) for box in boxes(sample_shape, tile_shape)]
         for number, data in tiles.items():
             packed = replace(pack_tile(shapes[number], data), count=0 if number else 1)
             plan[first + number] = self._new_chunk(packed)
-        table = table.rebuilt(plan, (self._folder, self._state.key))
+        table = table.rebuilt(plan, (self._folder, self.state.key))
         self._set(table=table)
 
     def clear(self) -> None:
-        """Drop all samples, rows and padding; what the version says of its changes is recorded apart."""
+        """Drop all samples, rows and padding; the record of changes stays."""
         self.pending = Blocks()
         self.release_chunks()
         self._edits, self._tiles, self._new_tiles = PendingEdits(), {}, set()
-        self._state = emptied(self._state)
+        self.state = emptied(self.state)
 
     # -- settings ----------------------------------------------------------------------------------------------
 
@@ -400,28 +399,28 @@ class TensorDraft(PendingSamples):
 
     @property
     def diff(self) -> CommitDiff:
-        """What the version says of its changes to this tensor; a fresh one if it changed nothing so far."""
-        return diffs.touched(self._state)
+        """The version's record of changes to this tensor; a fresh one if it changed nothing so far."""
+        return diffs.touched(self.state)
 
     def record(self, diff: CommitDiff) -> None:
         """Keep what the version says of its changes to this tensor."""
         self._set(diff=diff)
 
     def add_sequences(self, lengths: Sequence[int] | NDArray[np.integer]) -> None:
-        """Let samples that were added make rows of so many each, if the tensor holds sequences."""
-        if self._state.sequence is not None:
-            self._set(sequence=self._state.sequence.extend(lengths))
+        """Group added samples into rows of the given lengths, if the tensor holds sequences."""
+        if self.state.sequence is not None:
+            self._set(sequence=self.state.sequence.extend(lengths))
 
     def resize_sequence(self, row: int, length: int) -> None:
-        """Let a sequence have so many samples; those of it were replaced."""
-        if self._state.sequence is not None:
-            lengths = self._state.sequence.lengths
+        """Set the number of samples of a sequence, whose samples were replaced."""
+        if self.state.sequence is not None:
+            lengths = self.state.sequence.lengths
             lengths[row] = length
             self._set(sequence=SequenceIndex.from_lengths(lengths))
 
     def rows_updated(self, rows: diffs.RowNumbers) -> None:
         """Record that rows were replaced: they stand for no missing rows any more."""
-        pad = self._state.pad
+        pad = self.state.pad
         self._set(
             diff=diffs.with_updated(self.diff, rows),
             pad=None if pad is None else pad.without(rows),
@@ -429,7 +428,7 @@ class TensorDraft(PendingSamples):
 
     def rows_padded(self, rows: range | SampleNumbers) -> None:
         """Record that rows, which were just added, stand for ones that were never given (FORMAT.md 4.6)."""
-        pad = self._state.pad or PadIndex.empty()
+        pad = self.state.pad or PadIndex.empty()
         if isinstance(rows, range):
             self._set(pad=pad.with_range(rows.start, rows.stop))
         else:
@@ -443,10 +442,10 @@ class TensorDraft(PendingSamples):
         rows
             Ascending, each once, as they are numbered before.
         ids
-            Sample ids of the rows, uint64, shape (rows,); None where the tensor has no ids.
+            Sample ids of the rows, uint64, shape (rows,); None if the tensor has no ids.
         """
         diff = diffs.with_removed(self.diff, rows, ids)
-        sequence, pad, samples = self._state.sequence, self._state.pad, rows
+        sequence, pad, samples = self.state.sequence, self.state.pad, rows
         if sequence is not None:
             gone = np.zeros(sequence.count, np.bool_)
             gone[rows] = True
@@ -457,19 +456,19 @@ class TensorDraft(PendingSamples):
 
     def rows_of(self, samples: diffs.RowNumbers) -> diffs.RowNumbers:
         """Return the rows that samples belong to."""
-        if self._state.sequence is None:
+        if self.state.sequence is None:
             return samples
-        ends = np.cumsum(self._state.sequence.lengths.astype(np.int64))
+        ends = np.cumsum(self.state.sequence.lengths.astype(np.int64))
         return np.unique(np.searchsorted(ends, np.asarray(samples, np.int64), side="right"))
 
     # -- looking -----------------------------------------------------------------------------------------------
 
     def is_tiled(self, row: int) -> bool:
-        """Whether a sample is cut into tiles."""
+        """Return whether a sample is cut into tiles."""
         return row in self._tiles
 
     def has_tiled(self, rows: SampleNumbers) -> bool:
-        """Whether any of several samples is cut into tiles."""
+        """Return whether any of several samples is cut into tiles."""
         return bool(self._tiles) and bool(np.isin(np.fromiter(self._tiles, np.int64), rows).any())
 
     def pending_sample(self, row: int) -> Block | None:
@@ -493,14 +492,14 @@ class TensorDraft(PendingSamples):
         waiting = self.pending_sample(row)
         if waiting is not None:
             return waiting.joined()
-        span = self._state.table.ids.locate(self.chunk_row(row))
+        span = self.state.table.ids.locate(self.chunk_row(row))
         return self._parsed(span.row).sample(span.position)
 
     def stored_many(self, rows: SampleNumbers) -> NDArray[np.uint8]:
         """Return the stored bytes of samples of one size each, back to back; changes are made into chunks for it."""
         self.pack()
         parts = []
-        for row, _, _, at in by_chunk(self._state.table, rows):
+        for row, _, _, at in by_chunk(self.state.table, rows):
             block = self._load(row)
             size = block.nbytes // max(block.count, 1)
             parts.append(np.empty(size * len(at), np.uint8))
@@ -511,7 +510,7 @@ class TensorDraft(PendingSamples):
         """Return the shape of each sample, none of which is tiled; changes are made into chunks for it."""
         self.pack()
         ndim = len(self.meta.max_shape)
-        return np.concatenate([self._load(row).shape_array(ndim) for row in range(len(self._state.table))])
+        return np.concatenate([self._load(row).shape_array(ndim) for row in range(len(self.state.table))])
 
 
 def _check_same_kind(mine: TensorMeta, theirs: TensorMeta) -> None:
@@ -550,7 +549,7 @@ def new_tensor(key: str, meta: TensorMeta, info: Mapping[str, Any]) -> TensorSta
 
 
 def emptied(state: TensorState) -> TensorState:
-    """Return a tensor with its settings, but without samples; what the version says of its changes stays."""
+    """Return a tensor with its settings, but without samples; the record of changes stays."""
     return state.with_(
         meta=state.meta.with_(length=0, min_shape=(), max_shape=()),
         table=empty_table(),

@@ -18,7 +18,7 @@ _TOGETHER = 16_000_000  # bytes of chunks that are packed before they are writte
 
 
 class _Spill:
-    """Where full chunks go; apart from the draft, so that the draft's tensors do not hold it in a cycle."""
+    """Writer of full chunks; not part of the draft, so that the draft's tensors do not form a cycle with it."""
 
     def __init__(self, storage: Storage, guard: Callable[[], None]) -> None:
         self.keys: list[str] = []
@@ -45,7 +45,7 @@ class _Spill:
         self.keys.extend(keys)
 
     def forget(self, first: int) -> None:
-        """Delete all but the first few of what was written; what the storage keeps all the same, nothing refers to."""
+        """Delete all written files but the first few; nothing refers to those that the storage fails to delete."""
         gone = self.keys[first:]
         del self.keys[first:]
         for key in gone:
@@ -147,7 +147,7 @@ class Tensors(MutableMapping[str, TensorDraft]):
         return len(self._all)
 
     def states(self) -> dict[str, TensorState]:
-        """Return what the tensors hold, but for what is pending, by key."""
+        """Return the tensors' states, without pending samples, by key."""
         return {key: tensor.state for key, tensor in self._all.items()}
 
     @property
@@ -159,7 +159,7 @@ class Tensors(MutableMapping[str, TensorDraft]):
 
     @property
     def is_changed(self) -> bool:
-        """Whether anything of the draft may differ from what is published."""
+        """Return whether anything of the draft may differ from what is published."""
         return self._is_changed
 
     def mark_changed(self) -> None:

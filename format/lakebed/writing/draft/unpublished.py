@@ -27,16 +27,16 @@ class PinnedChunks:
 
 
 def _is_inside(frame: FrameType | None, sought: FrameType) -> bool:
-    """Whether a frame (of `sys._getframe`: that of `inspect` costs the same) is another one, or was called from it."""
+    """Return whether a frame is another one, or was called from it (`inspect` costs the same)."""
     while frame is not None and frame is not sought:
         frame = frame.f_back
     return frame is not None
 
 
 class Unpublished(Mapping[str, bytes]):
-    """What is not published: chunk files that only this process has, by key; pieces are joined when one is asked for.
+    """Unpublished chunk files by key, which only this process has; pieces are joined on request.
 
-    Not for several threads at once, but for looking chunk files up.
+    Several threads may look up chunk files at once, and nothing else.
     """
 
     def __init__(self) -> None:
@@ -58,9 +58,9 @@ class Unpublished(Mapping[str, bytes]):
 
     @property
     def work(self) -> Draft | None:
-        """What the change works on that the caller is part of; None if it is part of none.
+        """The draft of the change that the caller is part of; None if the caller is part of none.
 
-        Where two interrupts came one upon the other, a change may have ended without saying so: its frame is gone.
+        After two interrupts in a row a change may have ended without notice: its frame is gone.
         """
         _, work, frame = self._now
         return work if frame is not None and _is_inside(sys._getframe(1), frame) else None  # noqa: SLF001

@@ -14,17 +14,17 @@ from lakebed.codecs.block import Block, empty_block, join_samples
 from lakebed.codecs.images import pil_array
 from lakebed.codecs.registry import byte_codec
 from lakebed.codecs.sample import Sample
-from lakebed.documents.tensor_meta import TILING_THRESHOLD, TensorMeta
+from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import TensorDtypeMismatchError, TensorInvalidSampleShapeError
 from lakebed.htypes.arrays import as_sample, block_of_array, cast, is_numeric, stacked_numbers
 from lakebed.htypes.images import converted, converted_file, is_pil, padded, padded_shape
 from lakebed.htypes.partial import PartialSample
 from lakebed.native import gather as native
 from lakebed.writing.encode.encoded import Encoded, Samples
-from lakebed.writing.encode.spec import TensorSpec, dtype_named, with_dtype
+from lakebed.writing.encode.spec import TensorSpec, with_dtype
 from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shape_of
 
-# Arrays of so many bytes are not worth a copy.
+# Arrays from this size on are written from where they lie, without a copy.
 _LARGE = 64_000
 
 Info = Mapping[str, Any]
@@ -53,29 +53,6 @@ def encode_arrays(rows: Samples, meta: TensorMeta, kinds: set[type] | None = Non
         if gathered is not None:
             return gathered
     return list(_one_by_one(rows, spec))
-
-
-# -- samples that are stored as they come ------------------------------------------------------------------------------
-
-
-def is_as_stored(rows: NDArray[Any], meta: TensorMeta) -> bool:
-    """Whether an array holds samples of a tensor of plain numbers just as they are stored: dtype, rank, size."""
-    if meta.htype != "generic" or meta.dtype in (None, "object"):
-        return False
-    if meta.sample_compression is not None or meta.chunk_compression is not None:
-        return False
-    if meta.is_link or meta.is_sequence or meta.links or rows.ndim == 0:
-        return False
-    rank, threshold = max(rows.ndim - 1, 1), meta.tiling_threshold
-    if len(meta.max_shape) != rank or rows.dtype != dtype_named(meta.dtype):
-        return False
-    most = TILING_THRESHOLD if threshold is None else threshold
-    return most < 0 or rows.nbytes <= most * len(rows)
-
-
-def encode_as_stored(rows: NDArray[Any], meta: TensorMeta) -> Encoded:
-    """Encode such samples: see :func:`is_as_stored`."""
-    return Encoded(block_of_array(rows), meta, owned=not rows.flags.c_contiguous)
 
 
 # -- samples of one shape ----------------------------------------------------------------------------------------------
@@ -164,7 +141,7 @@ def _in_place(rows: list[Any], first: NDArray[Any], spec: TensorSpec) -> list[En
 
 
 def _one_by_one(rows: Samples, spec: TensorSpec) -> Iterator[Encoded]:
-    """Encode samples of any kind; what must be tiled becomes a part of its own."""
+    """Encode samples of any kind; each sample that must be tiled becomes a separate part."""
     run: list[NDArray[Any] | None] = []
     infos: list[Info] = []
     ndim, dtype = spec.ndim, spec.dtype
@@ -238,7 +215,7 @@ def _run(
 
 
 def _value(row: Any, spec: TensorSpec, dtype: np.dtype[Any] | None) -> tuple[NDArray[Any] | None, Info]:
-    """Return one sample as the array that is stored, None for an empty one, and what is to be recorded of it."""
+    """Return the stored array of a sample (None for an empty one), and its entry in ``_info``."""
     info: Info = {}
     if row is None:
         return None, info
@@ -261,7 +238,7 @@ def _value(row: Any, spec: TensorSpec, dtype: np.dtype[Any] | None) -> tuple[NDA
 
 
 def sample_info(sample: Sample, spec: TensorSpec) -> Info:
-    """Return what a hidden ``_info`` tensor records of a file; nothing if there is none."""
+    """Return the entry of a file in the hidden ``_info`` tensor; empty if there is no such tensor."""
     if "info" not in spec.feeds:
         return {}
     return {**sample.meta, "modified": False}
@@ -283,7 +260,7 @@ def compressed(block: Block, meta: TensorMeta) -> Block:
 
 
 def _check_image(spec: TensorSpec, array: NDArray[Any]) -> None:
-    """Refuse, before the chunk is due, what could not be pasted into the images that the tensor's chunks are."""
+    """Refuse, before the chunk is packed, a sample that does not fit into the chunks' images."""
     if spec.image_chunks is None:
         return
     codec = chunk_codec(spec.image_chunks.name, array.dtype)

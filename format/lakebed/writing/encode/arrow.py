@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def is_arrow(values: Any) -> bool:
-    """Whether values speak the Arrow interface (pyarrow, polars, arro3, nanoarrow arrays)."""
+    """Return whether values speak the Arrow interface (pyarrow, polars, arro3, nanoarrow arrays)."""
     return hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__")
 
 
@@ -65,7 +65,7 @@ def chunks_of(values: Any) -> list[pa.Array]:
 
 
 def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Iterator[Encoded]:
-    """Encode an Arrow array or stream; what is no plain column of the tensor's kind becomes Python values.
+    """Encode an Arrow array or stream; columns that do not suit the tensor's layout become Python values.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def _nulls(array: Any) -> NDArray[np.bool_] | None:
 
 
 def _is_plain(meta: TensorMeta, htype: Htype, storing: Storing) -> bool:
-    """Whether an Arrow column becomes samples as it is."""
+    """Return whether an Arrow column becomes samples as it is."""
     if htype.name == "class_label":
         return storing is not Storing.TEXT
     if htype.storing is Storing.POLYGON or htype.name == "tag" or htype.is_image:
@@ -179,7 +179,7 @@ def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> An
     """
     import pyarrow as pa
 
-    from lakebed.reading.arrow import logical_type
+    from lakebed.reading.columns.arrow import logical_type
 
     if not pa.types.is_temporal(array.type):
         return array

@@ -27,7 +27,6 @@ from lakebed.errors import (
 from lakebed.htypes.base import Storing
 from lakebed.htypes.images import pads_rank
 from lakebed.htypes.registry import htype_named
-from lakebed.writing.encode.arrays import encode_as_stored, is_as_stored
 from lakebed.writing.encode.arrow import arrow_links, arrow_lists, encode_arrow_rows, is_arrow
 from lakebed.writing.encode.encoded import Column, Samples
 from lakebed.writing.encode.links import Linking, encode_links
@@ -103,8 +102,6 @@ def ranked(samples: NDArray[Any], meta: TensorMeta) -> NDArray[Any]:
 
 
 def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Linking | None) -> Column:
-    if type(values) is np.ndarray and is_as_stored(values, meta):
-        return Column([encode_as_stored(values, meta)])
     values = plain_column(values)
     if is_arrow(values) and not meta.is_link:
         if meta.is_sequence:
@@ -137,7 +134,7 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
 
 
 def _are_moments(rows: Samples, kinds: set[type] | None, meta: TensorMeta) -> bool:
-    """Whether samples are dates, times or durations of Python or NumPy: they are stored as Arrow has them."""
+    """Return whether samples are dates, times or durations of Python or NumPy: they are stored as Arrow has them."""
     if meta.is_sequence or meta.is_link or htype_named(meta.htype).name != "generic":
         return False
     if meta.dtype is not None and np.dtype(meta.dtype).kind in "mM":  # it counts as NumPy does

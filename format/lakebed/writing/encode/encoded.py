@@ -58,7 +58,7 @@ class Encoded:
     tiled
         Set when this is one sample that is cut into tiles; the block then holds no data, only the sample's shape.
     pixels
-        Returns the decoded array of sample i, for downsampled companions; None where there is none to decode.
+        Returns the decoded array of sample i, for downsampled companions; None if there is none to decode.
     """
 
     block: Block

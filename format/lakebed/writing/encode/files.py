@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -24,14 +24,35 @@ from lakebed.writing.encode.arrays import sample_info
 from lakebed.writing.encode.encoded import Encoded, Samples
 from lakebed.writing.encode.spec import TensorSpec, with_dtype
 from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shape_of
-from lakebed.writing.encode.unread_files import UnreadFiles, encode_unread
 
 Info = Mapping[str, Any]
 
 RECAST: ContextVar[list[tuple[str, str]] | None] = ContextVar("RECAST", default=None)
-"""Where it is noted which files of another kind were encoded anew that nobody has told: file, and what became of it."""
+"""List that collects files of another kind that were encoded anew: path of the file, and its new kind."""
 
 _HEADERS = {"jpeg": native.jpeg_headers, "png": native.png_headers}
+
+# Files that are held in memory at the same time while a long column of them is encoded.
+_FILES_AT_ONCE = 64
+
+
+def in_turns(columns: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Cut columns of one length so that files which are not read yet are read, and forgotten, a few at a time."""
+    count = len(next(iter(columns.values()), ()))
+    unread = {name for name, values in columns.items() if _are_unread(values)}
+    step = _FILES_AT_ONCE if unread else max(count, 1)
+    for start in range(0, count, step):
+        part = {name: values[start : start + step] for name, values in columns.items()} if unread else columns
+        # The copies hold the contents, and are dropped after their turn.
+        yield {name: [s.copy() for s in rows] if name in unread else rows for name, rows in part.items()}
+
+
+def _are_unread(values: Any) -> bool:
+    return (
+        isinstance(values, list | tuple)
+        and len(values) > _FILES_AT_ONCE
+        and all(isinstance(value, Sample) and value.unread_path is not None for value in values)
+    )
 
 
 def encode_files(rows: Samples, meta: TensorMeta) -> list[Encoded]:
@@ -46,11 +67,6 @@ def encode_files(rows: Samples, meta: TensorMeta) -> list[Encoded]:
     FormatError, LimitError, SampleReadError
         If a file is damaged, too large or unreadable.
     """
-    if isinstance(rows, UnreadFiles):
-        part = encode_unread(rows, meta)
-        if part is not None:
-            return [part]
-        rows = rows.fill()
     spec = TensorSpec(meta)
     run = _FileBatch(spec)
     for row in rows:
@@ -157,7 +173,7 @@ class _FileBatch:
         return (array, self.codec) if codec is None else sample.recast(array, codec)
 
     def _array(self, row: Any) -> tuple[NDArray[Any] | None, Info, FileCodec]:
-        """Return a sample as the array to encode, None for an empty one, what is recorded of it, and its codec."""
+        """Return the array of a sample (None for an empty one), its entry in ``_info``, and its codec."""
         spec, codec, info = self.spec, self.codec, {}
         if isinstance(row, Sample):
             kind = row.compression

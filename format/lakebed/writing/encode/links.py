@@ -42,7 +42,7 @@ LinkRun = Sequence["LinkedSample | None"]
 
 @dataclass(frozen=True, slots=True)
 class Linking:
-    """What it takes to append links.
+    """Everything needed to append links.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def _refused(link: LinkedSample, linking: Linking) -> BadLinkError | None:
 
 
 def leads_nowhere(row: Any, linking: Linking) -> bool:
-    """Whether a link of a row that was looked at is broken."""
+    """Return whether a link of a row that was looked at is broken."""
     return any(isinstance(linking.known.get(link), BadLinkError) for link in _links_of(row))
 
 

@@ -1,4 +1,4 @@
-"""What stands for a missing value in the columns that users hand in: None, NA, NaT, masked, nulls of Arrow.
+"""Missing values in the columns that users pass: None, NA, NaT, masked values, nulls of Arrow.
 
 column                                          missing values
 list, tuple, array of objects                   None, pandas.NA, pandas.NaT, numpy.ma.masked
@@ -137,7 +137,7 @@ def _from_pandas(values: Any, pandas: Any) -> Any:
 
 
 def missing_rows(rows: Samples, kinds: Kinds | None) -> Mask | None:
-    """Return True for the rows that are None: shape (rows,); None where no row is.
+    """Return True for the rows that are None: shape (rows,); None if no row is.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def with_nulls(parts: Sequence[Encoded], nulls: Mask | None, logical: object) ->
     Parameters
     ----------
     nulls
-        One per sample; None where no sample is null.
+        One per sample; None if no sample is null.
     logical
         What the tensor's info says that its values are.
     """
@@ -199,7 +199,7 @@ def _is_list(logical: object) -> bool:
 
 
 def _are_single_numbers(parts: Sequence[Encoded]) -> bool:
-    """Whether a tensor that takes in these samples holds nothing but single numbers, as far as one knows."""
+    """Return whether a tensor that takes in these samples holds nothing but single numbers, as far as one knows."""
     meta: TensorMeta = parts[-1].meta
     if htype_named(meta.htype).storing is not Storing.ARRAY or meta.is_link:
         return False

@@ -115,7 +115,7 @@ def _warn_of_other_lengths(rows: Samples, meta: TensorMeta) -> None:
 
 
 def _first(rows: Samples) -> list[Any]:
-    """Return some of the samples that are arrays: what is wrong with boxes is wrong with all of them."""
+    """Return the arrays among the first samples: boxes that are wrong are usually all wrong."""
     return [row for row in rows[:100] if isinstance(row, np.ndarray)]
 
 
@@ -142,7 +142,7 @@ def infer_htype(meta: TensorMeta, rows: Iterable[Any]) -> TensorMeta:
 
 
 def _holds_objects(value: Any) -> bool:
-    """Whether a value is more than numbers: integers beyond 64 bits, or None and dicts in a list."""
+    """Return whether a value is more than numbers: integers beyond 64 bits, or None and dicts in a list."""
     if isinstance(value, int):
         return not -(2**63) <= value < 2**64
     if not isinstance(value, list | tuple | np.ndarray):
@@ -154,7 +154,7 @@ def _holds_objects(value: Any) -> bool:
 
 
 def _has_text(rows: Samples) -> bool:
-    """Whether there may be names among labels."""
+    """Return whether there may be names among labels."""
     kinds = set(map(type, rows))
     if kinds <= {int, bool, float, type(None)}:
         return False

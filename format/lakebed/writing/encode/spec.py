@@ -1,4 +1,4 @@
-"""What a tensor asks of the samples that go into it, worked out once per call from its metadata."""
+"""Requirements of a tensor for its samples, computed once per call from its metadata."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TensorSpec:
 
     @property
     def takes_files(self) -> bool:
-        """Whether samples may come as pictures, sounds or other files, whatever they are stored as."""
+        """Return whether samples may come as pictures, sounds or other files, whatever they are stored as."""
         return self.htype.is_image or self.htype.has_info_tensor or self.files is not None
 
     @property

@@ -185,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _google(self) -> None:
         _, _, token, _ = self.server.grant("google")
-        found = {"access_token": token, "expires_in": self.server.seconds, "token_type": "Bearer"}
+        found = {"access_token": token, "expires_in": int(self.server.seconds), "token_type": "Bearer"}
         self._answer(200, json.dumps(found), Content_Type="application/json", Metadata_Flavor="Google")
 
     def _object(self, path: str, headers: dict[str, str], body: bytes) -> None:

@@ -173,16 +173,6 @@ def test_none_found_says_what_was_tried_in_order_and_what_to_do() -> None:
     assert [text.find(place) for place in places] == sorted(text.index(place) for place in places)
 
 
-def test_a_machine_without_metadata_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    load = chain._load
-    monkeypatch.setattr(chain, "_load", lambda session, method: asked.append(method) or load(session, method))
-    for _ in range(2):
-        with pytest.raises(MissingCredsError):
-            resolve("s3", "bucket", None)
-    assert asked.count("iam-role") == 1
-
-
 def test_anonymous_only_when_asked() -> None:
     access = resolve("s3", "bucket", {"anonymous": True})
     assert access.provider is None

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from lakebed.storage.disk import lock_file
+from lakebed.storage.files.disk import lock_file
 from unit_tests.effort import EFFORT, seed
 from unit_tests.proofs.kill import Nursery
 

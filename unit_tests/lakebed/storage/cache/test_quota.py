@@ -11,7 +11,7 @@ import xxhash
 
 from lakebed.storage.cache.files import CacheFiles, Item
 from lakebed.storage.cache.quota import Quota, on_disk
-from lakebed.storage.disk import lock_file
+from lakebed.storage.files.disk import lock_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from PIL import Image
 
 import lakebed
 from lakebed.dataset.dataset import Dataset
 from lakebed.documents.layouts import Layout, sample_sum
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.native import gather
-from lakebed.writing.draft import append_buffer
-from lakebed.writing.draft.append_buffer import Room
 from unit_tests.effort import examples
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
@@ -218,27 +214,6 @@ def test_waiting_changes_neither_values_nor_errors(values: list[Any], dtype: str
     assert found[0] == found[1]
 
 
-def test_large_arrays_wait_in_memory_that_lies_as_their_file_does() -> None:
-    """Each begins at the place in a page asked for; memory grows with what is taken, and no two share a byte."""
-    asked: list[int] = []
-
-    def allocate(size: int) -> NDArray[np.uint8]:
-        asked.append(size)
-        return np.zeros(size, np.uint8)
-
-    room, taken = Room(allocate), []
-    for number in range(60):
-        part = room.take(200_000, 47 + number % 3)
-        assert len(part) == 200_000
-        assert part.ctypes.data % 4096 == 47 + number % 3
-        assert not part.any()
-        part[:] = 1
-        taken.append(part)
-    assert asked[:3] == [204_096, 404_096, 804_096]
-    assert max(asked) <= 8_004_096
-    assert len(room.take(9_000_000, 39)) == 9_000_000
-
-
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float64"])
 def test_large_arrays_are_copied_at_once(dtype: str) -> None:
     """What the caller does with an array afterwards, contiguous or not, changes nothing."""
@@ -269,7 +244,7 @@ def _stored_sums(ds: Dataset, name: str) -> list[int]:
 
 
 @pytest.mark.parametrize("side", [149, 300])
-def test_checksums_taken_while_copying_are_those_of_the_stored_samples(side: int) -> None:
+def test_stored_checksums_are_those_of_the_samples(side: int) -> None:
     """Among arrays too small for it, strided ones, files of other rows, changes, and samples that an extend brings."""
     ds = create_on(new_memory())
     ds.create_tensor("x", dtype="uint8")
@@ -291,29 +266,6 @@ def test_checksums_taken_while_copying_are_those_of_the_stored_samples(side: int
     expected = [*expected, *more]
     assert _stored_sums(again, "x") == [sample_sum(array.tobytes()) for array in expected]
     assert all(map(np.array_equal, again.x.numpy(aslist=True), expected))
-
-
-def test_bytes_are_summed_once_when_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is stored is the sum that the copy took: a bit that flips before the row is published is found later."""
-    ds = create_on(new_memory())
-    ds.create_tensor("x", dtype="uint8")
-    with ds:
-        array = np.zeros((400, 400, 3), np.uint8)
-        ds.append({"x": array})
-        monkeypatch.setattr(append_buffer, "native", _Wrong())
-        ds.append({"x": array})
-    again = open_on(ds._session.storage)
-    assert _stored_sums(again, "x") == [sample_sum(array.tobytes()), 1]
-
-
-class _Wrong:
-    """The compiled functions, with checksums of their own."""
-
-    @staticmethod
-    def summed_copy(out: NDArray[np.uint8], source: NDArray[Any]) -> int:
-        """Copy, and say 1."""
-        gather.copy_bytes(out, source)
-        return 1
 
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=4)

@@ -10,15 +10,15 @@ import pytest
 from PIL import Image
 
 import lakebed
-from lakebed.writing.encode import unread_files
+from lakebed.writing.encode import files as encode_files
 
 COUNT = 40
 
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few files fill a slice, and half a slice a chunk."""
-    monkeypatch.setattr(unread_files, "_ROOM", 20_000)
+    """A few files are read at once, and about as many fill a chunk."""
+    monkeypatch.setattr(encode_files, "_FILES_AT_ONCE", 7)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_slices_make_the_same_dataset_as_single_rows(tmp_path: Path, files: list
 
 
 def test_files_that_need_a_closer_look_get_one(tmp_path: Path, files: list[Path]) -> None:
-    """Grey ones, those with EXIF data, those larger than a slice."""
+    """Grey ones, those with EXIF data, large ones."""
     exif = Image.Exif()
     exif[0x010E] = "a pier"
     pixels = np.random.default_rng(1).integers(0, 256, (200, 200, 3), np.uint8)

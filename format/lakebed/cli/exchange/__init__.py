@@ -1,0 +1,1 @@
+"""Commands that bring data in and out."""

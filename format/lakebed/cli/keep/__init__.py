@@ -1,0 +1,1 @@
+"""Commands that keep datasets safe, and remove them."""

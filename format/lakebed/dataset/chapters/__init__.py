@@ -1,0 +1,1 @@
+"""Chapters of the API of ``Dataset``: one mixin for each, side by side."""

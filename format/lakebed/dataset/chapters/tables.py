@@ -1,0 +1,307 @@
+"""Conversion of datasets and tensors to Arrow, pandas, polars and DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.dataset.base import DatasetBase, TensorBase
+from lakebed.errors import InvalidInputError
+from lakebed.htypes.base import Storing
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from lakebed.session.columns import ArrowRows
+    from lakebed.session.table import Table
+
+Labels = Literal["names", "numbers"]
+Files = Literal["bytes", "arrays"]
+
+
+def _rows(table: Table, labels: str, files: str, *, row_ids: bool = False) -> ArrowRows:
+    from lakebed.session.columns import ROW_ID, ArrowRows
+
+    if labels not in ("names", "numbers"):
+        raise InvalidInputError(f"labels is 'names' or 'numbers', not {labels!r}")
+    if files not in ("bytes", "arrays"):
+        raise InvalidInputError(f"files is 'bytes' or 'arrays', not {files!r}")
+    if row_ids and ROW_ID in table.names:
+        raise InvalidInputError(
+            f"a tensor has the name {ROW_ID!r} of the column of row numbers: leave it out by tensors="
+        )
+    return ArrowRows(table, labels == "names", files == "bytes", row_ids)
+
+
+def _narrow(table: Table) -> list[str]:
+    """Return the tensors with one number, or text, labels or JSON, per row."""
+    found = []
+    for name, state in table.states().items():
+        meta = state.meta
+        is_one = not meta.sample_compression and not meta.is_link and all(size < 2 for size in meta.max_shape)
+        is_value = is_one and len(meta.max_shape) < 2 and not meta.is_sequence
+        if is_value or meta.htype in ("text", "json", "list", "tag", "class_label"):
+            found.append(name)
+    return found
+
+
+def _read(rows: ArrowRows) -> pa.Table:
+    from lakebed.session.columns import arrow_stream
+
+    return arrow_stream(rows.table, labels=rows.labels, files=rows.files).read_all()
+
+
+class TableMethods(DatasetBase):
+    """Conversion of all selected rows to a table."""
+
+    def to_arrow(
+        self, tensors: Sequence[str] | None = None, *, labels: Labels = "names", files: Files = "bytes"
+    ) -> pa.Table:
+        """Read the rows as a table of Arrow; ``ds[a:b].to_arrow()`` reads some of them.
+
+        Parameters
+        ----------
+        tensors
+            Names of the tensors to read; None reads all.
+        labels
+            ``names`` returns class labels as dictionary columns with their names, ``numbers`` as they are stored.
+        files
+            ``bytes`` returns images, sound and so on as the stored files, and links as their addresses; ``arrays``
+            returns nested lists of all values.
+
+        Returns
+        -------
+        A table with the nulls of the dataset: dates and times have their types, text and JSON are strings.
+
+        Raises
+        ------
+        TensorDoesNotExistError
+            If the tensor does not exist.
+        InvalidOperationError
+            If a sample is not one file, or Arrow has no type for a tensor; leave that tensor out.
+        """
+        return _read(_rows(self._table(tensors), labels, files))
+
+    def to_pandas(
+        self, tensors: Sequence[str] | None = None, *, labels: Labels = "names", files: Files = "bytes"
+    ) -> pd.DataFrame:
+        """Read the rows as a data frame of pandas.
+
+        Parameters
+        ----------
+        tensors, labels, files
+            As for :meth:`to_arrow`.
+
+        Returns
+        -------
+        A data frame: class labels are Categorical, integers and booleans with nulls pandas' nullable types.
+
+        Raises
+        ------
+        ModuleNotInstalledException
+            If pandas is not installed.
+        """
+        from lakebed.reading.columns import frames
+
+        frames.needed("pandas", "to_pandas")
+        found = self.to_arrow(tensors, labels=labels, files=files)
+        return frames.to_pandas(found, _arrays(self._table(tensors)))
+
+    def to_polars(
+        self, tensors: Sequence[str] | None = None, *, labels: Labels = "names", files: Files = "bytes"
+    ) -> pl.DataFrame:
+        """Read the rows as a data frame of polars.
+
+        Parameters
+        ----------
+        tensors, labels, files
+            As for :meth:`to_arrow`.
+
+        Returns
+        -------
+        A data frame: class labels are Categorical.
+
+        Raises
+        ------
+        ModuleNotInstalledException
+            If polars is not installed.
+        """
+        from lakebed.reading.columns import frames
+
+        frames.needed("polars", "to_polars")
+        return frames.to_polars(self.to_arrow(tensors, labels=labels, files=files))
+
+    def to_duckdb(
+        self,
+        tensors: Sequence[str] | None = None,
+        *,
+        labels: Labels = "names",
+        files: Files = "bytes",
+        connection: duckdb.DuckDBPyConnection | None = None,
+        row_ids: bool = False,
+    ) -> duckdb.DuckDBPyRelation:
+        """Return the rows as a relation of DuckDB, which reads them batch by batch when it is queried.
+
+        Parameters
+        ----------
+        tensors, labels, files
+            As for :meth:`to_arrow`.
+        connection
+            Connection of the relation; None is DuckDB's default connection.
+        row_ids
+            Add the column ``row_id``, the number of each row in the whole dataset, from which ``ds.view_of`` makes a
+            view of the result. Without ``tensors`` only tensors with one number, or text, labels or JSON, per row are
+            read, because DuckDB reads every column of a relation.
+
+        Returns
+        -------
+        A relation: ``.filter(...)``, ``.aggregate(...)``, ``.query("rows", "select ... from rows")``.
+
+        Raises
+        ------
+        ModuleNotInstalledException
+            If DuckDB is not installed.
+        """
+        from lakebed.reading.columns import frames
+
+        if row_ids and tensors is None:
+            tensors = _narrow(self._table())
+        return frames.to_duckdb(_rows(self._table(tensors), labels, files, row_ids=row_ids), connection)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the rows as dictionaries, shape (rows,), for ``pandas.DataFrame(ds)``.
+
+        Raises
+        ------
+        TypeError
+            If the dtype is not object: rows of several tensors are no array of numbers.
+        """
+        if dtype is None or np.dtype(dtype) == object:
+            from lakebed.reading.columns.frames import array_of_rows
+
+            return array_of_rows(self._names(), self._rows_of())  # type: ignore[attr-defined]
+        raise TypeError(
+            "a dataset has several tensors and is no array of numbers; for a data frame write ds.to_pandas() or "
+            "ds.to_polars(), for one tensor ds.name.numpy(), for arrays of many rows ds.batches(n)"
+        )
+
+
+class TensorTableMethods(TensorBase):
+    """Conversion of all selected samples to a column."""
+
+    def _column(self, labels: str, files: str) -> ArrowRows:
+        from lakebed.session.table import Table
+
+        name = self._name.rpartition("/")[2]
+        return _rows(Table(self._session, {name: self._name}, self._index), labels, files)
+
+    def __dlpack__(self, **how: Any) -> Any:
+        """Pass the array to another framework, for example to ``torch.as_tensor(ds["age"])``."""
+        array = np.asarray(self)
+        exported = array if array.flags.writeable else array.copy()  # DLPack knows no read-only arrays
+        return exported.__dlpack__(**how)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the device of the array, which is the CPU."""
+        return np.empty(0).__dlpack_device__()
+
+    def to_arrow(self, *, labels: Labels = "names", files: Files = "bytes") -> pa.ChunkedArray:
+        """Read the samples as a column of Arrow.
+
+        Parameters
+        ----------
+        labels, files
+            As for ``Dataset.to_arrow``.
+
+        Returns
+        -------
+        A chunked array with the nulls of the tensor.
+        """
+        return _read(self._column(labels, files)).column(0)
+
+    def to_pandas(self, *, labels: Labels = "names", files: Files = "bytes") -> pd.Series:
+        """Read the samples as a series of pandas.
+
+        Parameters
+        ----------
+        labels, files
+            As for ``Dataset.to_arrow``.
+
+        Returns
+        -------
+        A series with the name of the tensor.
+
+        Raises
+        ------
+        ModuleNotInstalledException
+            If pandas is not installed.
+        """
+        from lakebed.reading.columns import frames
+
+        frames.needed("pandas", "to_pandas")
+        column = self._column(labels, files)
+        return frames.to_pandas(_read(column), _arrays(column.table)).iloc[:, 0]
+
+    def to_polars(self, *, labels: Labels = "names", files: Files = "bytes") -> pl.Series:
+        """Read the samples as a series of polars.
+
+        Parameters
+        ----------
+        labels, files
+            As for ``Dataset.to_arrow``.
+
+        Returns
+        -------
+        A series with the name of the tensor.
+
+        Raises
+        ------
+        ModuleNotInstalledException
+            If polars is not installed.
+        """
+        from lakebed.reading.columns import frames
+
+        frames.needed("polars", "to_polars")
+        return frames.to_polars(_read(self._column(labels, files))).to_series(0)
+
+    def to_duckdb(
+        self,
+        *,
+        labels: Labels = "names",
+        files: Files = "bytes",
+        connection: duckdb.DuckDBPyConnection | None = None,
+    ) -> duckdb.DuckDBPyRelation:
+        """Return the samples as a relation of DuckDB with one column.
+
+        Parameters
+        ----------
+        labels, files, connection
+            As for ``Dataset.to_duckdb``.
+
+        Returns
+        -------
+        A relation.
+
+        Raises
+        ------
+        ModuleNotInstalledException
+            If DuckDB is not installed.
+        """
+        from lakebed.reading.columns import frames
+
+        return frames.to_duckdb(self._column(labels, files), connection)
+
+
+def _arrays(table: Table) -> list[str]:
+    """Return the columns whose samples are arrays."""
+    return [
+        name
+        for name, state in table.states().items()
+        if state.sequence is None and table.reader(name).storing is Storing.ARRAY
+    ]

@@ -1,0 +1,1 @@
+"""Chapters of the API of ``Tensor``: one mixin for each, side by side."""

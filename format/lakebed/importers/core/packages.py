@@ -1,0 +1,32 @@
+"""Packages that only some formats need."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from lakebed.errors import IngestionError
+
+_MODULES = {"protobuf": "google.protobuf"}
+
+
+def is_installed(package: str) -> bool:
+    """Tell whether a package is installed, by the name of its distribution."""
+    try:
+        return find_spec(_MODULES.get(package, package.replace("-", "_"))) is not None
+    except ModuleNotFoundError:  # the package above it
+        return False
+
+
+def check_installed(what: str, extra: str, *packages: str) -> None:
+    """Check that the packages of a format are installed.
+
+    Raises
+    ------
+    IngestionError
+        If one of them is missing.
+    """
+    if not all(map(is_installed, packages)):
+        told = " ".join(packages)
+        raise IngestionError(
+            f"{what} need {told}: pip install {told}, or, in a checkout, pip install '.[{extra}]'"
+        )

@@ -1,0 +1,105 @@
+"""Masks as run lengths: counts of zeros and ones in turn, along the rows in CVAT, down the columns in COCO.
+
+COCO writes the counts as a list of numbers, or packs them into text, which pycocotools reads and writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.errors import FormatError, ModuleNotInstalledException
+
+_MOST_PIXELS = 1 << 29
+_PACKED = re.compile(rb"(?:[P-o]{0,5}[0-O])*")
+"""Numbers of up to six characters, each with its last one: given other text, pycocotools reads beyond the end."""
+
+
+def mask_of(counts: Iterable[Any], height: int, width: int) -> NDArray[np.bool_]:
+    """Return the mask whose rows have these counts.
+
+    Raises
+    ------
+    FormatError
+        If the counts are no numbers, or do not cover the mask.
+    """
+    try:
+        runs = np.array([int(count) for count in counts], np.int64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FormatError(f"its run lengths are no numbers: {error}") from error
+    pixels = height * width
+    is_within = not len(runs) or (runs.min() >= 0 and runs.max() <= pixels)
+    if not is_within or int(runs.sum()) != pixels or len(runs) > pixels + 1:
+        raise FormatError(f"its run lengths cover {runs.sum()} of {pixels} pixels")
+    return np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(height, width)
+
+
+def decoded(rle: Mapping[str, Any], size: tuple[int, int]) -> NDArray[np.bool_]:
+    """Return a mask of COCO, shape (height, width).
+
+    Parameters
+    ----------
+    rle
+        ``size`` and ``counts``.
+    size
+        Height and width of its picture; 0 where they are unknown.
+
+    Raises
+    ------
+    FormatError
+        If the mask has another size than its picture, or its counts are damaged.
+    ModuleNotInstalledException
+        If the counts are text and pycocotools is missing.
+    """
+    try:
+        height, width = (int(side) for side in rle["size"])
+        counts = rle["counts"]
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise FormatError(f"the size or the counts of a mask are damaged: {error}") from error
+    if min(height, width) < 1 or height * width > _MOST_PIXELS:
+        raise FormatError(f"a mask of {height} x {width} pixels is empty or too large")
+    if all(size) and size != (height, width):
+        raise FormatError(f"a mask is of {height} x {width} pixels, its picture of {size[0]} x {size[1]}")
+    if isinstance(counts, str):
+        return _unpacked(counts.encode(errors="replace"), height, width)
+    return np.ascontiguousarray(mask_of(counts, width, height).T)
+
+
+def _unpacked(counts: bytes, height: int, width: int) -> NDArray[np.bool_]:
+    """Return the mask of counts that are text."""
+    found = _at_most(counts, height, width) if _PACKED.fullmatch(counts) else None
+    # pycocotools leaves memory as it was behind the end of the counts: they must not fit a mask of a pixel less.
+    if found is None or _at_most(counts, height * width - 1, 1) is not None:
+        raise FormatError(f"its run lengths do not cover {height} x {width} pixels")
+    return np.ascontiguousarray(found, np.bool_)
+
+
+def _at_most(counts: bytes, height: int, width: int) -> NDArray[np.uint8] | None:
+    """Return a mask of which the counts fill the first pixels; None if they go beyond it."""
+    try:
+        found: NDArray[np.uint8] = pycocotools().decode({"size": [height, width], "counts": counts})
+    except ValueError:
+        return None
+    return found
+
+
+def pycocotools() -> Any:
+    """Return the module of pycocotools that reads masks.
+
+    Raises
+    ------
+    ModuleNotInstalledException
+        If it is missing.
+    """
+    try:
+        from pycocotools import mask
+    except ModuleNotFoundError as error:
+        raise ModuleNotInstalledException(
+            "masks whose run lengths are text need the package 'pycocotools': pip install pycocotools, or, in a "
+            "checkout, pip install '.[coco]'"
+        ) from error
+    return mask

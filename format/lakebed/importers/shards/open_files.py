@@ -1,0 +1,45 @@
+"""Open files of a source, of which parts are read."""
+
+from __future__ import annotations
+
+from typing import BinaryIO, Self
+
+from lakebed.errors import IngestionError
+from lakebed.importers.core.source import Source
+
+_MOST_OPEN = 64
+
+
+class OpenFiles:
+    """The last files of a source that were read; they stay open."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._open: dict[str, BinaryIO] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        """Return bytes of a file.
+
+        Raises
+        ------
+        IngestionError
+            If it ends before.
+        """
+        file = self._open.get(name)
+        if file is None:
+            while len(self._open) >= _MOST_OPEN:
+                self._open.pop(next(iter(self._open))).close()
+            file = self._open[name] = self._source.open("" if self._source.is_file else name)
+        file.seek(start)
+        data = file.read(length)
+        if len(data) != length:
+            raise IngestionError(f"{name} is cut short")
+        return data

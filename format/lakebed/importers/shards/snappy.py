@@ -1,0 +1,47 @@
+"""Blocks of snappy, which begin with the length that they unpack to: a number of seven bits a byte."""
+
+from __future__ import annotations
+
+from lakebed.errors import IngestionError
+
+_MOST_BITS = 70
+_MASK = (1 << 64) - 1
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at a byte, and where it ends: lowest bits first, the highest bit set in all but the last byte.
+
+    Raises
+    ------
+    IngestionError
+        If it is cut short, or has more than 64 bits.
+    """
+    value = bits = 0
+    while at < len(data) and bits < _MOST_BITS:
+        byte = data[at]
+        value |= (byte & 0x7F) << bits
+        at += 1
+        if byte < 0x80:
+            return value & _MASK, at
+        bits += 7
+    raise IngestionError("a number is cut short, or has more than 64 bits")
+
+
+def unsnapped(packed: bytes, limit: int) -> bytes:
+    """Unpack a block.
+
+    Raises
+    ------
+    IngestionError
+        If it is damaged, or longer than the limit.
+    """
+    import pyarrow as pa
+
+    size, _ = varint(packed[:10], 0)
+    if size > limit:
+        raise IngestionError(f"it unpacks to more than the {limit:,} bytes that it may: to {size:,}")
+    try:
+        found: bytes = pa.decompress(packed, decompressed_size=size, codec="snappy", asbytes=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise IngestionError(f"it cannot be unpacked: {error}") from error
+    return found

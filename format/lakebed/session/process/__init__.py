@@ -1,0 +1,1 @@
+"""Open datasets of one process: their register, their end, publishing in the background, and pickling."""

@@ -1,0 +1,114 @@
+"""The end of datasets that the program does not close: their unpublished changes are published all the same.
+
+The garbage collector may run at any moment, even while this very thread holds a lock that publishing needs. Another
+thread therefore closes the datasets that a collection finds. A dataset whose last reference is dropped, or that is open
+when the interpreter exits, is closed at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from lakebed.runtime import process_hooks
+
+Close = Callable[[], None]
+
+
+class _Closer:
+    """A thread that closes the datasets that the garbage collector finds."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        # A `put` may interrupt another `put` of the same thread here; other kinds of queues do not allow that.
+        self._waiting: SimpleQueue[Close | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._mutex = threading.Lock()
+
+    def start(self) -> None:
+        """Start the thread: a collection cannot start it."""
+        if self._thread is not None:
+            return
+        with self._mutex:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="lakebed-closer", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    return  # the interpreter is exiting and collects no more
+                self._thread = thread
+
+    def close_later(self, close: Close) -> bool:
+        """Queue the call if a collection is running; return whether one is."""
+        if self._thread is None or _last_phase() != "start":
+            return False
+        self._waiting.put(close)
+        return True
+
+    def finish(self) -> None:
+        """Close everything in the queue, and end the thread."""
+        if self._thread is not None:
+            self._waiting.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def drain(self, seconds: float | None = None) -> None:
+        """Wait until everything in the queue is closed, but no longer than the given seconds."""
+        if self._thread is not None and threading.current_thread() is not self._thread:
+            done = threading.Event()
+            self._waiting.put(done.set)
+            done.wait(seconds)
+
+    def _run(self) -> None:
+        while (close := self._waiting.get()) is not None:
+            try:
+                close()
+            except Exception:  # the thread has no caller that could catch it
+                import logging
+
+                logging.getLogger(__name__).exception(
+                    "rows of a dataset that nobody holds any more could not be published"
+                )
+            del close  # it would keep the dataset, and its files, alive until the next one is closed
+
+
+_closer = _Closer()
+
+
+# The last key is the phase that the collector reported last. The callback is no Python function: a Ctrl-C during the
+# collection would be raised inside of one, where nothing can catch it, and be lost.
+_phases: OrderedDict[str, None] = OrderedDict(start=None, stop=None)
+
+
+def _last_phase() -> str:
+    """Return the last phase in one step: a collection between creation and use of an iterator would invalidate it."""
+    return list(_phases)[-1]
+
+
+def ready() -> None:
+    """Prepare for :func:`close_finally`, before a dataset becomes the writer of a branch.
+
+    A dataset that only reads has nothing to publish, and is closed at once wherever it is found.
+    """
+    _closer.start()
+
+
+def drain(seconds: float | None = None) -> None:
+    """Wait until everything that the garbage collector has found is closed, but no longer than the given seconds."""
+    _closer.drain(seconds)
+
+
+def close_finally(close: Close) -> None:
+    """Close something that nothing refers to any more: now, or in a thread if the garbage collector has found it."""
+    if not _closer.close_later(close):
+        close()
+
+
+# The collector passes the phase and a dictionary that is not empty: `last` is true, and the phase moves to the end.
+process_hooks.on_collection(_phases.move_to_end)  # type: ignore[arg-type]
+process_hooks.at_exit(_closer.finish)
+process_hooks.after_fork(_closer.reset)

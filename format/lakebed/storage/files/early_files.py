@@ -1,0 +1,151 @@
+"""Files without a name (`O_TMPFILE`, Linux), which hold the content of an object until its key is known.
+
+They lie on the disk of their folder and disappear with the process, or when nothing refers to them.
+"""
+
+# Paths are strings: pathlib costs more than the calls of the operating system themselves.
+# ruff: noqa: PTH120
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from functools import cache
+
+from lakebed.errors import TruncatedReadError
+from lakebed.errors.stores import storage_error
+from lakebed.native import disk as native
+
+MOST = 64
+"""Most nameless files of a process, which needs its usual 1,000 descriptors for other purposes, too."""
+
+_FLAGS = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
+# Errors of a file that cannot get a name: it had one, lies on another disk, or links are not allowed.
+NO_LINK = frozenset(
+    (errno.EEXIST, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+)
+
+
+class EarlyFile:
+    """A file without a name of the process that created it; forked children only read it.
+
+    Parameters
+    ----------
+    fd
+        Descriptor of the empty file, which is closed, and the file removed, with this object.
+    folder
+        Its future folder, for errors.
+    """
+
+    __slots__ = ("_fd", "_folder", "_is_named", "_owned", "_pid")
+
+    def __init__(self, fd: int, folder: str) -> None:
+        self._owned = native.Descriptor(fd)
+        self._fd, self._folder, self._pid = fd, folder, os.getpid()
+        self._is_named = False
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this process may write to the file."""
+        return self._pid == os.getpid()
+
+    def write(self, at: int, view: memoryview) -> None:
+        """Write bytes at a place.
+
+        Raises
+        ------
+        StorageError
+            If the operating system fails.
+        """
+        try:
+            while view and (done := os.pwrite(self._fd, view, at)):
+                at, view = at + done, view[done:]
+        except OSError as error:
+            raise storage_error(error, "write", self._folder) from error
+        if view:
+            raise storage_error(OSError(errno.EIO, "nothing was written"), "write", self._folder)
+
+    def read(self, at: int, length: int) -> bytearray:
+        """Read exactly `length` bytes from a place.
+
+        Raises
+        ------
+        StorageError
+            If the operating system fails.
+        TruncatedReadError
+            If the file is shorter.
+        """
+        found, done = bytearray(length), 0
+        view = memoryview(found)
+        try:
+            while done < length:
+                got = os.preadv(self._fd, [view[done:]], at + done)
+                if not got:
+                    raise TruncatedReadError(f"a file in {self._folder} that has no name yet ended too early")
+                done += got
+        except OSError as error:
+            raise storage_error(error, "read", self._folder) from error
+        return found
+
+    def map(self, length: int) -> memoryview:
+        """Map the first bytes of the file, which are read from the cache of the operating system.
+
+        Raises
+        ------
+        StorageError
+            If the operating system fails.
+        """
+        try:
+            return memoryview(mmap.mmap(self._fd, length, prot=mmap.PROT_READ))
+        except (OSError, ValueError) as error:
+            failed = error if isinstance(error, OSError) else OSError(errno.EIO, str(error))
+            raise storage_error(failed, "map", self._folder) from error
+
+    def link(self, path: str) -> int:
+        """Give the file its only name, and return another descriptor for the caller.
+
+        Raises
+        ------
+        FileExistsError
+            If a file of that name exists.
+        FileNotFoundError
+            If the folder is missing.
+        OSError
+            With a number of `NO_LINK` if the file cannot get that name; with others if the operating system fails.
+        """
+        if self._is_named or not self.is_mine:
+            raise OSError(errno.EXDEV, "the file has had a name, or is that of another process")
+        fd = os.dup(self._fd)
+        try:
+            # The folder makes Python use linkat(2), which follows the link of /proc.
+            os.link(f"/proc/self/fd/{fd}", path, src_dir_fd=fd, follow_symlinks=True)
+        except FileNotFoundError as error:
+            os.close(fd)
+            if os.path.lexists(os.path.dirname(path)):
+                raise OSError(errno.EXDEV, "the file cannot get a name") from error
+            raise
+        except BaseException:
+            os.close(fd)
+            raise
+        self._is_named = True
+        return fd
+
+
+def early_file(folder: str, size: int) -> EarlyFile | None:
+    """Create a file without a name for about `size` bytes in a folder; None if the system does not support it."""
+    if native.Descriptor.held() >= MOST or not _has_early_files():
+        return None
+    try:
+        fd = os.open(folder, _FLAGS, 0o666)
+    except OSError:
+        return None  # the ordinary way works, or reports the same error
+    if native.reserve(fd, size):
+        os.close(fd)
+        return None
+    return EarlyFile(fd, folder)
+
+
+@cache
+def _has_early_files() -> bool:
+    """Tell whether this system supports such files and can name them."""
+    return hasattr(os, "O_TMPFILE") and os.path.lexists("/proc/self/fd")

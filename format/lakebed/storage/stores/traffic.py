@@ -1,0 +1,201 @@
+"""Requests that read from a store: how many are under way at the same time, and what came of them.
+
+More requests than those that keep the line busy bring nothing, and a store that is asked for too much refuses. So the
+number grows by a quarter as long as that brings more bytes per second, goes back if it does not, and is halved when the
+store refuses or does not answer in time.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from lakebed import config
+from lakebed.runtime import clock
+from lakebed.storage.base import innermost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakebed.storage.base import Storage
+
+# Seconds over which a rate is measured, at least; shorter periods measure chance.
+_WINDOW = 0.2
+# Growth of the rate that a step must bring to be kept.
+_GAIN = 1.1
+# Windows between a step that brought nothing, or a refusal, and the next step.
+_REST = 16
+# Requests that any store bears. A program that begins with fewer wants no more than that.
+_LEAST = 8
+GROWTH = 4
+"""Most requests, as a multiple of the number at first."""
+
+_widest = 0
+
+
+@dataclass(slots=True)
+class Counts:
+    """Requests that read.
+
+    Parameters
+    ----------
+    requests
+        Requests, each repetition counted.
+    retried
+        Requests that repeat a failed one.
+    refused
+        Requests that the store was too busy for, or did not answer in time.
+    nbytes
+        Bytes received.
+    """
+
+    requests: int = 0
+    retried: int = 0
+    refused: int = 0
+    nbytes: int = 0
+
+    def plus(self, other: Counts, sign: int = 1) -> Counts:
+        """Return both together."""
+        names = [field.name for field in fields(self)]
+        return Counts(*(getattr(self, name) + sign * getattr(other, name) for name in names))
+
+    def since(self, before: Counts) -> Counts:
+        """Return the requests since another count."""
+        return self.plus(before, -1)
+
+
+class Concurrency:
+    """Number of requests that may be under way at the same time: a policy without threads, clocks or requests.
+
+    Parameters
+    ----------
+    start
+        The number at first.
+    now
+        Seconds on any clock; the methods take times of the same clock.
+
+    Attributes
+    ----------
+    limit
+        The number now.
+    """
+
+    def __init__(self, start: int, now: float) -> None:
+        self.limit = start
+        self._least, self._most = min(start, _LEAST), start * (GROWTH if start >= _LEAST else 1)
+        # Limit before the step that is being tried, and the bytes per second that it brought.
+        self._base, self._rate = start, 0.0
+        self._rest = 0
+        self._reduced = now
+        self._measure_from(now)
+
+    def _measure_from(self, now: float) -> None:
+        self._since, self._bytes, self._answers, self._is_full = now, 0, 0, False
+
+    def began(self, under_way: int) -> None:
+        """Note how many requests are under way, including the one that begins."""
+        self._is_full = self._is_full or under_way >= self.limit
+
+    def answered(self, now: float, nbytes: int) -> None:
+        """Note that a request has brought `nbytes`."""
+        self._bytes += nbytes
+        self._answers += 1
+        seconds = now - self._since
+        if self._answers < self.limit or seconds < _WINDOW:
+            return
+        rate, is_full = self._bytes / seconds, self._is_full
+        self._measure_from(now)
+        if not is_full:
+            return  # the limit did not keep more from being under way
+        if self._rest:
+            self._rest -= 1
+        elif self.limit > self._base and rate < _GAIN * self._rate:
+            self.limit, self._rest = self._base, _REST
+        else:
+            self._base, self._rate = self.limit, rate
+            self.limit = min(self._most, self.limit + max(1, self.limit // 4))
+
+    def refused(self, now: float, began: float) -> None:
+        """Note that the store refused a request that began at a time, or did not answer it in time."""
+        if began < self._reduced:
+            return  # it was under way when the limit fell: all such requests report one refusal
+        self.limit = self._base = max(self._least, self.limit // 2)
+        self._rest, self._reduced = _REST, now
+        self._measure_from(now)
+
+
+class Asked:
+    """One request under way; whoever makes it sets the bytes that it brings, or that the store refuses it."""
+
+    __slots__ = ("began", "is_refused", "nbytes")
+
+    def __init__(self, began: float) -> None:
+        self.began = began
+        self.nbytes = 0
+        self.is_refused = False
+
+
+class Traffic:
+    """Requests of this process that read from one store."""
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._concurrency = Concurrency(max(1, config.REQUESTS), clock.monotonic())
+        self._under_way = 0
+        self._counts = Counts()
+
+    @property
+    def limit(self) -> int:
+        """Number of requests that may be under way at the same time."""
+        return self._concurrency.limit
+
+    def counts(self) -> Counts:
+        """Return the counts so far."""
+        with self._change:
+            return self._counts.since(Counts())
+
+    @contextmanager
+    def request(self) -> Iterator[Asked]:
+        """Wait until one more request may be under way, and note how the request of the block ends."""
+        with self._change:
+            self._change.wait_for(lambda: self._under_way < self._concurrency.limit)
+            self._under_way += 1
+            self._counts.requests += 1
+            self._concurrency.began(self._under_way)
+        asked = Asked(clock.monotonic())
+        try:
+            yield asked
+        finally:
+            self._ended(asked)
+
+    def _ended(self, asked: Asked) -> None:
+        global _widest  # noqa: PLW0603 - of this process
+        with self._change:
+            before = self._concurrency.limit
+            self._under_way -= 1
+            self._counts.nbytes += asked.nbytes
+            self._counts.refused += asked.is_refused
+            if asked.is_refused:
+                self._concurrency.refused(clock.monotonic(), asked.began)
+            else:
+                self._concurrency.answered(clock.monotonic(), asked.nbytes)
+            _widest = max(_widest, self._concurrency.limit)
+            self._change.notify(1 + max(0, self._concurrency.limit - before))
+
+    def retried(self) -> None:
+        """Count a request that is about to be repeated."""
+        with self._change:
+            self._counts.retried += 1
+
+
+def traffic_of(storage: Storage) -> Traffic | None:
+    """Return the traffic of a storage below its caches; None if it does not count requests."""
+    found: Traffic | None = getattr(innermost(storage), "traffic", None)
+    return found
+
+
+def widest() -> int:
+    """Return the largest number of requests to one store that this process ever allowed at the same time."""
+    return _widest

@@ -1,0 +1,225 @@
+/** The provider that reads datasets where they lie, with no server: what needs one says so. */
+
+import { FormatError, LimitError, MissingError, SourceError, open, traffic, type Dataset, type FileValue, type Tensor, type Value } from "../reader/src";
+import { bitmapOf, labelMap, limitsOf, numbersOf } from "./decoded";
+import { ProviderError, type Media, type Numbers, type PictureOptions, type Place, type Provider } from "./provider";
+import { cellOf, isApart, metaOf } from "./described";
+import { statsOf } from "./counted";
+import type { Answer, Cell, Diff, Lake, Meta, Rows, Sound, Stats, Window } from "./types";
+
+/** What `lakebed view --static` writes beside the page. */
+export interface Listing {
+  title: string;
+  datasets: { name: string; address: string }[];
+}
+
+const PEAKS = 2000;
+
+export class StaticProvider implements Provider {
+  private readonly opened = new Map<string, Promise<Dataset>>();
+  private readonly urls = new Map<string, string>();
+  private listing: Promise<Listing> | null = null;
+  private milliseconds = 0;
+
+  constructor(private readonly address: string) {}
+
+  get traffic(): { requests: number; bytes: number; milliseconds: number } {
+    return { ...traffic, milliseconds: this.milliseconds };
+  }
+
+  async lake(): Promise<Lake> {
+    return this.asked(async () => {
+      const { title, datasets } = await this.listed();
+      const blank = { rows: null, bytes: null, changed: null, mode: null, error: null };
+      return {
+        title,
+        path: new URL(".", this.address).href,
+        single: datasets.length === 1,
+        datasets: datasets.map(({ name }, id) => ({ id, name, ...blank })),
+        language: { keywords: [], functions: [] },
+      };
+    });
+  }
+
+  async meta(dataset: number, at: string, signal?: AbortSignal): Promise<Meta> {
+    return this.asked(async () => {
+      const { datasets } = await this.listed();
+      const ds = await this.dataset(dataset, at, signal);
+      return metaOf(ds, dataset, datasets[dataset]!.name);
+    });
+  }
+
+  rows(place: Place, start: number, count: number, tensors: string[], signal?: AbortSignal): Promise<Rows> {
+    return this.asked(async () => {
+      const ds = await this.at(place, signal);
+      const stop = Math.max(start, Math.min(start + count, ds.longest));
+      const ids = Array.from({ length: stop - start }, (_, i) => start + i);
+      const cells = await Promise.all(tensors.map(async (name) => [name, await column(ds.tensor(name), start, stop, signal)] as const));
+      return { start, ids, cells: Object.fromEntries(cells), groups: null };
+    });
+  }
+
+  query(): Promise<Answer> {
+    return Promise.reject(needed("queries"));
+  }
+
+  picture(place: Place, tensor: string, row: number, options: PictureOptions, signal?: AbortSignal): Promise<ImageBitmap> {
+    return this.asked(async () => {
+      const found = (await this.at(place, signal)).tensor(tensor);
+      const value = await this.sample(found, row, options.frame, signal);
+      if (value === null) throw new ProviderError("missing", `${tensor}[${row}] is empty`);
+      if (/mask|instance_label/.test(found.htype)) return labelMap(await numbersOf(value), found.htype, options);
+      return bitmapOf(value, options);
+    });
+  }
+
+  array(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Numbers> {
+    return this.asked(async () => {
+      const value = await this.sample((await this.at(place, signal)).tensor(tensor), row, undefined, signal);
+      const { shape, dtype, data } = await numbersOf(value);
+      return { shape, dtype, values: data as Numbers["values"] };
+    });
+  }
+
+  window(place: Place, tensor: string, row: number, frame: number, signal?: AbortSignal): Promise<Window> {
+    return this.asked(async () => limitsOf(await numbersOf(await this.sample((await this.at(place, signal)).tensor(tensor), row, frame, signal))));
+  }
+
+  media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Media> {
+    return this.asked(async () => {
+      const key = JSON.stringify([place, tensor, row]);
+      let address = this.urls.get(key);
+      if (address === undefined) {
+        const file = fileOf(await this.sample((await this.at(place, signal)).tensor(tensor), row, undefined, signal), tensor, row);
+        address = URL.createObjectURL(new Blob([file.bytes], { type: file.mime }));
+        this.urls.set(key, address);
+      }
+      return { address, rate: null };
+    });
+  }
+
+  sound(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Sound> {
+    return this.asked(async () => {
+      const file = fileOf(await this.sample((await this.at(place, signal)).tensor(tensor), row, undefined, signal), tensor, row);
+      const audio = await new OfflineAudioContext(1, 1, 44_100).decodeAudioData(file.bytes.slice().buffer);
+      const samples = audio.getChannelData(0);
+      const step = Math.max(1, Math.ceil(samples.length / PEAKS));
+      const peaks: [number, number][] = [];
+      for (let at = 0; at < samples.length; at += step) {
+        let [low, high] = [1, -1];
+        for (const one of samples.subarray(at, at + step)) [low, high] = [Math.min(low, one), Math.max(high, one)];
+        peaks.push([low, high]);
+      }
+      return { rate: audio.sampleRate, channels: audio.numberOfChannels, seconds: audio.duration, peaks, spectrogram: null };
+    });
+  }
+
+  stats(place: Place, tensor: string, signal?: AbortSignal): Promise<Stats> {
+    return this.asked(async () => statsOf((await this.at(place, signal)).tensor(tensor), signal));
+  }
+
+  diff(): Promise<Diff> {
+    return Promise.reject(needed("the comparison of versions"));
+  }
+
+  saveView(): Promise<string> {
+    return Promise.reject(needed("saving a view"));
+  }
+
+  private async sample(tensor: Tensor, row: number, frame: number | undefined, signal?: AbortSignal): Promise<Value> {
+    if (row >= tensor.length) return null;
+    const value = await tensor.at(row, signal);
+    if (value?.kind === "sequence") return value.items[Math.min(frame ?? 0, value.items.length - 1)] ?? null;
+    if (value?.kind === "link") throw needed("the file behind a link");
+    return value;
+  }
+
+  private listed(): Promise<Listing> {
+    this.listing ??= fetch(this.address).then(async (answer) => {
+      if (!answer.ok) throw new SourceError(`${this.address} answered ${answer.status}`);
+      return (await answer.json()) as Listing;
+    });
+    return this.listing;
+  }
+
+  private at(place: Place, signal?: AbortSignal): Promise<Dataset> {
+    if (place.q !== null) throw needed("queries");
+    return this.dataset(place.dataset, place.at, signal);
+  }
+
+  /** A dataset at a version: a branch, a commit, or the id of what was opened before. */
+  private async dataset(number: number, at: string, signal?: AbortSignal): Promise<Dataset> {
+    const found = (await this.listed()).datasets[number];
+    if (found === undefined) throw new ProviderError("missing", "there is no such dataset");
+    const ref = at.replace(/^id:/, "");
+    const key = `${number} ${ref}`;
+    const known = this.opened.get(key);
+    if (known !== undefined && (at.startsWith("id:") || (await known).isCommitted)) return known;
+    const address = new URL(found.address, this.address).href;
+    const opening = open(address, { ...(ref ? { ref } : {}), ...(signal ? { signal } : {}) });
+    this.opened.set(key, opening);
+    opening.then(
+      (ds) => this.opened.set(`${number} ${ds.id}`, opening),
+      () => this.opened.delete(key),
+    );
+    return opening;
+  }
+
+  private async asked<T>(answer: () => Promise<T>): Promise<T> {
+    const started = performance.now();
+    try {
+      return await answer();
+    } catch (error) {
+      throw shown(error);
+    } finally {
+      this.milliseconds += performance.now() - started;
+    }
+  }
+}
+
+function shown(error: unknown): unknown {
+  const kinds: [new (...of: never[]) => Error, string][] = [
+    [MissingError, "missing"],
+    [SourceError, "storage"],
+    [LimitError, "limit"],
+    [FormatError, "damaged"],
+  ];
+  if (error instanceof ProviderError || (error instanceof DOMException && error.name === "AbortError")) return error;
+  const kind = kinds.find(([type]) => error instanceof type)?.[1] ?? "invalid";
+  return new ProviderError(kind, error instanceof Error ? error.message : String(error));
+}
+
+function needed(what: string): ProviderError {
+  return new ProviderError("static", `this page has no server: ${what} needs \`lakebed view\``);
+}
+
+function fileOf(value: Value, tensor: string, row: number): FileValue {
+  if (value?.kind !== "file") throw new ProviderError("missing", `${tensor}[${row}] has no file`);
+  if (value.mime === "") throw needed(`a file of the format ${value.format}`);
+  return value;
+}
+
+/** The cells of one tensor; what cannot be read costs its own cell. */
+async function column(tensor: Tensor, start: number, stop: number, signal?: AbortSignal): Promise<Cell[]> {
+  const end = Math.max(start, Math.min(stop, tensor.length));
+  const beyond = new Array<Cell>(stop - start - (end - start)).fill(null);
+  return [...(await read(tensor, start, end, signal)), ...beyond];
+}
+
+async function read(tensor: Tensor, start: number, stop: number, signal?: AbortSignal): Promise<Cell[]> {
+  if (stop <= start) return [];
+  try {
+    if (isApart(tensor)) {
+      return (await tensor.shapes(start, stop, signal)).map((found) =>
+        found === null || found.shape.includes(0) ? null : { s: found.shape, ...(found.items === null ? {} : { frames: found.items }) },
+      );
+    }
+    return (await tensor.rows(start, stop, signal)).map((value) => cellOf(value, tensor));
+  } catch (error) {
+    if (error instanceof DOMException) throw error;
+    if (stop - start === 1) return [{ error: error instanceof Error ? error.message : String(error) }];
+    const middle = (start + stop) >>> 1;
+    return [...(await read(tensor, start, middle, signal)), ...(await read(tensor, middle, stop, signal))];
+  }
+}
+
