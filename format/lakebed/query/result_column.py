@@ -41,7 +41,7 @@ class ResultColumn(ColumnVerbs):
 
     @property
     def is_single(self) -> bool:
-        """Whether this is a single value."""
+        """True if this is a single value."""
         return self._single is not None
 
     @property

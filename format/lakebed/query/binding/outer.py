@@ -81,7 +81,7 @@ class Inner:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the query names no column of the outer one, and so has one answer."""
+        """True if the query names no column of the outer one, and so has one answer."""
         return not self.named.found
 
     def whole(self) -> Relation:

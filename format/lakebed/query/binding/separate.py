@@ -21,7 +21,7 @@ class Separated:
     outer
         The outer sides of the equalities.
     is_whole
-        Whether it makes one row of all rows that it finds, even of none.
+        True if it makes one row of all rows that it finds, even of none.
     """
 
     query: syntax.Query
@@ -39,7 +39,7 @@ def separated(
     outer_names
         ``id`` of each name that is a column of the outer query.
     is_exists, is_in
-        Whether EXISTS needs its rows only, or IN the values of all rows; otherwise it is one value.
+        True if EXISTS needs its rows only, or IN the values of all rows; otherwise it is one value.
     """
     body = query.body
     if not isinstance(body, syntax.Select) or query.tables or query.limit or query.sample or query.arrange:
