@@ -77,8 +77,8 @@ def main() -> None:
     for name, calls in found.items():
         print(f"{name:>24}  {calls.total():6,} calls in {len({module for module, _ in calls}):3} modules")
     for name in sys.argv[1:]:
-        for (module, function), calls in found[name].most_common():
-            print(f"{calls:6}  {module}  {function}")
+        for (module, function), count in found[name].most_common():
+            print(f"{count:6}  {module}  {function}")
 
 
 if __name__ == "__main__":

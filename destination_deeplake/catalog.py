@@ -26,7 +26,7 @@ Choose = Callable[[str | None, str], StreamChoices]
 
 
 class WriteMode(StrEnum):
-    """What a sync does with the rows that are there already."""
+    """Treatment of the existing rows of a dataset."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -34,12 +34,12 @@ class WriteMode(StrEnum):
 
 
 _SYNC_MODES = ("full_refresh", "incremental")
-"""How a source reads a stream. Nothing is done by it here, but a mode that is not known may ask for something."""
+"""How a source reads a stream. It changes nothing here; an unknown mode is refused, since it may ask for something."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """How one stream is to be written.
+    """Plan for one stream.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class StreamPlan:
 
     @property
     def truncates(self) -> bool:
-        """Whether rows of all older generations must go: no generation but its own is wanted."""
+        """True if rows of all older generations are to be removed."""
         return self.oldest_wanted > 0 and self.minimum_generation_id == self.generation_id
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Where the messages of a sync come from: standard input, or Unix sockets that the source listens on.
+"""The source of messages: standard input, or Unix sockets on which the source listens.
 
 The platform says it in the environment. The names and values are those of Airbyte's own connectors:
 
@@ -35,14 +35,14 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 class Medium(StrEnum):
-    """What carries the messages."""
+    """Carrier of the messages."""
 
     STDIO = "STDIO"
     SOCKET = "SOCKET"
 
 
 class Format(StrEnum):
-    """How messages are written."""
+    """Encoding of the messages."""
 
     JSONL = "JSONL"
     PROTOBUF = "PROTOBUF"
@@ -50,7 +50,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Where messages come from, and how they are written.
+    """Carrier and encoding of the messages.
 
     Attributes
     ----------
@@ -68,12 +68,12 @@ class Channel:
 
     @property
     def lanes(self) -> int:
-        """How many ways there are on which messages come at the same time."""
+        """Number of concurrent streams of messages."""
         return max(1, len(self.paths))
 
     @property
     def is_parallel(self) -> bool:
-        """Whether messages have no order among them, so that records are counted by partition."""
+        """True if messages arrive in no common order, so that records are counted by partition."""
         return self.medium is Medium.SOCKET
 
 

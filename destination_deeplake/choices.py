@@ -1,4 +1,4 @@
-"""What the user chose for streams and columns, as typed values; `config` reads them from the form."""
+"""The user's choices for streams and columns as typed values; `config` reads them from the form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ FORMATS: Mapping[str, frozenset[str]] = {
 print the specification, and without what nothing encodes images as."""
 
 DELETION_DAYS = 30
-"""How long hard deletions are remembered."""
+"""Days for which hard deletions are remembered."""
 
 
 class Decoding(StrEnum):
-    """What the values of a column are, beyond what the source's schema says."""
+    """Kind of the values of a column, where the source's schema does not tell it."""
 
     BASE64 = "base64"
     """A string that holds the base64 of a file or of plain bytes."""
@@ -37,7 +37,7 @@ class Decoding(StrEnum):
 
 
 class Compression(StrEnum):
-    """Which new tensors have their chunks compressed by LZ4; those that are there stay as they are."""
+    """New tensors whose chunks are compressed by LZ4; existing tensors stay as they are."""
 
     AUTO = "auto"
     """Texts, JSON and the columns of the connector; numbers are mapped by readers, not read."""
@@ -49,7 +49,7 @@ class Compression(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnChoice:
-    """How one column is to be stored; None means: as the schema of the source says.
+    """Choices for one column; None follows the schema of the source.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class ColumnChoice:
 
 @dataclass(frozen=True, slots=True)
 class StreamChoices:
-    """How one stream is to be stored.
+    """Choices for one stream.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class StreamChoices:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether columns of the source are left out."""
+        """True if columns of the source are left out."""
         return self.include is not None or bool(self.exclude)
 
 

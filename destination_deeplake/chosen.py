@@ -1,4 +1,4 @@
-"""What the user chose for a column and its kind -> how it is read and what it is stored as.
+"""The user's choices for a column and its kind -> its parsing and its storage.
 
     choice                         values are read as     tensor
     none                           the schema's kind      see `schema`
@@ -37,7 +37,7 @@ _LINKED = {
     "point_cloud": "las",
     "mesh": "ply",
 }
-"""What a tensor of links says that it holds where nobody said; each file is read as what it is."""
+"""Default htype of a tensor of links; each file is read by its own format."""
 
 _SCALAR_HTYPES = ("generic", "class_label", "text", "json")
 

@@ -45,7 +45,7 @@ _RAW_ID, _EXTRACTED_AT, _META, _GENERATION_ID = META_COLUMNS
 
 
 class Kind(enum.IntEnum):
-    """What the values of a column mean; the compiled part uses the same numbers."""
+    """Meaning of the values of a column; the compiled part uses the same numbers."""
 
     TEXT = 0
     INT64 = 1
@@ -132,7 +132,7 @@ class Column:
 
     @property
     def key(self) -> str:
-        """What its values go by in what `RecordTable.take` returns: the field, past the names of `OWN_COLUMNS`."""
+        """Key of its values in the result of `RecordTable.take`: the field, past the names of `OWN_COLUMNS`."""
         field = self.field
         return f"{field}_" if field.rstrip("_") in OWN_COLUMNS else field
 
@@ -216,7 +216,7 @@ class Batch:
 
 
 class PartitionIds(enum.Enum):
-    """How records name their partitions."""
+    """Encoding of partition ids in records."""
 
     JSON = enum.auto()
     PROTOBUF = enum.auto()

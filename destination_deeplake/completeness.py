@@ -26,7 +26,7 @@ _COMPLETE, _RUNNING = "COMPLETE", "RUNNING"
 
 
 class Completeness:
-    """What the messages of a sync have said so far of the ends of its streams.
+    """Completeness of the streams of a sync, by the messages received so far.
 
     Parameters
     ----------

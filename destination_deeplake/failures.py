@@ -56,7 +56,7 @@ class SourceProtocolError(ConnectorError):
 
 
 class Failure(NamedTuple):
-    """What a trace message says about one exception; the stack trace is empty where it would help nobody."""
+    """Content of a trace message for one exception; the stack trace is empty if it would not help."""
 
     failure_type: FailureType
     message: str

@@ -47,7 +47,7 @@ class Leaf(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the compiled `TableBuilder` takes.
+    """Arguments of the compiled `TableBuilder`.
 
     Attributes
     ----------

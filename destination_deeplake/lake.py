@@ -36,7 +36,7 @@ def hold(dataset: lakebed.Dataset) -> Iterator[lakebed.Dataset]:
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """Where the datasets of a connection lie.
+    """Places of the datasets of a connection.
 
     Attributes
     ----------

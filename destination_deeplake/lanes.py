@@ -25,7 +25,7 @@ _FULL_SECONDS = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a lane has read since it told of it last.
+    """Events and bytes that a lane has read since its last report.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Which STATE may be emitted now.
+"""Release of STATEs in order.
 
 A STATE promises that all records before it are published: those of its stream, or of all streams for a GLOBAL
 or LEGACY one. The ledger lets each state go once, a stream's in the order in which they came, a GLOBAL or LEGACY one
@@ -26,7 +26,7 @@ _Key = TypeVar("_Key", bound=StreamKey | None)
 
 
 class Scope(Protocol):
-    """What a state speaks for: `kind` is STREAM, GLOBAL or LEGACY."""
+    """Scope of a state: `kind` is STREAM, GLOBAL or LEGACY."""
 
     @property
     def kind(self) -> str:
@@ -46,7 +46,7 @@ class State(Protocol):
 
     @property
     def scope(self) -> Scope:
-        """What it speaks for."""
+        """Scope of the state."""
 
     @property
     def raw(self) -> bytes:

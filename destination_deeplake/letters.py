@@ -36,7 +36,7 @@ _UNFIT = "does not fit its column"
 _LOCK_SECONDS = 30.0
 _ATTEMPTS = 5
 _ROW_BYTES = 200
-"""What a letter takes beside its text, about."""
+"""Approximate bytes of a letter besides its text."""
 
 SCHEMA = pa.schema(
     {

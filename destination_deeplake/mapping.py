@@ -24,7 +24,7 @@ _SOURCE_NAMESPACE = "${SOURCE_NAMESPACE}"
 
 
 class NamespaceDefinition(StrEnum):
-    """Where the namespace of a dataset comes from."""
+    """Origin of the namespace of a dataset."""
 
     SOURCE = "source"
     DESTINATION = "destination"
@@ -33,7 +33,7 @@ class NamespaceDefinition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceMapping:
-    """How streams are renamed; without values, not at all.
+    """Renaming of streams; without values, none.
 
     Attributes
     ----------

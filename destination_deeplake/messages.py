@@ -94,12 +94,12 @@ class Output:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a line that matters found that nobody reads any more."""
+        """True if a line other than a log line found its reader gone."""
         return self._closed
 
     @property
     def is_unread(self) -> bool:
-        """Whether a log line found that nobody reads any more."""
+        """True if a log line found its reader gone."""
         return self._is_unread
 
     def log(self, level: Level, text: str) -> None:

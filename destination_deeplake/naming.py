@@ -93,10 +93,10 @@ _DATASET_ATTRIBUTES = frozenset(
     summary tensorflow tensors token update update_creds_key username verbose version_state visualize
     """.split()
 )
-"""What `dir()` of an open Deep Lake 3.9.52 dataset lists (no dunder names); these cannot name a tensor."""
+"""Attributes of an open Deep Lake 3.9.52 dataset, without dunder names: none of them can name a tensor."""
 
 _HIDDEN_COMPANION = re.compile(r"_.+_(null|id|shape|info|downsampled_\d+)", re.IGNORECASE | re.DOTALL)
-"""What a companion of another tensor may be called (FORMAT.md section 8, and our null masks)."""
+"""Names of companions of other tensors (FORMAT.md section 8, and our null masks)."""
 
 _META_PARENTS = frozenset(
     meta[1:].rpartition("_")[0] for meta in META_COLUMNS if _HIDDEN_COMPANION.fullmatch(meta)

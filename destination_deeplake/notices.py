@@ -1,4 +1,4 @@
-"""What the library and the connector log, as LOG messages instead of text on standard error.
+"""Log records of the library and the connector as LOG messages instead of text on standard error.
 
 A platform takes every line on standard error for an error. What lakebed logs and warns of holds no record and no
 secret; other libraries are left alone.

@@ -1,4 +1,4 @@
-"""Which STATE may be emitted now, where records and states come by several ways and have no order among them.
+"""Release of STATEs when records and states arrive over several sockets, in no common order.
 
 Each record names its partition. A state names one, or several, and says how many records they have in all; it may go
 once so many of them are published. The states of a stream, and the global ones, go in the order of their numbers, which
@@ -26,7 +26,7 @@ class _Waiting:
     """Its place among the states of its scope, from 1."""
     partitions: frozenset[str]
     expected: int | None
-    """How many records the partitions have."""
+    """Number of records of each partition."""
 
 
 class PartitionLedger:

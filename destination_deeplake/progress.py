@@ -1,4 +1,4 @@
-"""What the log says while a sync runs: what is to be written, how far each stream is, how each one ended.
+"""Log lines of a running sync: its plan, the progress of each stream, and how each stream ended.
 
     at the start       the place, then each stream with its mode, its columns and what was chosen for them
     while it runs      for each stream that has got records: how many, and how fast, at its first publish and from then
@@ -25,7 +25,7 @@ _COLUMNS = 12
 
 @dataclass(slots=True)
 class _Told:
-    """What was said of a stream last."""
+    """Last reported numbers of a stream."""
 
     at: float
     records: int = 0

@@ -1,4 +1,4 @@
-"""What a sync says of itself: the message of each stream's version, and the last lines of the log.
+"""Reports of a sync: the commit message of each stream, and the last lines of the log.
 
 A version's message is the history that `lakebed log` shows:
 
@@ -28,7 +28,7 @@ _FIRST_STATES = 8
 
 @dataclass(slots=True)
 class StateNumbers:
-    """How many states spoke for a stream, and after how many of its records."""
+    """Number of states of a stream, and of its records before the last of them."""
 
     count: int = 0
     last: int = 0

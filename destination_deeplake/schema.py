@@ -65,7 +65,7 @@ class StreamColumn:
 
     @property
     def kind(self) -> Kind:
-        """What its values mean."""
+        """Meaning of its values."""
         return self.column.kind
 
 
@@ -88,7 +88,7 @@ _SAID = {
     "time_with_timezone": Kind.TIME_TZ,
     "time_without_timezone": Kind.TIME,
 }
-"""What an airbyte_type says of a string without a format, or with one that is none: sources misspell `date-time`."""
+"""Kinds of strings by `airbyte_type`, for those without a valid format: sources misspell `date-time`."""
 
 _SIMPLE = {"integer": Kind.INT64, "int": Kind.INT64, "boolean": Kind.BOOL, "bool": Kind.BOOL}
 

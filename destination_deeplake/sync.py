@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 _LARGE_BYTES = 16_000_000
 """Tables from here on are published one at a time: what a publish takes grows with them."""
 _BESIDE = 4
-"""What may be buffered while a publish writes: this part of what may be otherwise."""
+"""Divisor of the buffer limit while a publish writes."""
 _LAST_SECONDS = 2.5
 """No step is begun any more when so little time is left: it would be killed half-way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much and how long may wait.
+    """Limits of the data that wait to be published.
 
     Attributes
     ----------

@@ -15,12 +15,12 @@ UNSPECIFIED = "unspecified"
 """The dtype of an htype that fixes it by itself."""
 
 LINK = pa.struct([("path", pa.string()), ("creds_key", pa.string())])
-"""What goes into a tensor of links."""
+"""Value types of a tensor of links."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """How the values of a column are stored.
+    """Storage of the values of a column.
 
     Attributes
     ----------
@@ -58,17 +58,17 @@ class TensorType:
 
     @property
     def is_link(self) -> bool:
-        """Whether the samples are links."""
+        """True if the samples are links."""
         return self.htype.startswith("link[")
 
     @property
     def takes_files(self) -> bool:
-        """Whether each sample is a file of the tensor's compression."""
+        """True if each sample is a file of the tensor's compression."""
         return self.htype in FORMATS
 
     @property
     def is_open(self) -> bool:
-        """Whether the first file has yet to say what the tensor is compressed with."""
+        """True if the first file decides on the compression of the tensor."""
         return self.takes_files and self.sample_compression is None
 
     def compression_of_chunks(self, wanted: Compression) -> str | None:
@@ -160,7 +160,7 @@ TENSOR_TYPES: Mapping[Kind, TensorType] = {
     Kind.BYTES: TensorType("generic", "uint8", None, pa.binary()),
     Kind.FLOATS: TensorType("generic", "float32", None, pa.list_(pa.float32())),
 }
-"""What a kind is stored as where nobody chose anything."""
+"""Default tensor type of each kind."""
 
 META_KINDS: Mapping[str, Kind] = dict(
     zip(META_COLUMNS, (Kind.TEXT, Kind.TIMESTAMP_TZ, Kind.JSON, Kind.INT64), strict=True)

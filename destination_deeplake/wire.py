@@ -48,7 +48,7 @@ class WireError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StateScope:
-    """What a state speaks for.
+    """Scope of a state.
 
     Attributes
     ----------
@@ -253,18 +253,18 @@ class Wire:
 
     @property
     def ignored(self) -> dict[str, int]:
-        """How many records of unknown streams and messages of other types came, by what they were."""
+        """Numbers of ignored messages: records of unknown streams, and other types, by type."""
         return self._reader.ignored()
 
     @property
     def lost(self) -> Lost:
-        """How many records came of streams that have no table."""
+        """Number of records of streams without a table."""
         known, others = self._reader.strangers()
         return Lost({(namespace or None, name): count for (namespace, name), count in known.items()}, others)
 
     @property
     def source_errors(self) -> int:
-        """How often the source said that it failed."""
+        """Number of failures that the source has reported."""
         return self._reader.source_errors
 
     def feed(self, block: bytes | bytearray | memoryview) -> Iterator[Event]:
@@ -378,7 +378,7 @@ class Wires:
 
     @property
     def source_errors(self) -> int:
-        """How often the source said that it failed."""
+        """Number of failures that the source has reported."""
         return sum(wire.source_errors for wire in self._wires)
 
     @property

@@ -19,13 +19,13 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _OURS = "airbyte-"
 _MOST_DAYS = 3650
 _INJECTED = "__"
-"""What fields begin with that Airbyte itself puts in (its ConfigInjector): `__injected_declarative_manifest`."""
+"""Prefix of fields that Airbyte's ConfigInjector adds, such as `__injected_declarative_manifest`."""
 _OF_API = "destinationType"
 """Airbyte's API and its Terraform provider name the connector so inside of its configuration; servers take it out."""
 
 
 class Deletes(StrEnum):
-    """What a record that says that its row was deleted at the source does to the row here."""
+    """Effect of a deletion at the source on the stored row."""
 
     HARD = "hard"
     """The row goes. Older versions of the dataset still have it."""
@@ -34,7 +34,7 @@ class Deletes(StrEnum):
 
 
 class Rejected(StrEnum):
-    """What happens to lines that are no record of a stream, and to values that do not fit their column."""
+    """Treatment of lines that are not records of a stream, and of values that do not fit their column."""
 
     FAIL = "fail"
     """A line ends the sync; a value becomes null, noted in `_airbyte_meta`."""

@@ -1,4 +1,4 @@
-"""What opens the bucket: `credentials`, and what else its server wants to know.
+"""Access to the bucket: `credentials`, and further settings of its server.
 
     method                  for          fields
     environment             every one    -                                  what the machine has

@@ -1,4 +1,4 @@
-"""Where the datasets lie: `destination_path`."""
+"""Place of the datasets: `destination_path`."""
 
 import re
 from dataclasses import dataclass

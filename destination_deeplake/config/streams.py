@@ -20,7 +20,7 @@ _MOST_MEGABYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class StreamRule:
-    """What the form says about the streams of one pattern; None where it says nothing.
+    """Fields of the form for the streams of one pattern; None for empty ones.
 
     Attributes
     ----------

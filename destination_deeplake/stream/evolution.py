@@ -1,4 +1,4 @@
-"""What becomes of a column whose type is another one now: a pure table.
+"""Changes of a column's type: a pure table of what happens to its tensor.
 
     stored        the source or the user now wants          becomes
     any           the same                                  kept
@@ -36,7 +36,7 @@ _NUMBERS = (Kind.INT64, Kind.FLOAT64)
 
 
 class Step(Enum):
-    """What becomes of a tensor."""
+    """Change of a tensor."""
 
     KEEP = "keep"
     """It stays as it is; values are read as what it holds."""
@@ -48,7 +48,7 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of a column.
+    """Change of a column.
 
     Attributes
     ----------

@@ -62,7 +62,7 @@ def left_rows(target: lakebed.Dataset, plan: StreamPlan) -> lakebed.Dataset | No
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """Where the values of a staged column go.
+    """Destination of the values of a staged column.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class _Move:
     def is_possible(self, staged: lakebed.Dataset, target: lakebed.Dataset) -> bool:
         """Tell whether the values mean the same there."""
         if self.place is None:
-            # Which files links lead to depends on the credentials that the dataset knows.
+            # The files behind links depend on the credentials of the dataset.
             return not self.source.type.is_link
         return _is_alike(staged, target, self.source, self.place)
 

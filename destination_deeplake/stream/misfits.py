@@ -22,7 +22,7 @@ MOST_LEADING = 1_000
 """So many values of a chosen type, the first ones of a sync, may not all be misfits."""
 
 NO_REFUSED = Refused(0, 0)
-"""What the table refused of a column of which it refused nothing."""
+"""Refused values of a column without any."""
 
 _OF_KIND = {
     Kind.TEXT: "that are no text of Unicode",
@@ -73,7 +73,7 @@ class Misfit:
 
 
 class Tally:
-    """How the values of one column have fitted so far.
+    """Counts of the values of one column that fitted, and that did not.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the connector has to remember of a stream, in `ds.info["airbyte"]`.
+"""The connector's record of a stream, in `ds.info["airbyte"]`.
 
 namespace, stream     real names; another stream that comes to the same folder is refused
 mode                  sync mode of the last sync, for people

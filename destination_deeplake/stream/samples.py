@@ -34,7 +34,7 @@ TOO_LARGE = "DESTINATION_FIELD_SIZE_LIMITATION"
 _MOST_TEXT = 1 << 16
 
 _ADDRESS = r"^(?i:https?|s3|gs|az|file)://[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$"
-"""What `lakebed.link` follows; a path of this machine would mean another file to each reader."""
+"""Schemes that `lakebed.link` follows; a local path would mean another file to each reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Labels:
         coded = array.dictionary_encode()
         index = np.array([self._of(name) for name in coded.dictionary.to_pylist()], np.uint32)
         there = present(coded.indices)
-        # What lies below a null is no index of anything.
+        # The value under a null is arbitrary and no index.
         codes = np.where(there, numbers_of(coded.indices), 0)
         values = index[codes] if len(index) else np.zeros(len(array), np.uint32)
         return Fitted(_array(of_type.arrow, values, there))

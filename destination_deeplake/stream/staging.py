@@ -1,4 +1,4 @@
-"""Which rows are to go, and where the new ones wait until then.
+"""Removal of old rows, and the staging of new ones until then.
 
 A new generation grows on a side branch and takes the place of the old one in one step when its stream is complete.
 The side branch of an attempt that failed stays, because the states of its rows may have been acknowledged: the next

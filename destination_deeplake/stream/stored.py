@@ -42,7 +42,7 @@ from destination_deeplake.stream.samples import (
 from destination_deeplake.tensors import META_KINDS, TENSOR_TYPES, UNSPECIFIED, TensorType
 
 EXACT_FIELD = "_airbyte_exact/"
-"""What the fields of tensors of exact numbers begin with in the record of a stream; the tensor of numbers follows."""
+"""Prefix of the fields of exact-number tensors in the record of a stream; the tensor of numbers follows."""
 EXACT_GROUP = "_airbyte_exact"
 
 _PADDING_BYTES = 8_000_000
@@ -75,23 +75,23 @@ class StoredColumn:
 
     @property
     def field(self) -> str:
-        """What the column goes by in the record."""
+        """Name of the column in the record."""
         return self.column.field
 
     @property
     def is_of_file(self) -> bool:
-        """Whether its values are of the file that came with a record, not of the record itself."""
+        """True if its values describe the file that came with a record, not the record itself."""
         return self.field.startswith(transfers.FIELD)
 
     @property
     def holds_numbers(self) -> bool:
-        """Whether its values are single numbers, which it may round."""
+        """True if its values are single numbers, which may be rounded."""
         is_single = self.type.htype == "generic" and self.type.shape is None
         return is_single and self.column.kind in (Kind.INT64, Kind.FLOAT64) and self.type.dtype != "bool"
 
     @property
     def holds_moments(self) -> bool:
-        """Whether its values are dates or times, which it may cut."""
+        """True if its values are dates or times, which may be truncated."""
         return self.type.htype == "generic" and self.column.kind in MOMENTS
 
     def kept(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class StoredColumns:
 
     @property
     def comparison(self) -> dict[str, Any]:
-        """What `upserts.keying.Keying` is to know of the numbers of key and cursor: `numbers`, `called`, `digits`."""
+        """Arguments of `upserts.keying.Keying` about the numbers of key and cursor: `numbers`, `called`, `digits`."""
         return {
             "numbers": self._exact,
             "called": {s.tensor: s.field for s in self._compared if s.tensor in self._exact},
@@ -326,7 +326,7 @@ class StoredColumns:
 
     @property
     def misfits(self) -> list[Misfit]:
-        """What did not fit, by column."""
+        """Refused values by column."""
         found = [
             self._tallies[stored.column.key].misfit(stored.column, stored.type)
             for stored in self._columns

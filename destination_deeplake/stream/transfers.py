@@ -36,7 +36,7 @@ from destination_deeplake.stream.samples import Rows, validity_of
 from lakebed.errors import LakebedError
 
 FIELD = "_airbyte_file/"
-"""What the fields of the columns of files begin with in the record of a stream."""
+"""Prefix of the fields of file columns in the record of a stream."""
 
 GROUP = "file"
 STAGING_VARIABLE = "AIRBYTE_STAGING_DIRECTORY"

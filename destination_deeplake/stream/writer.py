@@ -234,7 +234,7 @@ class StreamWriter:
 
     @property
     def removes_rows(self) -> bool:
-        """Whether rows that readers see are to go when the stream is complete."""
+        """True if visible rows are removed when the stream is complete."""
         return self._is_staged or self._is_outdated
 
     def publish(self) -> list[tuple[pa.Table, dict[str, pa.Array]]]:

@@ -17,7 +17,7 @@ from destination_deeplake.upserts.windows import taken
 
 
 class Allowance:
-    """How much of a dataset may be written anew in place of waiting, so that it goes with what comes.
+    """Limits of rewriting a dataset at once, in proportion to the rows that arrive.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Allowance:
     """
 
     TIMES = 8
-    """How often each byte that comes may be written anew."""
+    """Largest number of times that each received byte is rewritten."""
     HURRIED = 8
     """Part of `most` up to which this takes less time than to let rows wait."""
 

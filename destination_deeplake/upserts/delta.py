@@ -51,7 +51,7 @@ class Delta:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a side branch, even an empty one."""
+        """True if a side branch exists, even an empty one."""
         return self._dataset is not None
 
     @property
@@ -86,7 +86,7 @@ class Delta:
         # Columns that are new must not be durable here before the dataset has them.
         self._base.flush()
         if self._dataset is None:
-            # What may be there after all has been promised to somebody: it stays.
+            # The rows may exist after all, and their STATE may have been acknowledged: they stay.
             self._dataset = self._base.start_overwrite(self._branch, resume=True)
         dataset, rows = self._dataset, self.rows
         if self.keying is None:

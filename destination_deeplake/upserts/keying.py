@@ -1,4 +1,4 @@
-"""What the tensors of a stream say about its rows: which row one is, which is newer, which is gone."""
+"""Identity, order and deletion of the rows of a stream, read from its tensors."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ _NO_CHANGES = '"changes":[]}'
 
 @dataclass(frozen=True, slots=True)
 class Keying:
-    """What the tensors of a stream say about its rows.
+    """Identity, order and deletion of the rows of a stream.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class Keying:
             return [column]
         texts = self._numbers_beside(name, columns)
         if texts is None:
-            # Of the type that `floors` returns, as other windows may have such numbers.
+            # The same type as that of `floors`, because other windows may have such numbers.
             return [plain(column), pa.nulls(len(column), pa.string())]
         return [floors(column, texts), ordered(texts)]
 
@@ -191,7 +191,7 @@ class Keying:
     def _is_lost(self, meta: str | None, kept: AbstractSet[str]) -> bool:
         if meta is None or meta.endswith(_NO_CHANGES):
             return False
-        # What the source says of its changes stands there as it came, whatever it is.
+        # The source's own changes are kept as they came, whatever they are.
         changes = [change for change in json.loads(meta).get("changes") or () if isinstance(change, dict)]
         lost = [change.get("field") for change in changes if change.get("change") == "NULLED"]
         return any(name in self.fields and name not in kept for name in lost)

@@ -1,4 +1,4 @@
-"""Which rows have the same key: rows of key columns -> hashes that stand for them.
+"""Hashes of keys: equal for rows of the same key.
 
 A key is the values of its columns in their order. A null is a value, equal to any other null; `-0.0` is `0.0`, and all
 NaNs are one value. A number that its column does not hold to the last digit counts by its text. Two keys with the same

@@ -36,7 +36,7 @@ _SAMPLED_ROWS = 1000
 
 @dataclass(frozen=True, slots=True)
 class MergeCount:
-    """What became of keys.
+    """Outcome of a merge for its keys.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done to the dataset.
+    """Changes to the dataset.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Which of several rows of one key is the newest one.
+"""The newest of several rows of one key.
 
 The greater cursor is newer; then the later extraction; then what arrived later. A null cursor, and one that is NaN, is
 lower than all others; texts go by code point, JSON by its values (`json_order`).

@@ -31,7 +31,7 @@ from destination_deeplake.upserts.windows import taken, windows
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much may wait in a delta before it is merged; a merge takes some multiple of it as memory.
+    """Limits of a delta before it is merged; a merge takes a multiple of them as memory.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Budget:
 
 
 BUDGET = Budget()
-"""What may wait if nobody says otherwise."""
+"""Default limits."""
 
 
 class UpsertStore:
@@ -129,7 +129,7 @@ class UpsertStore:
 
     @property
     def keying(self) -> Keying:
-        """What the tensors say about the rows."""
+        """Identity, order and deletion of the rows."""
         return self._keying
 
     @property
@@ -167,7 +167,7 @@ class UpsertStore:
         newest = newest_rows(hashes, self._keying.ordered(batch))
         hashes = hashes[newest]
         known = self._may_be_known(hashes)
-        # That a key is gone is known until the next merge: an older row may come late.
+        # Deleted keys are remembered until the next merge: an older row may arrive late.
         known |= gone[newest]
         fresh = ~known
         if fresh.any():

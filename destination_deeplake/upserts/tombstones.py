@@ -108,7 +108,7 @@ class Tombstones:
 
     @property
     def exist(self) -> bool:
-        """Whether the dataset names a branch that is there."""
+        """True if the dataset names an existing branch."""
         return self._name in self._base.branches
 
     @property

@@ -22,6 +22,7 @@ from PIL import Image
 import lakebed
 from integration_tests.viewer import lakes
 from integration_tests.viewer.bucket import Bucket, serving
+from unit_tests.effort import LEVEL, Level
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -229,7 +230,7 @@ def test_nulls_of_every_kind(reader: Path, tmp_path: Path) -> None:
     ds.create_tensor("array", dtype="float32")
     ds.create_tensor("image", htype="image", sample_compression="png")
     ds.create_tensor("flag", dtype="bool")
-    rows = {
+    rows: dict[str, list[Any]] = {
         "number": [1, None, 3],
         "text": ["a", None, ""],
         "json": [{"a": [float("nan"), 2**60]}, None, []],
@@ -404,11 +405,17 @@ def test_what_deep_lake_writes_into_a_head_is_seen(reader: Path, tmp_path: Path)
     ],
 )
 def test_what_is_no_dataset_is_an_error(what: str, error: str, reader: Path, tmp_path: Path) -> None:
-    node_of = {"branch": "main", "parent": "a", "children": [], "commit_message": None, "commit_time": None}
+    node_of: dict[str, Any] = {
+        "branch": "main",
+        "parent": "a",
+        "children": [],
+        "commit_message": None,
+        "commit_time": None,
+    }
     trees: dict[str, Any] = {
         "no tree": "{",
         "no version": {"commits": {}, "branches": {"main": "x"}},
-        "a circle": {"commits": {"a": {**node_of, "commit_user_name": None}}, "branches": {"main": "a"}},
+        "a circle": {"commits": {"a": node_of}, "branches": {"main": "a"}},
     }
     if what in trees:
         tree = trees[what]
@@ -423,3 +430,16 @@ def test_what_is_no_dataset_is_an_error(what: str, error: str, reader: Path, tmp
 def test_the_reader_is_small(reader: Path, tmp_path: Path) -> None:
     subprocess.run(["node", WEB / "reader" / "build.mjs", tmp_path, "--minify"], check=True, cwd=WEB)
     assert len(gzip.compress((tmp_path / "reader.js").read_bytes())) <= 40_000
+
+
+def test_damaged_files_are_refused_by_errors_of_its_own(reader: Path, golden: Bucket) -> None:
+    runs = 1_000_000 if LEVEL is Level.SOAK else 1_000
+    done = subprocess.run(
+        ["node", HERE / "fuzz.mjs", reader, golden.root, str(runs), "1"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=7200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["refused"]["FormatError"] > runs // 10

@@ -244,7 +244,7 @@ ChunkCodec = ByteCodec | ImageChunkCodec
 
 
 def chunk_codec(name: str | None, dtype: str | np.dtype[np.generic] | None) -> ChunkCodec | None:
-    """Return what compresses the chunks of a tensor, or None if nothing does.
+    """Return the codec of a tensor's chunks, or None if they are not compressed.
 
     Parameters
     ----------

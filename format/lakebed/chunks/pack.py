@@ -43,7 +43,7 @@ class PackedChunk:
 
 
 def groups(blocks: Sequence[Block], limit: int, codec: ChunkCodec | None = None) -> list[list[Block]]:
-    """Cut samples into as few runs as ``limit`` bytes each allow; a larger sample gets its own run.
+    """Cut samples into as few runs as ``limit`` bytes each allow; a larger sample is a run by itself.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def groups(blocks: Sequence[Block], limit: int, codec: ChunkCodec | None = None)
 
 
 def _is_one_run(block: Block, limit: int) -> bool:
-    """Return whether samples of one size fit into one chunk, by what :func:`_groups` goes by."""
+    """Return whether samples of one size fit into one chunk, by the rules of :func:`_groups`."""
     size, count = block.sizes, block.count
     return (
         isinstance(size, int)
@@ -174,7 +174,7 @@ def _samples(group: Sequence[Block]) -> Iterator[bytes | memoryview]:
 
 
 def pack_tile(shape: tuple[int, ...], data: bytes | memoryview) -> PackedChunk:
-    """Pack one tile of a large sample, already compressed, into a chunk of its own (FORMAT.md 6.3).
+    """Pack one tile of a large sample, already compressed, into a chunk (FORMAT.md 6.3).
 
     Empty ``data`` is a tile that was never written and reads as zeros.
     """

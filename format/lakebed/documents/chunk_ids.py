@@ -98,7 +98,7 @@ class ChunkIds:
     def to_bytes(self) -> bytes:
         """Write the encoder file, 8 bytes per item."""
         if self.raw is None:
-            data = version_prefix.PREFIX + b"\x08" + tables.write(8, [self.ids, self.last], _WHAT)
+            data = version_prefix.PREFIX + b"\x08" + np.stack([self.ids, self.last], axis=1).tobytes()
             object.__setattr__(self, "raw", data)
         return self.raw or b""
 

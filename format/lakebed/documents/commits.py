@@ -85,7 +85,7 @@ class ColdNodes:
         return self._found.get(id) if self._all is None else self._all.get(id)
 
     def has(self, id: str) -> bool:  # noqa: A002
-        """Tell whether a version is here, without a look at what it says."""
+        """Tell whether a version is here, without parsing it."""
         if self._all is not None:
             return id in self._all
         return self.count > 0 and key_text(id) + b"{" in self.text
@@ -178,7 +178,7 @@ class Commits(Mapping[str, CommitNode]):
     __slots__ = ("_parts",)
 
     def __init__(self, hot: Mapping[str, CommitNode], cold: ColdNodes | None = None) -> None:
-        # One attribute: what `move_to_cold` replaces is seen by other threads as a whole.
+        # One attribute, so that other threads see the change by `move_to_cold` as a whole.
         self._parts = (dict(hot), cold or ColdNodes.of(OPENING, 0))
 
     @classmethod

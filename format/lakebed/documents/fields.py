@@ -33,10 +33,11 @@ def optional(doc: Mapping[str, Any], kind: type, names: Iterable[str], what: str
     """Return those members that are there and not null; each must be text, a whole number, or true or false."""
     found = {}
     for name in names:
-        value = doc.get(name)
+        value: Any = doc.get(name)
         if value is None:
             continue
-        if type(value) is not kind or (kind is int and not -LARGEST <= value <= LARGEST):
+        is_kind = type(value) is kind
+        if not is_kind or (kind is int and abs(value) > LARGEST):
             raise FormatError(f"{what}: {name} is {value!r:.60}, not {_KINDS[kind]} or null")
         found[name] = value
     return found

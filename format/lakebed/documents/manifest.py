@@ -164,7 +164,7 @@ class Manifest:
 
 
 def digest_of(data: bytes) -> str:
-    """Return the checksum that a manifest carries, as 16 hex digits: what the version tree repeats as the digest."""
+    """Return the checksum that a manifest carries, as 16 hex digits: the digest in the version tree."""
     return f"{int.from_bytes(data[8:16], 'little'):016x}"
 
 
@@ -229,7 +229,7 @@ def closed(magic: bytes, header: Mapping[str, Any], payload: bytes | bytearray) 
 
 
 def put_layouts(layouts: Layouts | None, payload: bytearray) -> dict[str, list[int]]:
-    """Add layouts to the payload; return what the header says of them, nothing where there are none."""
+    """Add layouts to the payload; return their entry in the header, empty if there are none."""
     if layouts is None or not len(layouts.words):
         return {}
     payload += b"\0" * (-len(payload) % 4)
@@ -248,7 +248,7 @@ class LayoutTable:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any], rows: int) -> LayoutTable | None:
-        """Return what the entry of a tensor says of ``rows`` chunks; None if it says nothing."""
+        """Return the layouts in the entry of a tensor with ``rows`` chunks; None if it has none."""
         found = entry.get("layouts")
         if found is None:
             return None

@@ -61,7 +61,7 @@ _SMALL = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A manifest that is written in full: what later ones may name as their base."""
+    """A manifest that is written in full, which later ones may name as their base."""
 
     manifest: Manifest
     digest: str
@@ -70,7 +70,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A manifest as read; `base` is what it names, or itself where it is whole."""
+    """A manifest as read; `base` is the one that it names, or the manifest itself if it is whole."""
 
     manifest: Manifest
     digest: str
@@ -92,7 +92,7 @@ def forget() -> None:
 
 
 def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
-    """Parse a manifest of either kind; of small whole ones the last few are remembered by what they hold.
+    """Parse a manifest of either kind; the last few small whole ones are cached by content.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def base_of(data: bytes) -> str | None:
 
 
 def delta_bytes(manifest: Manifest, base: Whole, spent: int) -> bytes:
-    """Serialise what a manifest holds beyond another; ``spent`` are the bytes of those before it on the same base."""
+    """Serialise the difference of two manifests; ``spent`` counts the bytes of earlier ones on the same base."""
     whole, payload = base.manifest, bytearray()
     files, chunks = {}, {}
     for key, data in manifest.files.items():
@@ -171,7 +171,7 @@ def delta_bytes(manifest: Manifest, base: Whole, spent: int) -> bytes:
 
 
 def _is_inherited(key: str) -> bool:
-    """Return whether a file of a version is there in its children too: not what tells of changes (FORMAT.md 9.2)."""
+    """Return whether children inherit a file of a version, as they do unless it records changes (FORMAT.md 9.2)."""
     return not key.endswith(("/commit_diff", "/chunk_set", "dataset_diff"))
 
 

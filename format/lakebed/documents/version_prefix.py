@@ -20,7 +20,7 @@ _LONGEST = 64
 
 
 def split(data: bytes | memoryview, what: str) -> tuple[str, int]:
-    """Read the prefix: the version, and the offset of what follows.
+    """Read the prefix: the version, and the offset of the content.
 
     Raises
     ------

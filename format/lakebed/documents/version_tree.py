@@ -205,7 +205,7 @@ class VersionTree:
     __hash__ = None  # type: ignore[assignment]
 
     def _check_heads(self) -> None:
-        """Refuse an end of the file that lacks what it is for, or names branches that are not there."""
+        """Refuse an end of the file that lacks heads or their parents, or names missing branches."""
         hot = Commits.of(self.commits).hot
         for node in hot.values():
             if node.branch not in self.branches:
@@ -476,7 +476,7 @@ class VersionTree:
     # -- what changed --------------------------------------------------------------------------------------
 
     def changed_since(self, before: VersionTree) -> list[str]:
-        """Return the versions that are new, or no longer what they were, in a tree made from another by edits."""
+        """Return the versions that are new or changed in a tree made from another by edits."""
         old = Commits.of(before.commits)
         new = Commits.of(self.commits)
         if old.cold is new.cold:
@@ -502,7 +502,7 @@ def tail_begins(data: bytes) -> int | None:
 def _reader(
     read: Callable[[], bytes] | None, length: int, end: TreeEnd, hot: Mapping[str, CommitNode]
 ) -> Callable[[], tuple[bytes, int]] | None:
-    """Return what reads the older versions: those of the same file, or those of the one that took its place."""
+    """Return a function that reads the older versions, of the same file or of its replacement."""
     if read is None:
         return None
 

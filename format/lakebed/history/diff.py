@@ -28,7 +28,7 @@ _STARS = "*" * 80 + "\n"
 
 
 def diff(session: Session, id_1: str | None, id_2: str | None, *, as_dict: bool) -> dict[str, Any] | None:
-    """Print or return what changed; see ``Dataset.diff``."""
+    """Print or return the differences; see ``Dataset.diff``."""
     compared = compare(session, id_1, id_2)
     if as_dict:
         return compared.as_dict()
@@ -49,7 +49,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class DiffResult:
-    """One side: a version and the one before it. Two: both since the version ``ancestor``; ``what`` says of what."""
+    """One side: a version and its predecessor. Two: two lines since ``ancestor``; ``what`` describes them."""
 
     sides: tuple[Side, ...]
     ancestor: str | None = None
@@ -84,7 +84,7 @@ class DiffResult:
 
 
 def compare(session: Session, id_1: str | None, id_2: str | None) -> DiffResult:
-    """Find out what changed; see ``Dataset.diff``.
+    """Compare versions; see ``Dataset.diff``.
 
     Raises
     ------
@@ -154,7 +154,7 @@ class _Histories:
         return [self._stored.commits[i] for i in self._stored.ancestors(found)]
 
     def snapshot(self, version_id: str) -> Snapshot:
-        """Return what a version holds."""
+        """Return the content of a version."""
         if version_id == self._snapshot.version_id:
             return self._snapshot
         tree = self._session.tree
@@ -163,7 +163,7 @@ class _Histories:
         return self._session.versions.get(tree, version_id)
 
     def changes(self, nodes: Iterable[CommitNode]) -> list[VersionChange]:
-        """Read what each version recorded."""
+        """Read the record of each version."""
         return squash_checkpoints([VersionChange.of(node, self.snapshot(node.id)) for node in nodes])
 
 

@@ -98,7 +98,7 @@ class Log:
         return map(self._entry, newest_first(ordered, times))
 
     def changes(self, commit: str) -> dict[str, Any]:
-        """Return what a commit changed, from its metadata alone.
+        """Return the changes of a commit, from its metadata alone.
 
         Returns
         -------

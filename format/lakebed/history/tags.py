@@ -76,7 +76,7 @@ def _check_changeable(session: Session) -> None:
 
 
 def _check_name(name: object) -> None:
-    """Refuse what could not stand in an address, or would mean something else there."""
+    """Refuse a name that cannot be an address, or has another meaning as one."""
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
         raise InvalidInputError(f"{name!r:.60} is no name of a tag: it has 1 to {_LONGEST} characters")
     if not name.isprintable() or name != name.strip() or any(c in _FORBIDDEN for c in name) or name == HEAD:

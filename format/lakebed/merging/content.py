@@ -168,7 +168,7 @@ class Merger:
     # -- planning ----------------------------------------------------------------------------------------------
 
     def plan(self, *, delete_removed: bool, force: bool) -> None:
-        """Find out what the merge would do, without changing anything.
+        """Plan the merge, without changing anything.
 
         Raises
         ------
@@ -202,7 +202,7 @@ class Merger:
         return bool(names)
 
     def apply_deletions(self, draft: Draft) -> None:
-        """Do what :meth:`plan_deletions` found."""
+        """Delete the tensors found by :meth:`plan_deletions`."""
         for name in self._schema.deleted:
             draft.schema.delete_tensor(name)
 
@@ -270,7 +270,7 @@ class Merger:
     # -- carrying it out ---------------------------------------------------------------------------------------
 
     def apply(self, draft: Draft) -> None:
-        """Do in a draft of our version what was decided."""
+        """Carry out the merge in a draft of our version."""
         incoming = Incoming(draft, self.theirs, self._session.source)
         schema = self._schema
         _rename(draft, schema.renamed)
@@ -380,7 +380,7 @@ class Merger:
         draft.rows.pop(pair.ours, steps.deletes.tolist())
 
     def _is_unchanged(self, pair: Pair) -> bool:
-        """Return whether our tensor, with its companions, is what it was in the only common ancestor."""
+        """Return whether our tensor and its companions are unchanged since the only common ancestor."""
         if pair.base is None or len(self._bases) > 1:
             return False
         keys = {pair.ours: pair.base}
@@ -395,7 +395,7 @@ class Merger:
         return all(_is_same(self.ours.tensors[a], self.base.tensors[b]) for a, b in keys.items())
 
     def _class_names(self, pair: Pair) -> tuple[list[str] | None, NDArray[np.int64] | None]:
-        """Return the names of classes of the result, and what numbers there mean here."""
+        """Return the class names of the result, and the map from their numbers to ours."""
         ours = _class_names(self.ours.tensors[pair.ours])
         theirs = _class_names(self.theirs.tensors[pair.theirs])
         # Ours stay even where a tensor made anew there has none yet: our numbers would mean nothing.
@@ -415,7 +415,7 @@ class Merger:
 
 
 def _class_names(state: TensorState) -> list[str]:
-    """Return what the numbers of a tensor stand for; nothing if they are no numbers of classes."""
+    """Return the class names of a tensor; empty if its numbers are not classes."""
     names = state.info.get("class_names")
     is_named = state.meta.htype in ("class_label", "segment_mask") and isinstance(names, list)
     return [str(name) for name in names] if is_named and isinstance(names, list) else []
@@ -458,7 +458,7 @@ def _rename(draft: Draft, renames: Sequence[tuple[str, str]]) -> None:
 def merged_info(
     base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any], *, prefer_theirs: bool
 ) -> dict[str, Any]:
-    """Return our info with what changed there; of a key that both changed, ours stands unless theirs is preferred."""
+    """Return our info with their changes; if both changed a key, ours stands unless theirs is preferred."""
     result = dict(ours)
     for key in dict.fromkeys([*base, *theirs]):
         was, here, there = (info.get(key, _GONE) for info in (base, ours, theirs))

@@ -191,7 +191,7 @@ def _merge(session: Session, address: str, options: _Options) -> None:
 
 
 def _delete_removed(session: Session, address: str) -> bool:
-    """Delete what a line deleted that was merged without asking for that; tell whether there was anything."""
+    """Delete the tensors that an already merged line deleted; tell whether there were any."""
     version_id = resolve(session.storage, session.tree, str(address), session.branch)
     node = session.tree.commits[version_id]
     if not node.is_committed and node.parent is not None:

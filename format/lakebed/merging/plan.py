@@ -100,7 +100,7 @@ def _distinct(tails: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], 
 
 
 def combined(base: Line, one: Line, other: Line, differ: Differ) -> Line:
-    """Return the rows of two common ancestors as one: what changed since theirs, deletions included.
+    """Return the rows of two common ancestors as one line, with all changes since their own ancestor.
 
     Where both changed a row, the first one's value stands.
     """
@@ -255,7 +255,7 @@ class Steps:
         return not (len(self.updates) or len(self.appends) or len(self.deletes) or self.values)
 
     def takes_all(self, plan: RowPlan, their_rows: int) -> bool:
-        """Return whether every row becomes what it is there, in the order that they have there."""
+        """Return whether the result has all of their rows, in their order."""
         complete = len(self.updates) == len(plan.updates) and not (self.values or self.new_values)
         return complete and np.array_equal(self.layout(plan), np.arange(their_rows))
 

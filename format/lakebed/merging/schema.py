@@ -161,7 +161,7 @@ def _pair_renamed(plan: SchemaPlan, names: _Names, key: str, *, force: bool) -> 
 
 
 def joined(versions: Sequence[Snapshot]) -> Snapshot:
-    """Return the tensors of several common ancestors, newest first, as those of one: what any of them has."""
+    """Return the union of the tensors of several common ancestors, newest first, as one version."""
     first, *others = versions
     for other in others:
         names = {name: key for name, key in other.meta.tensor_names.items() if key not in first.tensors}
@@ -194,7 +194,7 @@ def _differs(one: TensorState, other: TensorState) -> bool:
 
 
 def check_ids(versions: Iterable[Snapshot]) -> None:
-    """Refuse to merge tensors whose samples cannot be told apart.
+    """Refuse to merge tensors whose samples have no ids.
 
     Raises
     ------

@@ -100,7 +100,7 @@ def gathered(reader: StoredSamples, rows: Rows) -> NDArray[Any]:
 
 
 def _opened(reader: StoredSamples, ordinal: int, insides: range | NDArray[np.int64], item: int) -> _Fill:
-    """Find samples of one chunk, and return what copies them into the memory that it is given."""
+    """Find samples of one chunk, and return a function that copies them into given memory."""
     chunk = reader.by_range(ordinal, len(insides))
     if chunk is not None:
         return partial(_pick, reader, ordinal, chunk, insides)

@@ -118,12 +118,12 @@ class ChunkFiles:
         return self._asked(storage, chunk, start, stop)
 
     def _trusted(self, chunk: OpenChunk) -> Storage:
-        """Return where to read a chunk from: what may be outdated only if that would be noticed."""
+        """Return the storage to read a chunk from: a cache that may be outdated only if that would be noticed."""
         if self._cache is None:
             return self._storage
         if len(chunk.sums):
             return self._cache.trusted
-        # A cache can tell what an object was, not that it still is; of a head's nothing else can either.
+        # A cache knows the past content of an object. For objects of a head nothing tells whether that is current.
         return self._storage if chunk.is_settled else self._cache.origin
 
     def _checked(self, storage: Storage, chunk: OpenChunk, start: int, stop: int) -> memoryview:
@@ -208,7 +208,7 @@ class ChunkFiles:
     # -- errors --------------------------------------------------------------------------------------------------
 
     def asked(self, key: str, ask: Callable[[], T]) -> T:
-        """Return what a request brings; its errors become those of a chunk.
+        """Return the result of a request; its errors become those of a chunk.
 
         Raises
         ------
@@ -223,7 +223,7 @@ class ChunkFiles:
             raise self._told(error, key) from error
 
     def _told(self, error: KeyNotFound | InvalidInputError | TruncatedReadError, key: str) -> LakebedError:
-        """Return what an error of the storage means for a chunk; errors as in :meth:`asked`."""
+        """Translate an error of the storage into one of a chunk; see :meth:`asked`."""
         if isinstance(error, KeyNotFound):
             if self._storage.stat(TREE_KEY) is None and not is_dataset(self._storage):
                 return DatasetNotFoundError(

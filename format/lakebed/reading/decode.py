@@ -120,7 +120,7 @@ class Decoder:
         return (0,) * len(self.meta.max_shape)
 
     def told_shape(self, data: Buffer) -> Shape | None:
-        """Return the shape that a sample has by its own bytes, as its shape row would say it; None if they do not tell.
+        """Return the shape of a sample as its bytes tell it, in the form of a shape row; None if they do not tell it.
 
         Raises
         ------
@@ -245,7 +245,7 @@ class Decoder:
         return unchanged(array, dtype)
 
     def check_facts(self, data: Buffer, shape: Shape) -> None:
-        """Compare what a file of the tensor says of its content with its shape row, before anything is allocated.
+        """Compare the header of a file with its shape row, before anything is allocated.
 
         Raises
         ------
@@ -266,7 +266,7 @@ class Decoder:
             )
 
     def zeros(self, shape: Shape) -> NDArray[Any]:
-        """Return what a sample reads as that was never written (FORMAT.md 5.5)."""
+        """Return the value of a sample that was never written (FORMAT.md 5.5)."""
         dtype = self.known_dtype()
         limits.check_sample(shape, dtype.itemsize, "sample without data")
         return np.zeros(shape, dtype=dtype)
@@ -339,7 +339,7 @@ def file_part(codec: Parted[D], data: D, subscript: Any) -> NDArray[Any]:
 
 
 def along_first(part: Callable[[int | slice], NDArray[Any] | None], subscript: Any) -> NDArray[Any] | None:
-    """Return ``sample[subscript]`` from what has parts of its first axis; None if it asks that, or ``part`` does."""
+    """Return ``sample[subscript]`` by parts of its first axis; None if the subscript, or ``part``, has no such part."""
     items = subscript if isinstance(subscript, tuple) else (subscript,)
     first = items[0] if items else slice(None)
     if isinstance(first, bool | np.bool_) or not isinstance(first, int | np.integer | slice):
@@ -352,7 +352,7 @@ def along_first(part: Callable[[int | slice], NDArray[Any] | None], subscript: A
 
 
 def timestamps(data: Buffer, codec: FileCodec | None) -> NDArray[np.float32]:
-    """Return the time of each frame of a video in seconds; ``codec`` None looks what kind of video it is.
+    """Return the time of each frame of a video in seconds; without ``codec`` the kind of video is detected.
 
     Raises
     ------

@@ -73,7 +73,7 @@ class ChunkSource:
         _sources.add(self)
 
     def _begin(self) -> None:
-        """Set up what belongs to one process."""
+        """Set up the state that belongs to one process."""
         self._mutex = threading.RLock()
         self._hits = 0
         self.cache = ChunkCache(self._limit)
@@ -119,7 +119,7 @@ class ChunkSource:
         return key in self.cache or key in self._unpublished
 
     def place_on_disk(self, table: ChunkTable, row: int, inside: int) -> SamplePlace | None:
-        """Look up where a sample lies in its chunk file, for messages; None of what does not lie on this machine.
+        """Look up the place of a sample in its chunk file, for messages; None for remote chunks.
 
         Raises
         ------
@@ -264,7 +264,7 @@ class ChunkSource:
     def stretch(
         self, table: ChunkTable, row: int, first: int, stop: int, *, shapes: bool = True, is_scan: bool = True
     ) -> tuple[Bytes, list[int], list[tuple[int, ...] | None] | None] | None:
-        """Read neighbouring samples of a large chunk at once, and keep no more than what lies ahead.
+        """Read neighbouring samples of a large chunk at once, and keep only data that was read ahead.
 
         Parameters
         ----------

@@ -132,7 +132,7 @@ class _NotComposable(Exception):
 
 
 def _composed(first: Any, second: Any) -> Any:
-    """Return the one selector that selects what two do, one after the other."""
+    """Return one selector equal to two in a row."""
     if isinstance(first, slice) and first == slice(None):
         return second
     if isinstance(second, slice) and second == slice(None):
@@ -215,7 +215,7 @@ def _selector(item: Any) -> RowSelector:
 
 
 def _numbers(given: NDArray[Any]) -> NDArray[np.int64]:
-    """Return row numbers that stay what they are, whatever the caller does to the array later."""
+    """Return a read-only copy of row numbers, since the caller may change the array later."""
     if given.dtype.kind == "u" and given.size and given.max() > np.iinfo(np.int64).max:
         raise IndexError(f"row {given.max()} is beyond what a tensor can have")
     numbers = given.astype(np.int64)

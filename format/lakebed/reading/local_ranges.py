@@ -27,7 +27,7 @@ class LocalRanges:
         self.clear()
 
     def clear(self) -> None:
-        """Forget what was read ahead."""
+        """Forget the data that was read ahead."""
         # Key, offset, bytes, and where the last range in it ended.
         self._window: tuple[str, int, memoryview, int] = _NO_WINDOW
 
@@ -101,7 +101,7 @@ class LocalRanges:
         return b"".join(held[block] for block in range(first, last + 1))[offset : offset + length]
 
     def read_ahead(self, chunk: OpenChunk, start: int, stop: int, *, is_scan: bool = True) -> memoryview:
-        """Read a range of a chunk, and what follows it if this one follows the last one: small steps need few reads.
+        """Read a range of a chunk, and more after it if it follows the last one, so that small steps need few reads.
 
         Parameters
         ----------

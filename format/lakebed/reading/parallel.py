@@ -23,7 +23,7 @@ class _Pools:
         self._pid = os.getpid()
 
     def submit(self, threads: int, run: Callable[[], None], submitted: list[Future[None]]) -> None:
-        """Submit a call for each thread of a pool, and append what comes of it to a list."""
+        """Submit a call for each thread of a pool, and append the futures to a list."""
         pool = self._get(threads)
         try:
             submitted.extend(pool.submit(run) for _ in range(threads))

@@ -129,7 +129,7 @@ class SampleReader(StoredSamples):
 
     @property
     def reads_parts(self) -> bool:
-        """Return whether a part of a sample can be had for less than the whole."""
+        """Return whether reading a part of a sample costs less than reading the whole."""
         return self.has_tiles or self.is_link or self.decoder.traits.parts
 
     def prefetch(self, rows: Rows) -> AbstractContextManager[object]:
@@ -172,7 +172,7 @@ class SampleReader(StoredSamples):
             raise located from error
 
     def part(self, row: int, subscript: Any) -> Value:
-        """Return ``sample[subscript]``, reading and decoding only what it needs where the layout allows it.
+        """Return ``sample[subscript]``, reading and decoding only the needed part if the layout allows it.
 
         Raises
         ------
@@ -198,7 +198,7 @@ class SampleReader(StoredSamples):
             return self.decode(data, shape)[subscript]
 
     def _segment(self, row: int, ordinal: int, subscript: Any) -> Value | None:
-        """Return a part of a large video, of which no more is read than its index and what lies around the part.
+        """Return a part of a large video, reading only its index and the segments around the part.
 
         None if the whole is better: of a smaller one, or one whose index does not list its frames.
         """
@@ -324,7 +324,7 @@ class SampleReader(StoredSamples):
 
     @property
     def _reads_singly(self) -> bool:
-        """Return whether samples lie in files of their own, in tiles, or tell no dtype."""
+        """Return whether samples are linked files, are tiled, or have no known dtype."""
         return self.is_link or self.has_tiles or self.dtype is None
 
     def _common_shape(self, rows: Rows) -> Shape | None:

@@ -106,7 +106,7 @@ class Selection:
     # -- Python values ---------------------------------------------------------------------------------------
 
     def values(self, *, recorded: bool = False) -> Iterator[Any]:
-        """Yield what each row holds: arrays, text, JSON values, lists of polygons; lists of those for sequences.
+        """Yield the value of each row: arrays, text, JSON values, lists of polygons; lists of those for sequences.
 
         A null is None, as `null_mask` tells them: among single numbers, an empty sample is one.
 

@@ -68,7 +68,7 @@ def _until(line: Iterable[CommitNode], ancestor: str) -> Iterable[CommitNode]:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One version of a tensor: what it recorded, and how many rows there were before and are now.
+    """One version of a tensor: its record, and the number of rows before and after.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from lakebed.versions.updates import ReplaceHistory
 
 
 def create(storage: Storage, filled: Snapshot | None = None) -> tuple[TreeAt, Snapshot]:
-    """Write a new dataset in one atomic step; return its tree and what its head holds.
+    """Write a new dataset in one atomic step; return its tree and its head.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ _MD5 = "[0-9a-f]{32}"
 
 
 def has_lock_marker(storage: Storage, tree: VersionTree, version_id: str) -> bool:
-    """Return whether the lock file of a version tells that: it is a head, on a store without locks of its own."""
+    """Return whether the lock file of a version tells it: the version is a head on a store without locks."""
     return not traits_of(storage).system_locks and _is_open_head(tree, version_id)
 
 
@@ -80,7 +80,7 @@ def would_tell(manifest: Manifest) -> bool:
 
 
 def is_whole_copy(storage: Storage, manifest: Manifest) -> bool:
-    """Return whether the list of a head's folder says that it holds what the manifest describes, and nothing else.
+    """Return whether the listing of a head's folder matches the manifest exactly.
 
     A head that another program has copied to a store has no lock file that could tell; nor has one that 3.9.52 has
     closed. The list tells them apart: 3.9.52 leaves tile encoders (:func:`would_tell`), other sizes, more chunks. Where
@@ -136,7 +136,7 @@ def _own_chunks(manifest: Manifest) -> Iterator[tuple[str, int]]:
 
 
 def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool:
-    """Return whether etags do not contradict what files hold: all that look like an MD5 are one, or none is.
+    """Return whether etags agree with the files: all that look like an MD5 are one, or none is.
 
     Those of objects in parts do not look like one; of objects that the store encrypts they do, and are none.
     """
@@ -211,7 +211,7 @@ def _is_unmodified_folder(
 
 
 def _is_other(data: bytes, expected: bytes) -> bool:
-    """Return whether a file differs from what was written in more than one byte."""
+    """Return whether a file differs from the written one in more than one byte."""
     return len(data) != len(expected) or sum(a != b for a, b in zip(data, expected, strict=True)) > 1
 
 

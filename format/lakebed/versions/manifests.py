@@ -31,12 +31,12 @@ def manifest_key(version_id: str) -> str:
 
 
 def base_reader(storage: Storage) -> Callable[[str], bytes]:
-    """Return what reads the manifest of a version, on which another builds."""
+    """Return a function that reads the manifest of a version, on which another builds."""
     return lambda version: storage.get(manifest_key(version))
 
 
 def load_manifest(storage: Storage, version_id: str, sealed: str | None = None) -> Read:
-    """Read a version's manifest, and the one that it builds on.
+    """Read a version's manifest, and its base if it has one.
 
     Parameters
     ----------
@@ -58,14 +58,14 @@ def load_manifest(storage: Storage, version_id: str, sealed: str | None = None) 
 
 
 def origin_of(found: Read) -> Origin:
-    """Return what later versions can take over from one that was read."""
+    """Return the origin of versions made from one that was read."""
     return Origin(found.manifest.version_id, found.manifest.files, (found.base,), found.spent)
 
 
 def write_manifest(
     manifest: Manifest, origin: Origin | None, tree: VersionTree, *, is_changed: bool
 ) -> tuple[bytes, Origin]:
-    """Serialise a manifest: whole, or as what differs from one that this version's history has for good.
+    """Serialise a manifest: whole, or as the difference from a permanent one of this version's history.
 
     Only manifests of commits, and of checkpoints, are built on: they stay as long as their descendants do. A version
     with changes gets a whole one again once all that was written since the last is as large: in the long run that

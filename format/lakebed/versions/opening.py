@@ -82,12 +82,12 @@ class Opening:
 
 
 def open_version(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
-    """Read what a version holds; see :func:`read_version`."""
+    """Read the content of a version; see :func:`read_version`."""
     return read_version(storage, tree, version_id).snapshot
 
 
 def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Opening:
-    """Read what a version holds.
+    """Read the content of a version.
 
     Two reads serve a dataset that lakebed wrote last: the version tree and the manifest; three a large one, whose
     manifest may build on another. On a store without locks of its own, the lock file of a head is read at the same time

@@ -51,7 +51,7 @@ def read_tree(storage: Storage) -> VersionTree:
 
 
 def read_tree_at(storage: Storage, known: TreeAt | None = None) -> TreeAt:
-    """Read the version tree, and what the object is that it was read from.
+    """Read the version tree, and the identity of the stored object.
 
     However long the history, one read gets all that opening and publishing need: the end of the file. The rest is read
     when an older version is asked for.
@@ -98,7 +98,7 @@ def _get_tree(storage: Storage) -> bytes:
 
 
 def is_dataset(storage: Storage) -> bool:
-    """Return whether there are tensors, though there is no version tree: not just what a failed creation left."""
+    """Return whether there are tensors without a version tree, and not only the remains of a failed creation."""
     if storage.stat(_META_KEY) is None and storage.stat(_COMMIT_KEY) is None:
         return False
     return any(key.endswith("/tensor_meta.json") for key, _ in storage.list())

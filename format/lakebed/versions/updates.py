@@ -109,7 +109,7 @@ def describe(updates: Sequence[object]) -> str:
 
 @contextmanager
 def reported(updates: Sequence[object]) -> Iterator[None]:
-    """Let an error of a publish tell what was to be published: as its attribute ``updates``, and as a note."""
+    """Attach the updates to an error of a publish, as its attribute ``updates`` and as a note."""
     try:
         yield
     except (CommitFailed, CommitStateUnknown) as error:
@@ -120,7 +120,7 @@ def reported(updates: Sequence[object]) -> Iterator[None]:
 
 
 def required(before: VersionTree, after: VersionTree) -> list[Requirement]:
-    """Return what must still hold of another tree to repeat on it what made one tree from another.
+    """Return the conditions under which the updates between two trees may be repeated on another.
 
     Those are the fences, then the heads, of the branches that were changed.
     """
@@ -251,7 +251,7 @@ class RewindHead(Update):
     head: str
 
     def apply(self, tree: VersionTree) -> VersionTree:
-        """Return the tree without what was uncommitted."""
+        """Return the tree without uncommitted versions."""
         return tree.rewind_head(self.branch, self.head)
 
 
@@ -310,7 +310,7 @@ class CutBranch(Update):
 
 @dataclass(frozen=True, slots=True)
 class NameVersion(Update):
-    """A version without children becomes the head of a branch of its own; no effect if it is gone."""
+    """A version without children becomes the head of a new branch; no effect if it is gone."""
 
     text = "name version {0.version:.12} branch {0.branch!r}"
 

@@ -110,7 +110,7 @@ def _in_previous_version(rows: NDArray[np.uint64], deleted: NDArray[np.uint64]) 
 
 
 def with_cleared(diff: CommitDiff) -> CommitDiff:
-    """Record that all samples were dropped, and with them what was recorded before."""
+    """Record that all samples were dropped; earlier records go."""
     return CommitDiff(created=diff.created, data_transformed=diff.data_transformed, cleared=True)
 
 

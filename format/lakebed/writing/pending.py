@@ -29,7 +29,7 @@ class Blocks(Sequence[Block]):
         self.nbytes = sum(map(cost, self._all)) if self._all else 0
 
     def fork(self) -> Self:
-        """Return a copy that grows by itself."""
+        """Return a copy that grows independently."""
         copy = object.__new__(type(self))
         copy._all, copy._count, copy.nbytes = self._all, self._count, self.nbytes
         return copy
@@ -110,7 +110,7 @@ class PendingEdits:
         return row + bisect_right(range(len(removed)), row, key=lambda j: removed[j] - j)
 
     def at(self, row: int) -> Piece | None:
-        """Return what has replaced a row, if anything has."""
+        """Return the replacement of a row, None if it has none."""
         return self._found(self.original(row))
 
     def _found(self, at: int) -> Piece | None:

@@ -69,7 +69,7 @@ class _Repacking:
             self.plan += piece
 
     def flush(self) -> None:
-        """Pack what waits."""
+        """Pack the waiting samples."""
         waiting, self._waiting = [b for b in self._waiting if b.count], []
         if not waiting:
             return

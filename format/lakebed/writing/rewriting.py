@@ -43,7 +43,7 @@ def by_chunk(table: ChunkTable, rows: SampleNumbers) -> list[tuple[int, int, int
 
 
 def replacing(blocks: Sequence[Block], allocate: Allocate) -> Change:
-    """Return what puts new samples, one for each row, in the place of old ones."""
+    """Return a change that replaces samples, one for each row."""
     starts = np.concatenate([[0], np.cumsum([b.count for b in blocks])])
     offsets = [None if isinstance(b.sizes, int) else b.offsets() for b in blocks]
 
@@ -139,7 +139,7 @@ class Walk:
         self._at = stop
 
     def _take_small_before(self) -> None:
-        """Pack a small chunk just before together with what is new."""
+        """Pack a small chunk just before the new samples together with them."""
         last = self.plan[-1] if self.plan else None
         if not isinstance(last, tuple):
             return

@@ -63,7 +63,7 @@ def plan_tensor(
     verify: bool = True,
     downsampling: Any = None,
 ) -> NewTensor:
-    """Check the settings of a new tensor and say what to create.
+    """Check the settings of a new tensor and return the tensors to create.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from lakebed.writing.names import companion
 
 
 def companions_of(meta: DatasetMeta, name: str) -> dict[str, str]:
-    """Return the hidden companions of a tensor: what their name adds to it -> their name."""
+    """Return the names of a tensor's hidden companions by kind, such as ``id`` or ``shape``."""
     group, slash, base = name.rpartition("/")
     start = f"{group}{slash}_{base}_"
     found = {}

@@ -50,7 +50,7 @@ class Spill(Protocol):
     """Writes chunk files to storage before the publish, to keep memory bounded."""
 
     def __call__(self, files: Iterable[tuple[str, Pieces]], *, is_rewrite: bool) -> None:
-        """Write them, each as it comes; `is_rewrite`: most of what they hold was there before."""
+        """Write each file as it comes; `is_rewrite`: most of the content existed before."""
 
 
 class TensorChunks:
@@ -181,7 +181,7 @@ class TensorChunks:
             self.release_chunks()
 
     def _spilled(self, runs: Sequence[Sequence[Block]]) -> list[NewChunk]:
-        """Pack runs of samples into chunks and write each while the processor still has in its cache what it read."""
+        """Pack runs of samples into chunks and write each while it is in the processor's cache."""
         chunks: list[NewChunk] = []
 
         def files() -> Iterator[tuple[str, Pieces]]:
@@ -195,7 +195,7 @@ class TensorChunks:
         return chunks
 
     def _named(self, early: EarlyChunk) -> tuple[NewChunk, Pieces]:
-        """Return a chunk whose file is written already, under a number of its own, and that file."""
+        """Return a chunk whose file is written already under a new number, and its file."""
         shape = None if tells_shape(self.state.meta) else early.shape
         layout = NO_WORDS
         if early.nbytes > LARGE:
@@ -292,7 +292,7 @@ class TensorChunks:
         return groups(self.pending, self.chunk_limit, self._codec)
 
     def _follow_pending(self, chunks: list[NewChunk], rest: Sequence[Block]) -> None:
-        """Let new chunks hold what was pending, but for a rest."""
+        """Add the chunks of pending samples to the table; only ``rest`` stays pending."""
         self._set(table=self.state.table.extended(chunks, (self._folder, self.state.key)))
         self.pending = Blocks(rest)
 
@@ -328,7 +328,7 @@ class TensorChunks:
         self._rebuild(plan)
 
     def tail(self) -> int | None:
-        """Return the row of the last chunk if it is small enough to be packed anew with what is pending."""
+        """Return the row of the last chunk if it is small enough to be packed with the pending samples."""
         table = self.state.table
         row = len(table.ids.ids) - 1
         if row < 0 or not self.pending or self._edits:
@@ -354,7 +354,7 @@ class TensorChunks:
 
 
 def _numbered(chunk: PackedChunk) -> tuple[NewChunk, Pieces]:
-    """Return a packed chunk under a number of its own, and its file."""
+    """Return a packed chunk under a new number, and its file."""
     sums = block_sums(chunk.pieces)
     new = NewChunk(_number(), chunk.count, chunk.nbytes, sums, chunk.layout)
     return new, Summed(chunk.pieces, partial(has_sums, sums))

@@ -25,10 +25,9 @@ from lakebed.errors import (
 from lakebed.htypes.partial import tiled
 from lakebed.links.link import link, link_tiled
 from lakebed.links.read import read
-from lakebed.writing.encode.column import encode_column, encode_one
+from lakebed.writing.encode.column import encode_column, encode_one, flattened
 from lakebed.writing.encode.encoded import Column, Encoded
 from lakebed.writing.encode.links import Linking
-from lakebed.writing.encode.sequences import flattened
 from unit_tests.effort import examples
 
 COLOURS = np.arange(180, dtype="u1").reshape(3, 4, 5, 3)

@@ -44,7 +44,7 @@ def view(path: str, port: int, host: str, no_browser: bool, static: Path | None,
     For example: lakebed view photos
     """
     if static is not None:
-        from lakebed.viewer.static_page import CORS, write_page
+        from lakebed.dataset.display.static_page import CORS, write_page
 
         say(f"{static / 'index.html'} reads {write_page(path, static, address)}")
         say_lines(CORS)

@@ -45,7 +45,7 @@ def logical_type(name: Any) -> pa.DataType | None:
 
 
 def arrow_type(reader: SampleReader) -> pa.DataType:
-    """Return the Arrow type of a tensor's column; sequences are lists of what their items are.
+    """Return the Arrow type of a tensor's column; sequences are lists of the type of their items.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def _slow_values(scan: ColumnScan, start: int, stop: int) -> list[Any]:
 
 
 def _plain(reader: SampleReader, value: Any) -> Any:
-    """Return a sample, or a sequence of samples, as what Arrow takes."""
+    """Return a sample, or a sequence of samples, in a form that Arrow accepts."""
     if isinstance(value, np.ndarray):
         if reader.is_scalar:
             return value.reshape(-1)[0].item() if value.size else None

@@ -24,7 +24,7 @@ Mask = NDArray[np.bool_]
 
 
 def moments_dtype(logical: Any) -> np.dtype[Any] | None:
-    """Return the dtype of NumPy for what ``info["logical_type"]`` names; None if that is no date or time."""
+    """Return NumPy's dtype for the type in ``info["logical_type"]``; None if that is no date or time."""
     import pyarrow as pa
 
     from lakebed.reading.columns.arrow import logical_type

@@ -159,7 +159,7 @@ def to_polars(table: pa.Table) -> pl.DataFrame:
 
 
 def to_duckdb(rows: Any, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
-    """Return a relation of DuckDB over what hands out Arrow; queries read it anew."""
+    """Return a relation of DuckDB over a source of Arrow data, which each query reads again."""
     module = needed("duckdb", "to_duckdb")
     where: Any = module if connection is None else connection
     relation: duckdb.DuckDBPyRelation = where.from_arrow(rows)

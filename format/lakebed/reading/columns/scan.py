@@ -176,7 +176,7 @@ class ColumnScan:
         return found
 
     def wanted_chunks(self, runs: Sequence[range]) -> list[Wanted]:
-        """Return what reading the whole chunks of some runs of rows needs, for reading it ahead."""
+        """Return the chunks of some runs of rows, for reading them ahead as a whole."""
         if self.is_special:
             return []
         readers = [self.reader] if self._nulls is None else [self.reader, self._nulls.reader]
@@ -303,7 +303,7 @@ class ColumnScan:
         return self._is_fixed or self._is_masked or self._encoded is not None
 
     def scattered(self, rows: NDArray[np.int64]) -> ScatteredRows | None:
-        """Return what reads these rows, some at a time, from mapped files; None if :meth:`gathered` does better."""
+        """Return a reader of these rows, some at a time, from mapped files; None if :meth:`gathered` is better."""
         if not self._is_fixed:
             return None
         from lakebed.reading.columns.scattered import scattered
@@ -351,7 +351,7 @@ class ColumnScan:
         return np.ma.MaskedArray(found, mask=gone.reshape(-1, 1))
 
     def _by_chunk(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
-        """Return what puts rows of one chunk beside each other, None if all are of one; and where chunks change."""
+        """Return the order that groups rows by chunk (None for one chunk), and the places where chunks change."""
         chunks = self.reader.locate(rows)[0]
         first, last = int(chunks.min()), int(chunks.max())
         if first == last:

@@ -52,7 +52,7 @@ class ScatteredRows:
         return out
 
     def _make_ready(self, row: int) -> None:
-        """Map the chunk of a row, if it is not yet, and verify what the row needs of it."""
+        """Map the chunk of a row if it is not mapped, and verify the blocks of the row."""
         reader = self._reader
         with Locating(reader, row):
             ordinal, inside = (int(found[0]) for found in reader.locate(np.array([row])))
@@ -67,7 +67,7 @@ class ScatteredRows:
 
 
 def scattered(reader: SampleReader, rows: NDArray[np.int64], dense: int) -> ScatteredRows | None:
-    """Return what copies these rows, some at a time; None if they are too few, or in no chunks that can be mapped.
+    """Return a reader that copies these rows, some at a time; None if they are few, or no chunk can be mapped.
 
     Parameters
     ----------

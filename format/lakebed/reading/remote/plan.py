@@ -122,7 +122,7 @@ def _look(reader: StoredSamples, ordinals: list[int]) -> None:
 def pieces(
     reader: StoredSamples, ordinal: int, insides: range | NDArray[np.int64], rows: int = 1
 ) -> list[Piece]:
-    """Return what must be read of one chunk for some of its samples.
+    """Return the ranges of one chunk to read for some of its samples.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ _STREAK_OF_SLICES = 1
 
 
 class Wanted(NamedTuple):
-    """Rows of a tensor that will be read; ``whole`` if chunks will be asked for as a whole, as scans do."""
+    """Rows of a tensor that will be read; ``whole`` if whole chunks will be read, as by scans."""
 
     reader: StoredSamples
     rows: Rows
@@ -233,7 +233,7 @@ class SequentialDetector:
         return self._paused > 0
 
     def pause(self) -> None:
-        """Leave prefetching to a caller that knows what will be read."""
+        """Leave prefetching to a caller that knows the next rows."""
         self._paused += 1
         self._stop()
 

@@ -18,7 +18,6 @@ from lakebed import config
 from lakebed.documents.layouts import sample_sum
 from lakebed.documents.manifest import BLOCK
 from lakebed.reading.open_chunk import ByteRange
-from lakebed.reading.remote.hedging import Hedging
 from lakebed.reading.remote.tasks import LazyFuture, submit
 
 if TYPE_CHECKING:
@@ -35,10 +34,19 @@ Parse = Callable[[memoryview], "Chunk"]
 _LIKELY = 8 << 20
 # Larger ranges are read in parts, at the same time.
 _PARTS_ABOVE = 32 << 20
-# Tensors that are read ahead because their rows are read one after the other: the one that began first gives way.
+# Most tensors that are read ahead because their rows are read in sequence; the oldest one gives way.
 _MOST_PREFETCHES = 16
 # Blocks of larger ranges are kept as copies, or the last one would keep all of them in memory.
 _COPIED_ABOVE = 4 * BLOCK
+
+# Number of recent requests that are remembered, and the least number that gives a usual duration.
+_REMEMBERED = 256
+_ENOUGH = 32
+_USUAL = 0.95
+_TIMES = 2.0
+# Requests that take longer count as slow; below it the local machine may be the cause.
+_LEAST = 0.1
+_MOST_PART = 1 / 30
 
 
 class Owner(Protocol):
@@ -95,7 +103,7 @@ class PendingRead:
 
     @property
     def is_done(self) -> bool:
-        """Return whether it can be had without waiting."""
+        """Return whether the data is available without waiting."""
         return all(task.is_done for task in self.tasks)
 
     def data(self) -> memoryview:
@@ -115,6 +123,41 @@ class PendingRead:
             if self._chunk is None:
                 self._chunk = parse(data)
             return self._chunk
+
+
+class Hedging:
+    """Policy for repeating slow requests, without threads, clocks or requests of its own.
+
+    A few of many requests take many times as long as the others, for reasons that a second request does not meet. That
+    is made when the first takes twice as long as nearly all recent ones did, for one request in thirty at most: a store
+    that is slow as a whole, such as an overloaded one, does not get more requests.
+
+    Attributes
+    ----------
+    hedged
+        How many were.
+    """
+
+    def __init__(self) -> None:
+        self.hedged = 0
+        self._answered = 0
+        self._recent: deque[float] = deque(maxlen=_REMEMBERED)
+        self._limit = float("inf")
+
+    def answered(self, seconds: float) -> None:
+        """Learn how long a request took, one that was hedged as well."""
+        self._answered += 1
+        self._recent.append(seconds)
+        if self._answered >= _ENOUGH and self._answered % (_ENOUGH // 2) == 0:
+            usual = sorted(self._recent)[int(_USUAL * (len(self._recent) - 1))]
+            self._limit = max(_LEAST, _TIMES * usual)
+
+    def hedge(self, seconds: float) -> bool:
+        """Tell whether to repeat a request that has taken ``seconds`` so far, and count it."""
+        if seconds <= self._limit or self.hedged >= _MOST_PART * self._answered:
+            return False
+        self.hedged += 1
+        return True
 
 
 class RemoteRanges:

@@ -31,7 +31,7 @@ _LAST = 20.0
 
 
 class LazyFuture(Generic[T_co]):
-    """One call, and what came of it.
+    """One call and its outcome.
 
     Attributes
     ----------

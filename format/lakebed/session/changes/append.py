@@ -25,13 +25,12 @@ from lakebed.session.changes.inputs import (
     progress,
 )
 from lakebed.session.changes.new_classes import NewClasses
-from lakebed.session.stored_samples import StoredSamples
 from lakebed.session.table import Table
+from lakebed.session.tensor_samples import TensorSamples
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.column import is_arrow, ranked
 from lakebed.writing.encode.encoded import Column
-from lakebed.writing.encode.files import in_turns
 from lakebed.writing.encode.links import Linking, looked_at
 from lakebed.writing.encode.missing_values import plain_column
 from lakebed.writing.names import normalize
@@ -101,10 +100,7 @@ def extend_draft(draft: Draft, columns: Mapping[str, Any], linking: Linking) -> 
 
     After an error some tensors may have new samples and others not: the draft must be given up.
     """
-    for part in in_turns(columns):
-        draft.rows.extend(
-            {key: _encoded(rows, draft.tensors.seen[key].state, linking) for key, rows in part.items()}
-        )
+    draft.extend(columns, lambda values, state: _encoded(values, state, linking))
 
 
 def _row_by_row(
@@ -184,7 +180,7 @@ def _column(values: Any, name: str) -> Any:
         values = plain_column(values)
     except TensorInvalidSampleShapeError as error:
         raise SampleExtendError(str(error)) from error
-    if isinstance(values, StoredSamples | np.ndarray | list | tuple):
+    if isinstance(values, TensorSamples | np.ndarray | list | tuple):
         return values
     if is_arrow(values):
         import pyarrow as pa

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakebed.versions.gc.sweep import Sweep
     from lakebed.versions.updates import Update
 
-# Publishes between two looks for what may go: one look serves many heads.
+# Publishes between two removals of garbage; one removal serves many heads.
 _EVERY = 16
 # Versions left behind by others that are worth a sweep; from the second number on it is done at once.
 _MANY = 128
@@ -84,7 +84,7 @@ class _Head:
 
 
 class Collector:
-    """Removes what one writer's publishes leave behind.
+    """Removes the garbage of one writer's publishes.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Collector:
         self._storage = storage
         self._knows_readers = traits_of(storage).reader_leases
         self._number = 0
-        # Heads that this writer made since the last commit: what lies in their folders is in no other branch.
+        # Heads that this writer made since the last commit; no other branch has files of their folders.
         self._line: dict[str, int] = {}
         self._heads: deque[_Head] = deque()
         self._read: list[_Head] = []
@@ -139,11 +139,11 @@ class Collector:
     # -- what a publish makes superfluous ----------------------------------------------------------------------
 
     def request_sweep(self) -> None:
-        """Let a full sweep look for what a crashed writer left, once the grace period is over."""
+        """Request a full sweep for the garbage of a crashed writer, once the grace period is over."""
         self._sweep_requested = True
 
     def updates(self, tree: VersionTree, branch: str) -> list[Update]:
-        """Return what the next publish is to record in the tree of what was collected.
+        """Return the updates by which the next publish records the collected versions.
 
         What has to be collected at once is collected first: a writer that publishes only once would not record it
         later.
@@ -171,7 +171,7 @@ class Collector:
         return found
 
     def published(self, old: Snapshot, new: Sequence[Snapshot], tree: VersionTree, branch: str) -> None:
-        """Take in a publish, read what it published, and remove what may go; see :meth:`superseded`, :meth:`run`."""
+        """Take in a publish, lease its version, and remove due garbage; see :meth:`superseded`, :meth:`run`."""
         self.superseded(old, new, tree)
         try:
             self.reading = lease_version(self._storage, new[-1].version_id)
@@ -223,7 +223,7 @@ class Collector:
     # -- removing ----------------------------------------------------------------------------------------------
 
     def run(self, tree: VersionTree, branch: str) -> None:
-        """Remove what may go by now, if it is time to look; errors of the storage are logged, and it stays for later.
+        """Remove due garbage if it is time to look; errors of the storage are logged, and the garbage stays.
 
         Parameters
         ----------
@@ -332,7 +332,7 @@ class Collector:
     # -- what others left --------------------------------------------------------------------------------------
 
     def _wanted(self, tombstones: Tombstones) -> tuple[bool, bool] | None:
-        """Return whether a sweep is due of everything, or only of what left lately, and whether at once; else None."""
+        """Return (whether everything is swept, whether at once) if a sweep is due, else None."""
         now = clock.now()
         if tombstones.since is not None and now >= tombstones.sweep:
             return True, now >= tombstones.sweep + _OVERDUE_SECONDS

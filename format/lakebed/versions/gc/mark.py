@@ -51,7 +51,7 @@ class LiveChunks:
                 self._ids.setdefault(folder, set()).update(found.tolist())
 
     def add_chunk_set(self, version: str, key: str, entries: ChunkSet) -> None:
-        """Take in what a ``chunk_set`` file names."""
+        """Add the chunks of a ``chunk_set`` file."""
         for name, (commit, other) in entries.items():
             if _is_number(name):
                 self._ids.setdefault((commit or version, other or key), set()).add(int(name, 16))
@@ -80,7 +80,7 @@ def _index(manifest: Manifest, key: str) -> ChunkIds:
 
 
 def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str], live: LiveChunks) -> None:
-    """Take in what a version of the tree refers to by itself.
+    """Add the chunks to which a version of the tree refers.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str]
         for key, places in found.manifest.chunks.items():
             live.add_places(_index(found.manifest, key), places, own=True)
     if not (is_known and node.is_committed):
-        # A head may have been changed in place by 3.9.52, whose files say what it refers to.
+        # 3.9.52 may have changed a head in place; its files tell to which chunks it refers.
         _mark_files(storage, version, files, live)
 
 

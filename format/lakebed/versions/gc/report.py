@@ -56,7 +56,7 @@ class Report:
         self.removed.append(Removed(what, name, files, size, why))
 
     def keep(self, what: str, name: str, why: str) -> None:
-        """Note what stays."""
+        """Note an item that stays."""
         self.kept.append(Kept(what, name, why))
 
     @property

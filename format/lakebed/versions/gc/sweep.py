@@ -10,15 +10,17 @@ the listing and left it before it was read: they inherit chunks that are listed,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
 from lakebed import config
 from lakebed.documents.chunk_statistics import PREFIX as STATISTICS
 from lakebed.documents.chunk_statistics import statistics_key
+from lakebed.documents.lock import DatasetLock
+from lakebed.documents.saved_views import FILE, FOLDER, SavedViews
 from lakebed.documents.version_tree import FIRST, VersionTree
-from lakebed.errors import CorruptError, FormatError
+from lakebed.errors import CorruptError, FormatError, KeyNotFound
 from lakebed.runtime import clock
 from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.concurrently import together
@@ -27,8 +29,7 @@ from lakebed.storage.reader_locks import claimed, is_shared
 from lakebed.versions.gc.mark import LiveChunks, mark, mark_outside, versions_of_views
 from lakebed.versions.gc.report import Report
 from lakebed.versions.gc.tombstones import DIGITS, YOUNG_SECONDS, Tombstones
-from lakebed.versions.gc.view_data import left_of_views
-from lakebed.versions.locks.marker import is_being_written, read_lock
+from lakebed.versions.locks.marker import LOCK_NAME, is_being_written, may_live, read_lock
 from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree, reader_lease_key
 from lakebed.versions.refs import read_refs
 from lakebed.versions.state import folder_of, split_chunk
@@ -43,7 +44,7 @@ _SKEW = 3600.0
 # Versions whose manifests are read at the same time, and files that are removed by one request.
 _AT_ONCE = 64
 _BULK = 1000
-# An object that is made to see what time a store takes it to be.
+# An object that is written to read the clock of a store.
 _CLOCK = ".lakebed/clock"
 
 
@@ -161,7 +162,7 @@ class Sweep:
     # -- looking -----------------------------------------------------------------------------------------------
 
     def _compare_clocks(self) -> None:
-        """Find out what time it is where the files are, if that is another clock than ours."""
+        """Read the clock of the store, if it has another one."""
         if traits_of(self._storage).reader_leases or self._dry_run:
             return
         self._storage.put(_CLOCK, b"now")
@@ -303,7 +304,7 @@ class Sweep:
     # -- marking -----------------------------------------------------------------------------------------------
 
     def _marked_heads(self) -> VersionTree:
-        """Return the tree once all its heads are marked: what comes later inherits from these, or is new.
+        """Return the tree once all its heads are marked; later heads inherit from these, or are new.
 
         At once, as a fast writer may replace, and collect, a head while the rest takes its time; then once more.
 
@@ -443,3 +444,49 @@ class Sweep:
                 if not self._dry_run:
                     remove_temporary(self._storage, key)
                 self.report.remove("temporary file", key, 1, size, "its writer is gone")
+
+
+# -- data of views ----------------------------------------------------------------------------------------------------
+
+
+def left_of_views(
+    storage: Storage, changed: Callable[[Stat], float], before: float
+) -> Iterator[tuple[str, dict[str, Stat]]]:
+    """Yield folders, and their files, that no entry of the list refers to and no process uses.
+
+    Parameters
+    ----------
+    changed
+        POSIX seconds of a file's last change.
+    before
+        A folder with files that changed since then stays.
+
+    Raises
+    ------
+    FormatError
+        If the list of views is damaged.
+    """
+    listed = dict(storage.list(FOLDER))
+    if not listed:
+        return
+    try:
+        # Read after the listing, so that views saved meanwhile are in it.
+        views = SavedViews.from_bytes(storage.get(FILE))
+    except KeyNotFound:
+        views = SavedViews()
+    found: dict[str, dict[str, Stat]] = {}
+    for key, stat in listed.items():
+        if views.owner(key) is None:
+            found.setdefault(key[len(FOLDER) :].partition("/")[0], {})[key] = stat
+    for name, files in found.items():
+        is_old = max(map(changed, files.values())) < before
+        if is_old and not any(_is_held(storage, key) for key in files if key.endswith(f"/{LOCK_NAME}")):
+            yield name, files
+
+
+def _is_held(storage: Storage, key: str) -> bool:
+    try:
+        lock = DatasetLock.from_bytes(storage.get(key))
+    except (KeyNotFound, FormatError):
+        return False
+    return lock.expiry > clock.now() and may_live(lock)

@@ -217,7 +217,7 @@ class Lease:
 
     @property
     def is_due(self) -> bool:
-        """Return whether the lock files may not wait until the thread that renews them comes by the next time."""
+        """Return whether the lock files must be renewed now."""
         return abs(clock.monotonic() - self._written) >= config.LEASE_SECONDS / 8
 
     def renew(self) -> None:

@@ -72,7 +72,7 @@ class LockFiles(Protocol):
 
 
 def lock_files_of(storage: Storage, branch: str) -> LockFiles:
-    """Return what keeps the lock files of a writer of a branch."""
+    """Return the keeper of the lock files of a branch's writer."""
     return (
         _PlainLockFiles(storage)
         if traits_of(storage).system_locks
@@ -150,7 +150,7 @@ class _Written:
 
 
 def _why(found: LockFile) -> str:
-    """Return in words what became of a lock of ours."""
+    """Return the fate of a lock of ours in words."""
     return "its lock file is gone" if found.lock is None else f"{named(found.lock)} has locked it meanwhile"
 
 
@@ -183,7 +183,7 @@ class _ConditionalLockFiles:
         lock, now = own_lock(digest), clock.monotonic()
         if leaving:
             lock = lock.released()
-        # From here on it is not renewed until it is the head's: a renewal would go by what `add` has written.
+        # It is not renewed until it is the head's: a renewal would rely on the file that `add` wrote.
         self._written.pop(version, None)
         etag = self._storage.put(lock_key(version), lock.to_bytes())
         self._next[version] = _Written(etag, lock, now)
@@ -214,7 +214,7 @@ class _ConditionalLockFiles:
             try:
                 self._written[version] = self._write(version, lock, before.etag)
             except PreconditionFailed:
-                # An answer may have been lost before: then what is there is ours, and only its identity is unknown.
+                # An earlier answer may have been lost: then the file is ours, and only its identity is unknown.
                 now = self._found(version)
                 if now is None or now.lock.digest != lock.digest:
                     return _why(read_lock(self._storage, version))

@@ -51,7 +51,7 @@ It is given the tensor that the value is for.
 
 
 class _None:
-    """Stands for a missing value: what a check returns says whether it is kept."""
+    """Stands for a missing value, since None as the result of a check means that the value is not kept."""
 
 
 _NONE = _None()
@@ -75,7 +75,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class _FastCheck:
-    """The check for values of a tensor, if there is one, and what it was made from: it holds as long as that stays."""
+    """The check for values of a tensor, if any, and the metadata that it was made for."""
 
     check: Check | None
     meta: TensorMeta
@@ -83,7 +83,7 @@ class _FastCheck:
     takes_none: bool
 
     def fits(self, state: TensorState) -> bool:
-        """Return whether the tensor still is what the check was made for."""
+        """Return whether the check still holds for the tensor."""
         meta, mine = state.meta, self.meta
         return (
             meta.dtype == mine.dtype
@@ -115,11 +115,11 @@ class AppendBuffer:
     _even: tuple[tuple[str, ...], int] = ((), 0)
 
     def fork(self) -> AppendBuffer:
-        """Return a copy that goes its own way."""
+        """Return an independent copy."""
         return replace(self, rows=self.rows.copy())
 
     def prepare(self, state: TensorState, *, takes_none: bool) -> None:
-        """Get ready for values of a tensor, which may be missing if nothing stands in the way of a record of nulls."""
+        """Prepare for values of a tensor; ``takes_none``: values may be missing, since nulls can be recorded."""
         check = self._checks.get(state.key)
         if (
             check is None
@@ -135,7 +135,7 @@ class AppendBuffer:
             self._checks = {**self._checks, state.key: made}
 
     def prepare_rows(self, group: str, keys: Mapping[str, str]) -> None:
-        """Get ready for rows of a group that name just these tensors: name in the row -> tensor key."""
+        """Prepare for rows of a group with exactly these tensors: name in the row -> tensor key."""
         place = group, frozenset(keys)
         if self._names.get(place) != keys:
             self._names = {**self._names, place: dict(keys)}
@@ -171,7 +171,7 @@ class AppendBuffer:
         return True
 
     def _is_even(self, keys: Iterable[str], tensors: Mapping[str, TensorDraft]) -> bool:
-        """Return whether tensors are of one length, with what waits."""
+        """Return whether tensors have the same length, waiting values included."""
         waiting = Counter(key for some, _ in self.rows for key in some)
         return len({tensors[key].meta.length + waiting[key] for key in keys}) == 1
 
@@ -191,7 +191,7 @@ class AppendBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Return whether it is time to encode what waits."""
+        """Return whether it is time to encode the waiting values."""
         if self._values >= _MOST_VALUES or self._nbytes >= _MOST_BYTES:
             return True
         soon = 2 * self._values >= _MOST_VALUES or 2 * self._nbytes >= _MOST_BYTES
@@ -212,7 +212,7 @@ class AppendBuffer:
         return {key: _waiting(values) for key, values in found.items()}
 
     def clear(self) -> None:
-        """Drop what waits."""
+        """Drop the waiting values."""
         self.rows, self._values, self._nbytes, self._even = [], 0, 0, ((), 0)
         for early in self._early.values():
             early.clear()
@@ -329,7 +329,7 @@ def _checked_text(value: Any, _: TensorDraft) -> Any:
 
 
 def _checked_document(htype: str, dtype: str | None, value: Any, _: TensorDraft) -> Any:
-    """Keep the text of a document: the caller may change what it is made of."""
+    """Keep the text of a document, whose parts the caller may change."""
     if type(value) not in (dict, list, str, int, float, bool):
         return None
     try:
@@ -422,7 +422,7 @@ class _Numbers:
         return np.array([self._names[name] for name in value], self._dtype)
 
     def _converted(self, value: Any) -> NDArray[Any] | None:
-        """Return what the long way makes of a value; None if that is an error, or not all that it does."""
+        """Convert a value as the long way does; None if that fails, or does more than convert."""
         if self._by_value is None:
             return None
         try:

@@ -219,7 +219,7 @@ def null_column(nulls: NDArray[np.bool_], meta: TensorMeta) -> Column:
 def companion_column(
     link: Mapping[str, Any], part: Encoded, meta: TensorMeta, info: Mapping[str, Any]
 ) -> Column:
-    """Return what a hidden tensor with one entry per flat sample records of some samples.
+    """Return the entries for some samples in a hidden tensor with one entry per flat sample.
 
     Parameters
     ----------

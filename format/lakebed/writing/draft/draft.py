@@ -19,7 +19,8 @@ from lakebed.writing.draft.rows import DraftRows
 from lakebed.writing.draft.schema import DraftSchema
 from lakebed.writing.draft.tensors import Tensors
 from lakebed.writing.encode.column import encode_column
-from lakebed.writing.encode.encoded import Encoded
+from lakebed.writing.encode.encoded import Column, Encoded
+from lakebed.writing.encode.files import in_turns
 from lakebed.writing.replace_samples import Allocate, fresh
 from lakebed.writing.tensor_chunks import Read
 
@@ -94,6 +95,16 @@ class Draft:
         """Return whether there may be anything to publish."""
         return self.tensors.is_changed
 
+    # -- many rows -------------------------------------------------------------------------------------------------
+
+    def extend(self, columns: Mapping[str, Any], encode: Callable[[Any, TensorState], Column]) -> None:
+        """Append columns of one length, by tensor key; files that are not read yet are read a few at a time.
+
+        After an error some tensors may have new samples and others not: the draft must be given up.
+        """
+        for part in in_turns(columns):
+            self.rows.extend({key: encode(rows, self.tensors.seen[key].state) for key, rows in part.items()})
+
     # -- rows one by one ---------------------------------------------------------------------------------------
 
     def encode_pending(self) -> None:
@@ -103,7 +114,7 @@ class Draft:
             for key, waiting in self.buffer.columns().items():
                 state = self.tensors.seen[key].state
                 column = encode_column(waiting.values, state.meta, state.info, state.meta.name or key)
-                # The buffer has copied what its callers may change.
+                # The buffer has copied everything that its callers may change.
                 parts = [replace(part, owned=True) for part in column.parts]
                 columns[key] = replace(column, parts=_with_early(parts, waiting))
             self.buffer.clear()
@@ -118,7 +129,7 @@ class Draft:
         return self.buffer.try_append(key, sample, self.tensors.seen)
 
     def expect_rows(self, group: str, keys: Mapping[str, str]) -> None:
-        """Get ready for more rows like the one that was just added: name in the row -> tensor key."""
+        """Prepare for more rows like the one that was just added: name in the row -> tensor key."""
         for key in keys.values():
             self.expect_samples(key)
         self.buffer.prepare_rows(group, keys)
@@ -141,7 +152,7 @@ class Draft:
         return self._snapshot(self._origin)
 
     def structure(self, *, is_final: bool) -> Snapshot:
-        """Return the state so far; tables lack what is pending.
+        """Return the state so far; tables lack pending samples.
 
         Parameters
         ----------

@@ -52,7 +52,7 @@ class DraftSchema:
         return copy
 
     def _outdate(self) -> None:
-        """Begin a change of names or settings: what the append buffer checks rows by is no longer so."""
+        """Begin a change of names or settings, which invalidates the checks of the append buffer."""
         self.tensors.mark_changed()
         self._buffer.forget_checks()
 
@@ -80,7 +80,7 @@ class DraftSchema:
         self.add_groups(groups)
 
     def replace_tensor(self, key: str, state: TensorState) -> None:
-        """Let a tensor hold what a state says, whose chunks are in storage."""
+        """Give a tensor the content of a state, whose chunks are in storage."""
         self.put_tensor(self.tensors.new(state.with_(key=key)))
 
     def put_tensor(self, tensor: TensorDraft) -> None:

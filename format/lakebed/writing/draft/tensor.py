@@ -38,7 +38,7 @@ from lakebed.writing.replace_samples import Allocate, SampleNumbers, placed, wit
 from lakebed.writing.rewriting import Walk, by_chunk, replacing
 from lakebed.writing.tensor_chunks import TensorChunks
 
-# Bytes of samples that are worth a buffer of their own.
+# Samples from this size on get a separate buffer.
 _LARGE = 1 << 18
 
 # Packed chunks of one tensor that may wait in memory while a large sample is being cut into tiles.
@@ -82,7 +82,7 @@ class TensorDraft(TensorChunks):
     def _adopt(
         self, part: Encoded, length: int, creds: CredsIndex | None, diff: CommitDiff | None = None
     ) -> None:
-        """Take over what the encoding of samples found out, with the new length, credentials and diff."""
+        """Take over the metadata and info of encoded samples, with the new length, credentials and diff."""
         state = self.state
         info = {**state.info, **part.info} if part.info else state.info
         old = state.meta
@@ -201,7 +201,7 @@ class TensorDraft(TensorChunks):
         shapes: tuple[tuple[int, ...], tuple[int, ...]] | None,
         codes: NDArray[np.integer],
     ) -> None:
-        """Replace one sample by one that lies in chunks of its own.
+        """Replace one sample by one in separate chunks.
 
         Parameters
         ----------
@@ -403,7 +403,7 @@ class TensorDraft(TensorChunks):
         return diffs.touched(self.state)
 
     def record(self, diff: CommitDiff) -> None:
-        """Keep what the version says of its changes to this tensor."""
+        """Keep the version's record of changes to this tensor."""
         self._set(diff=diff)
 
     def add_sequences(self, lengths: Sequence[int] | NDArray[np.integer]) -> None:
@@ -514,7 +514,7 @@ class TensorDraft(TensorChunks):
 
 
 def _check_same_kind(mine: TensorMeta, theirs: TensorMeta) -> None:
-    """Refuse samples that were encoded for a tensor of another kind: a chunk would hold what nothing can read."""
+    """Refuse samples that were encoded for a tensor of another kind: nothing could read the chunk."""
     for setting in ("dtype", "sample_compression", "chunk_compression"):
         here, there = getattr(mine, setting), getattr(theirs, setting)
         if here != there and not (setting == "dtype" and here is None):

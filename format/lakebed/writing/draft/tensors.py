@@ -38,7 +38,7 @@ class _Spill:
                 yield key, pieces
 
         if is_rewrite and is_uncached(self._storage):
-            # A merge may rewrite more than memory holds: what readers of older versions use is to stay there.
+            # A merge may rewrite more than memory holds; files that readers of older versions use should stay cached.
             self._storage.put_uncached(noted())
         else:
             self._storage.put_many(noted(), durable=False)
@@ -118,7 +118,7 @@ class Tensors(MutableMapping[str, TensorDraft]):
         return copy
 
     def new(self, state: TensorState) -> TensorDraft:
-        """Return a tensor that holds what a state says; it is not among these yet."""
+        """Return a tensor with the content of a state; it is not added."""
         return TensorDraft(state, self.version_id, self._read, self._spill, self.allocate)
 
     def __getitem__(self, key: str) -> TensorDraft:
@@ -168,7 +168,7 @@ class Tensors(MutableMapping[str, TensorDraft]):
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Surround a change of samples: it has to be published, and what waits in memory afterwards is bounded.
+        """Surround a change of samples: mark the draft as changed, and bound the waiting bytes afterwards.
 
         A change that is cut off leaves the fork that it works on in doubt, which is given up then.
         """
@@ -215,5 +215,5 @@ class Tensors(MutableMapping[str, TensorDraft]):
         return self._spill.keys
 
     def give_up(self) -> None:
-        """Delete what was written to storage since this was forked."""
+        """Delete the files that were written since this was forked."""
         self._spill.forget(self._spilled_before)

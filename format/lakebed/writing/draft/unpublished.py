@@ -75,12 +75,12 @@ class Unpublished(Mapping[str, bytes]):
         return work
 
     def keep(self) -> None:
-        """End the change: what it has made is the draft from now on."""
+        """End the change: its result is the draft from now on."""
         _, work, _ = self._now
         self._now = work, None, None
 
     def give_up(self) -> Draft | None:
-        """End the change: the draft stays as it was before; return what the change has made, if that is still there."""
+        """End the change without effect; return its abandoned draft, if any."""
         kept, work, _ = self._now
         self._now = kept, None, None
         return work

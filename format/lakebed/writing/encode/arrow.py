@@ -47,7 +47,7 @@ def is_arrow(values: Any) -> bool:
 
 
 def chunks_of(values: Any) -> list[pa.Array]:
-    """Return what speaks the Arrow interface as arrays of pyarrow, without views."""
+    """Return an object with the Arrow interface as arrays of pyarrow, without views."""
     # pyarrow takes a tenth of a second to import, so only programs that bring Arrow data pay for it.
     import pyarrow as pa
 
@@ -101,7 +101,7 @@ def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) ->
         else:
             parts = [_encode_array(_in_known_units(array, meta, info), meta, info, htype)]
         for part in parts:
-            # The next array builds on what this one set; no rows set nothing in the tensor's info.
+            # The next array builds on the metadata of this one; an empty one leaves the tensor's info alone.
             meta, info = part.meta, {**info, **part.info} if part.block.count else info
             yield part
 

@@ -4,25 +4,26 @@ This module decides what a column is; others do the rest and none of them calls 
 
     arrow       Arrow arrays, as they are or as Python values
     links       links to files elsewhere
-    sequences   rows of items -> flat samples
     rows        flat samples, by how the htype stores them: arrays, files (with tiles), functions of `lakebed.htypes`
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.codecs.sample import Sample
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import (
     InvalidInputError,
     InvalidKeyTypeError,
     LakebedError,
     SampleAppendError,
+    TensorDtypeMismatchError,
 )
 from lakebed.htypes.base import Storing
 from lakebed.htypes.images import pads_rank
@@ -38,7 +39,6 @@ from lakebed.writing.encode.missing_values import (
     with_nulls,
 )
 from lakebed.writing.encode.rows import encode_rows, infer_htype
-from lakebed.writing.encode.sequences import flattened
 
 _OF_TIMES = ("s", "ms", "us", "ns")
 _OF_DATES = ("Y", "M", "W", "D")
@@ -131,6 +131,56 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
     if meta.is_link:
         return Column(with_nulls(encode_links(rows, meta, linking), nulls, logical), items)
     return Column(with_nulls(encode_rows(rows, infer_htype(meta, rows), info, kinds), nulls, logical), items)
+
+
+def flattened(rows: Samples) -> tuple[Samples, NDArray[np.int64]]:
+    """Put the items of all sequences into one column.
+
+    Parameters
+    ----------
+    rows
+        Array of shape (rows, items, ...), or sequences: lists, tuples or arrays of items; None is an empty one.
+
+    Returns
+    -------
+    The items, and their number per row: int64, shape (rows,).
+
+    Raises
+    ------
+    TensorDtypeMismatchError
+        If a row is no sequence.
+    """
+    if isinstance(rows, np.ndarray) and rows.dtype != object:
+        if rows.ndim < 2:
+            raise TensorDtypeMismatchError(
+                "a row of a sequence tensor is a list or an array of items, not a number"
+            )
+        counts = np.full(len(rows), rows.shape[1], dtype=np.int64)
+        return rows.reshape(-1, *rows.shape[2:]), counts
+    lists = [_items(row) for row in rows]
+    counts = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
+    filled = [items for items in lists if len(items)]
+    arrays = [items for items in filled if isinstance(items, np.ndarray) and items.dtype.kind != "O"]
+    if arrays and len(arrays) == len(filled):
+        first = arrays[0]
+        if all(a.dtype == first.dtype and a.shape[1:] == first.shape[1:] for a in arrays):
+            return np.concatenate(arrays), counts
+    return [item for items in lists for item in items], counts
+
+
+def _items(row: Any) -> Sequence[Any] | NDArray[Any]:
+    if row is None:
+        return ()
+    if isinstance(row, np.ndarray) and row.ndim:
+        return row
+    if isinstance(row, list | tuple):
+        return row
+    if isinstance(row, str | bytes | Mapping | Sample) or not hasattr(row, "__len__"):
+        raise TensorDtypeMismatchError(
+            f"a row of a sequence tensor is a list or an array of items, not {type(row).__name__}: {row!r:.60}"
+        )
+    array = getattr(row, "__array__", None)
+    return list(row) if array is None else np.asarray(row)
 
 
 def _are_moments(rows: Samples, kinds: set[type] | None, meta: TensorMeta) -> bool:

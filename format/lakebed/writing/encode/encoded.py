@@ -18,7 +18,7 @@ Samples = Sequence[Any] | NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Tiled:
-    """A sample that is cut into tiles, each a chunk of its own (FORMAT.md 6.3).
+    """A sample that is cut into tiles, each in a separate chunk (FORMAT.md 6.3).
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Encoded:
     pixels: Callable[[int], NDArray[Any]] | None = None
 
     def bounds(self) -> Bounds | None:
-        """Smallest and largest shape of the samples, or None without any; of links, of what they point to.
+        """Return the smallest and largest shape of the samples, for links those of the files; None without any.
 
         Links of which none was followed, or all lead to nothing, have none.
         """

@@ -160,7 +160,7 @@ class _FileBatch:
         self._keep(data, value.shape, info, array=value)
 
     def _shown(self, sample: Sample) -> tuple[NDArray[Any], FileCodec]:
-        """Return what an image file of another kind shows, and what encodes that at the least loss."""
+        """Return the picture of an image file of another kind, and the codec that loses least of it."""
         spec, codec, noted = self.spec, picture_codec(self.codec.name), RECAST.get()
         if noted is not None and not sample.is_told and sample.compression != self.codec.name:
             noted.append((sample.path or "", f"{str(sample.compression).upper()} {became(self.codec.name)}"))
@@ -255,7 +255,7 @@ class _FileBatch:
                 self.infos[i] = sample_info(sample, self.spec)
 
     def _plain_info(self, i: int, shape: tuple[int, ...]) -> Info:
-        """Return what sample_info() does for an image without EXIF data, without looking at it again."""
+        """Return the same as ``sample_info`` for an image without EXIF data, without parsing it again."""
         sample = self.samples[i]
         if "info" not in self.feeds or sample is None:
             return {}

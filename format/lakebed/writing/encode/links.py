@@ -154,7 +154,7 @@ def _links(run: LinkRun, kinds: set[type], spec: TensorSpec, linking: Linking) -
 
 
 def _remember(paths: Sequence[str], linking: Linking) -> None:
-    """Let the user of this process read what he links, here and, in a dataset of this machine, in later processes."""
+    """Allow links that this user made: in this process and, for local datasets, in later ones."""
     from lakebed.links.policy import remember
 
     remember(paths)
@@ -258,7 +258,7 @@ def _links_of(row: Any) -> Iterable[LinkedSample]:
 
 
 def _ranked(shapes: list[tuple[int, ...]], spec: TensorSpec) -> list[tuple[int, ...]]:
-    """Give grey images among colour ones a third axis, and refuse what differs in rank beyond that."""
+    """Give grey images among colour ones a third axis, and refuse other differences in rank."""
     ndim = spec.ndim
     found = []
     for shape in shapes:

@@ -72,7 +72,7 @@ def plain_sample(value: Any) -> Any:
 
 
 def _other_types() -> set[type]:
-    """Return the types of what stands for a missing value beside None."""
+    """Return the types of missing values other than None."""
     masks, pandas = _masks(), _pandas()
     found: Kinds = set() if masks is None else {type(masks.masked)}
     return found if pandas is None else found | {type(pandas.NA), type(pandas.NaT)}
@@ -129,7 +129,7 @@ def _from_pandas(values: Any, pandas: Any) -> Any:
         except (pa.ArrowException, TypeError, ValueError):  # a type that Arrow does not know
             array = None
         if isinstance(array, pa.Array | pa.ChunkedArray) and not pa.types.is_null(array.type):
-            # Text in Arrow columns may be JSON or an address; that of pandas is what lists of str are.
+            # Text in Arrow columns may be JSON or an address; text of pandas is plain text.
             texts = storing_of(array) is Storing.TEXT
             return array.to_pylist() if texts else array
     objects = values.to_numpy(dtype=object)
@@ -150,7 +150,7 @@ def missing_rows(rows: Samples, kinds: Kinds | None) -> Mask | None:
 
 
 def with_nulls(parts: Sequence[Encoded], nulls: Mask | None, logical: object) -> list[Encoded]:
-    """Return encoded samples that carry which of them are nulls; single numbers do without, as their bytes tell.
+    """Mark the nulls among encoded samples; single numbers need no marks, because nulls have no bytes.
 
     Parameters
     ----------

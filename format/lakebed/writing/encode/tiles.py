@@ -66,7 +66,7 @@ def encode_tiled(
     info: dict[str, Any] | None,
     codec: FileCodec | None = None,
 ) -> Encoded:
-    """Encode one sample as tiles, by a codec of its own if one is given; compressed when the tiles are asked for."""
+    """Encode one sample as tiles, by the given codec if any; tiles are compressed on iteration."""
     shape = tuple(int(n) for n in array.shape)
     compress = _compressor(spec) if codec is None else codec.encode
 

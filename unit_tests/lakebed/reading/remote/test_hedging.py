@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakebed.reading.remote.hedging import Hedging
+from lakebed.reading.remote.ranges import Hedging
 
 
 def test_what_takes_twice_as_long_as_nearly_all_is_asked_for_again() -> None:

@@ -8,12 +8,11 @@ import os
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-import lakebed
+from lakebed.dataset.listing import datasets
 from lakebed.errors import InvalidInputError
 from lakebed.storage.url import parse
 
-PAGE = Path(__file__).parent / "web" / "dist"
-
+_PAGE = Path(__file__).parents[2] / "viewer" / "web" / "dist"
 _LISTING = "lake.json"
 _BUCKETS = {
     "s3": "https://{bucket}.s3.amazonaws.com/{key}",
@@ -43,22 +42,20 @@ def write_page(path: str, out: Path, address: str | None = None) -> str:
     InvalidInputError
         If there is no dataset at the path, or browsers need an address that must be given.
     """
-    names = [found["path"] for found in lakebed.ls(path)]
+    names = [found["path"] for found in datasets(parse(path), ".")]
     if not names:
         raise InvalidInputError(f"{path} holds no dataset")
     base = (address or _address(path, out)).rstrip("/")
     url = urlsplit(base)
     origin = f" {url.scheme}://{url.netloc}" if url.netloc else ""
-    datasets = [{"name": name, "address": base if name == "." else f"{base}/{quote(name)}"} for name in names]
+    listed = [{"name": name, "address": base if name == "." else f"{base}/{quote(name)}"} for name in names]
     (out / "assets").mkdir(parents=True, exist_ok=True)
-    for file in PAGE.rglob("*.*"):
-        (out / file.relative_to(PAGE)).write_bytes(file.read_bytes())
+    for file in _PAGE.rglob("*.*"):
+        (out / file.relative_to(_PAGE)).write_bytes(file.read_bytes())
     title = path.rstrip("/").rpartition("/")[2] or path
-    if datasets[0]["name"] == ".":
-        datasets[0]["name"] = title
-    (out / _LISTING).write_text(
-        json.dumps({"title": title, "datasets": datasets}, indent=2), encoding="utf-8"
-    )
+    if listed[0]["name"] == ".":
+        listed[0]["name"] = title
+    (out / _LISTING).write_text(json.dumps({"title": title, "datasets": listed}, indent=2), encoding="utf-8")
     policy = html.escape(_POLICY.format(origin=origin))
     meta = (
         f'<meta http-equiv="Content-Security-Policy" content="{policy}" />\n'
