@@ -16,6 +16,7 @@ from lakebed.documents import info, json_style, version_prefix
 from lakebed.documents.chunk_ids import ChunkIds
 from lakebed.documents.chunk_set import ChunkSet
 from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.commits import Commits
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
@@ -58,12 +59,10 @@ def _again(parse: Callable[[bytes], Any], data: bytes) -> Any:
 
 def _chunk_ids(case: Case) -> None:
     index = _again(ChunkIds.from_bytes, case.data)
-    assert len(index.counts) == len(index.starts) == len(index)
+    assert len(index.counts) == len(index)
     for sample in {0, index.count // 2, index.count - 1} - {-1} if index.count else ():
         span = index.locate(sample)
         assert 0 <= span.row < span.row + span.rows <= len(index)
-        rows, _ = index.locate_many(np.array([sample], np.uint64))
-        assert rows.tolist() == [span.row]
 
 
 def _tiles(case: Case) -> None:
@@ -117,8 +116,7 @@ def _tree(case: Case) -> None:
     for branch, head in tree.branches.items():
         assert tree.head(branch).id == head
         assert next(iter(tree.ancestors(head))) == head
-    with contextlib.suppress(CheckoutError):
-        tree.resolve("firstdb")
+    Commits.of(tree.commits).starting_with("firstdb")
 
 
 def _tree_end(case: Case) -> None:
