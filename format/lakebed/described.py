@@ -106,7 +106,7 @@ class Described:
 
     @property
     def is_sequence(self) -> bool:
-        """Whether a row holds several items."""
+        """True if a row holds several items."""
         return parse_htype(self.htype).is_sequence
 
     @property
@@ -116,12 +116,12 @@ class Described:
 
     @property
     def is_file(self) -> bool:
-        """Whether samples are stored as files, such as JPEG."""
+        """True if samples are stored as files, such as JPEG."""
         return self.storing is Storing.ARRAY and self.sample_compression not in (None, *_BYTES)
 
     @property
     def is_chunked_file(self) -> bool:
-        """Whether a chunk is one file, whose samples are values."""
+        """True if a chunk is one file, whose samples are values."""
         return self.storing is Storing.ARRAY and self.chunk_compression not in (None, *_BYTES)
 
     def arguments(self, sample_compression: str | None = None) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from PIL import Image
 import lakebed
 from integration_tests.viewer import lakes
 from integration_tests.viewer.bucket import Bucket, serving
+from unit_tests.effort import LEVEL, Level
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -429,3 +430,16 @@ def test_what_is_no_dataset_is_an_error(what: str, error: str, reader: Path, tmp
 def test_the_reader_is_small(reader: Path, tmp_path: Path) -> None:
     subprocess.run(["node", WEB / "reader" / "build.mjs", tmp_path, "--minify"], check=True, cwd=WEB)
     assert len(gzip.compress((tmp_path / "reader.js").read_bytes())) <= 40_000
+
+
+def test_damaged_files_are_refused_by_errors_of_its_own(reader: Path, golden: Bucket) -> None:
+    runs = 1_000_000 if LEVEL is Level.SOAK else 1_000
+    done = subprocess.run(
+        ["node", HERE / "fuzz.mjs", reader, golden.root, str(runs), "1"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=7200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["refused"]["FormatError"] > runs // 10

@@ -52,7 +52,7 @@ def secret(entry: Mapping[str, Any]) -> dict[str, Any]:
     InvalidInputError
         If the entry names no secret, or the secret holds no dictionary.
     StoragePermissionError, MissingCredsError
-        If this account may not read it, or there are no credentials for AWS.
+        If this account may not read it, or credentials for AWS are missing.
     StorageUnavailableError
         If AWS cannot be reached.
     """
@@ -119,7 +119,7 @@ def _answer(ask: Callable[[], Given | None], what: str) -> Given | LakebedError 
         code = str(error.response.get("Error", {}).get("Code", "error"))
     except NoCredentialsError:
         return MissingCredsError(
-            f"the {what} of AWS cannot be asked for: there are no credentials for AWS itself"
+            f"the {what} of AWS cannot be asked for: credentials for AWS itself are missing"
         )
     except (BotoCoreError, OSError) as error:
         return StorageUnavailableError(f"the {what} of AWS cannot be asked for: {type(error).__name__}")

@@ -152,7 +152,7 @@ def _replace(place: Path, key: str, values: Mapping[str, Any] | None) -> str | N
     text = (_content(place) or b"").decode("utf-8")
     changed = toml_text.with_table(text, key, values)
     if changed is None:
-        return f"the table [{key}] cannot be told apart from what is around it; change it in an editor"
+        return f"the table [{key}] cannot be separated from the text around it; change it in an editor"
     draft = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         _write(draft, changed)

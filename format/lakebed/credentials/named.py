@@ -246,7 +246,9 @@ def _from_plugin(name: str, key: str, found: Given) -> Mapping[str, Any] | Crede
     points = plugins.installed()
     if name not in points:
         known = ", ".join([*MAKERS, *points])
-        raise InvalidInputError(f"the credentials {key!r} name the provider {name!r}; there are: {known}")
+        raise InvalidInputError(
+            f"the credentials {key!r} name the unknown provider {name!r}; known are: {known}"
+        )
     made = plugins.ask(points[name], key, found)
     if made is None:
         raise ManagedCredentialsNotFoundError(f"the provider {name!r} does not know the credentials {key!r}")

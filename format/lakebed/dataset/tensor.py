@@ -17,7 +17,7 @@ from lakebed.dataset.tensor_chapters.shape import ShapeMethods
 from lakebed.htypes.base import Storing
 from lakebed.reading.index import Index
 from lakebed.session.handle import Handle
-from lakebed.session.stored_samples import StoredSamples
+from lakebed.session.tensor_samples import TensorSamples
 from lakebed.verbs.condition import Condition
 from lakebed.verbs.one import OneValue
 
@@ -39,7 +39,7 @@ class Tensor(
     CompareMethods,
     OperatorMethods,
     ColumnVerbs,
-    StoredSamples,
+    TensorSamples,
 ):
     """A column of samples; indexing gives lazily selected parts, ``numpy()`` and its kin read them.
 

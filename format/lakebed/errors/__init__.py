@@ -17,7 +17,7 @@ what happened, where, and what to do::
     │   ├── BranchExistsError, TagExistsError            also a CheckoutError
     │   ├── TensorAlreadyExistsError*
     │   └── TensorGroupAlreadyExistsError*
-    ├── DatasetHandlerError*                             there is none to open, or one in the way of a new one
+    ├── DatasetHandlerError*                             none to open, or one in the way of a new one
     ├── ConflictError (RuntimeError)                     somebody else was faster
     │   ├── PreconditionFailed                           a conditional put met another object
     │   ├── VersionReplaced                              the version to open is gone: read the tree again
@@ -79,7 +79,7 @@ what happened, where, and what to do::
     │       ├── KaggleMissingCredentialsError*
     │       └── KaggleDatasetAlreadyDownloadedError*     also an AlreadyExistsError
     ├── ExportError (ValueError)                         tensors are missing, or a file is in the way
-    ├── StorageError (OSError)                           the store failed; `errno` is kept where there is one
+    ├── StorageError (OSError)                           the store failed; with `errno`, if known
     │   ├── StorageFullError                             no space, or quota used up
     │   ├── StoragePermissionError (PermissionError)     the account may not do this
     │   │   └── CredentialsRejectedError                 the store knows the credentials not, or no longer

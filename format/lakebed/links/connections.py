@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.request
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import IPv4Address, ip_address
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, unquote, urlsplit
@@ -116,7 +117,7 @@ class Connection(http.client.HTTPConnection):
 
     @property
     def is_direct(self) -> bool:
-        """Whether the connection uses no proxy."""
+        """True if the connection uses no proxy."""
         return self._proxy is None
 
     def connect(self) -> None:
@@ -293,13 +294,9 @@ def left(deadline: float) -> float:
     return seconds
 
 
-_TLS: list[ssl.SSLContext] = []
-
-
+@cache
 def _tls() -> ssl.SSLContext:
-    if not _TLS:
-        _TLS.append(ssl.create_default_context())
-    return _TLS[0]
+    return ssl.create_default_context()
 
 
 class Pool:

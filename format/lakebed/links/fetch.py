@@ -16,15 +16,13 @@ from lakebed.links.policy import WEB
 from lakebed.links.span import Span, span_of
 from lakebed.storage.address import path_of, scheme_of, shown
 from lakebed.storage.credentials import CredentialSource, Given
+from lakebed.storage.url import SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakebed.links.policy import Policy
     from lakebed.storage.credentials import Creds
-
-
-_CLOUD = ("s3", "gs", "gcs", "az", "azure")
 
 
 def fetch(
@@ -106,8 +104,8 @@ def _part(
 
 def _known_scheme(url: str) -> str:
     scheme = scheme_of(url)
-    if scheme != "file" and scheme not in WEB and scheme not in _CLOUD:
-        known = ", ".join(sorted({"file", *WEB, *_CLOUD}))
+    if scheme != "file" and scheme not in SCHEMES:
+        known = ", ".join(sorted({"file", *SCHEMES}))
         raise UnsupportedUrlError(f"nothing reads {scheme}:// addresses here; files, {known} can be read")
     return scheme
 

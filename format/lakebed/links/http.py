@@ -134,7 +134,7 @@ class Http:
             if rule is not None and secret and here is first:
                 rule.check_host(here.url, here.host, here.port)
                 rule.check_secrets(here.url, here.host, here.port, named)
-            headers = {**secret, **_PLAIN_HEADERS, **_ask_for(span)}
+            headers: dict[str, str | Secret] = {**secret, **_PLAIN_HEADERS, **_ask_for(span)}
             answer = self._try(_Request(here, span, headers, rule, deadline))
             if isinstance(answer, Part):
                 return answer

@@ -80,7 +80,7 @@ class RangedFile:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the first part is the whole file."""
+        """True if the first part is the whole file."""
         return len(self.head) == self.total
 
     def some(self, start: int, length: int) -> bytes:
@@ -117,9 +117,7 @@ class RangedFile:
                 start = known
                 continue
             end = min(stop, self._starts[at + 1]) if at + 1 < len(self._starts) else stop
-            limits.check(
-                "MAX_FETCH_BYTES", self.fetched + end - start, "what is read of a linked file, in bytes"
-            )
+            limits.check("MAX_FETCH_BYTES", self.fetched + end - start, "parts of a linked file, in bytes")
             data = self._fetch(start, end - start, self._tag).data
             if len(data) != end - start:
                 raise StorageUnavailableError(

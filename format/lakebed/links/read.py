@@ -86,7 +86,7 @@ def read(
             local = _local(text)
             if local is not None and not os.path.lexists(local):
                 why = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), local)
-                raise SampleReadError(f"Unable to read sample from {text}: there is no such file") from why
+                raise SampleReadError(f"Unable to read sample from {text}: the file does not exist") from why
             sample = Sample(path=text, compression=compression, fetch=partial(_disk, text), local=local)
         else:
             fetch_it = partial(_elsewhere, text, creds, storage, timeout)

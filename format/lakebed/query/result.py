@@ -102,7 +102,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
 
     @property
     def is_view(self) -> bool:
-        """Whether this is no whole dataset: always."""
+        """Always True: a result is no whole dataset."""
         return True
 
     @property

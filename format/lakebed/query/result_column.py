@@ -41,7 +41,7 @@ class ResultColumn(ColumnVerbs):
 
     @property
     def is_single(self) -> bool:
-        """Whether this is a single value."""
+        """True if this is a single value."""
         return self._single is not None
 
     @property
@@ -100,7 +100,7 @@ class ResultColumn(ColumnVerbs):
         return weights(f"IF({text}, 1, 0)", Sources.of(keys_once(self.relation)), parameters=parameters) > 0
 
     def read(self) -> Column:
-        """Compute all rows."""
+        """Return all rows, which are computed now."""
         if self._single is not None:
             return read_rows(self.relation, self.name, range(self._single, self._single + 1))
         parts = [read_rows(self.relation, self.name, window) for window in self.relation.windows([self.name])]

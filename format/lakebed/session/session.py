@@ -296,7 +296,7 @@ class Session(Writer):
         )
         publisher.watch(self)
 
-    def begin_change(self, prepare: Callable[[], None] | None, frame: FrameType) -> tuple[Draft, bool]:
+    def _begin_change(self, prepare: Callable[[], None] | None, frame: FrameType) -> tuple[Draft, bool]:
         """Begin a change for a frame, unless it is part of another one.
 
         Returns
@@ -315,11 +315,11 @@ class Session(Writer):
                 draft.encode_pending()
         except BaseException:
             if is_own:
-                self.end_change(is_made=False)
+                self._end_change(is_made=False)
             raise
         return draft, is_own
 
-    def end_change(self, *, is_made: bool) -> None:
+    def _end_change(self, *, is_made: bool) -> None:
         """End a change: keep it, or restore the state before it."""
         if is_made:
             self._unpublished.keep()
@@ -499,13 +499,13 @@ class _Change:
         self._is_own = False
 
     def __enter__(self) -> Draft:
-        draft, self._is_own = self._session.begin_change(self._prepare, sys._getframe(1))  # noqa: SLF001
+        draft, self._is_own = self._session._begin_change(self._prepare, sys._getframe(1))  # noqa: SLF001
         return draft
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._is_own:
-            self._session.end_change(is_made=kind is None)
+            self._session._end_change(is_made=kind is None)  # noqa: SLF001
             if kind is None and self._prepare is not None:
                 self._session.publish_old()

@@ -368,43 +368,43 @@ def _inferred(storage: Storage) -> StorageTraits:
 
 
 def is_conditional(storage: Storage) -> bool:
-    """Whether `put_if` holds against other machines; this may ask the store."""
+    """Tell whether `put_if` holds against other machines; this may ask the store."""
     found = traits_of(storage).conditional
     return bool(getattr(innermost(storage), "conditional", True)) if found is None else found
 
 
 def is_mappable(storage: Storage) -> TypeGuard[MappableStorage]:
-    """Whether objects can be read without a copy."""
+    """Tell whether objects can be read without a copy."""
     return traits_of(storage).mappable
 
 
 def is_bulk(storage: Storage) -> TypeGuard[BulkStorage]:
-    """Whether one request removes many objects."""
+    """Tell whether one request removes many objects."""
     return traits_of(storage).bulk_delete
 
 
 def is_uncached(storage: Storage) -> TypeGuard[UncachedStorage]:
-    """Whether writes can bypass the cache of the operating system."""
+    """Tell whether writes can bypass the cache of the operating system."""
     return traits_of(storage).uncached_writes
 
 
 def is_early(storage: Storage) -> TypeGuard[EarlyStorage]:
-    """Whether content can be written before its key is known."""
+    """Tell whether content can be written before its key is known."""
     return traits_of(storage).early_files
 
 
 def is_viewed(storage: Storage) -> TypeGuard[ViewedStorage]:
-    """Whether reads can return the memory of the client."""
+    """Tell whether reads can return the memory of the client."""
     return traits_of(storage).views
 
 
 def is_cache(storage: Storage) -> TypeGuard[CachingStorage]:
-    """Whether reads may come from a cache on this machine."""
+    """Tell whether reads may come from a cache on this machine."""
     return traits_of(storage).cache
 
 
 def is_bucket(storage: Storage) -> TypeGuard[BucketStorage]:
-    """Whether the objects lie in a bucket."""
+    """Tell whether the objects lie in a bucket."""
     return traits_of(storage).bucket
 
 

@@ -55,7 +55,7 @@ class Below(Storage):
 
     @property
     def conditional(self) -> bool:
-        """Whether the store enforces the conditions of `put_if`."""
+        """True if the store enforces the conditions of `put_if`."""
         return is_conditional(self.outer)
 
     def _key(self, key: str) -> str:

@@ -369,7 +369,7 @@ class LocalStorage(Storage):
             if not self._unsynced.holds(path, content):
                 raise StorageError(
                     f"{path} is not what was written there: the disk failed, and its content is lost;"
-                    " discard what is unpublished and write it again, on a disk that works",
+                    " discard unpublished changes and write them again, on a disk that works",
                     errno=errno.EIO,
                 )
             self._replace(key, content, later_than(self._present(path)))

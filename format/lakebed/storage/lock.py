@@ -143,7 +143,7 @@ class WriterLock:
 
     @property
     def held(self) -> bool:
-        """Whether this object holds the lock."""
+        """True if this object holds the lock."""
         return self._owner is not None
 
     def was_left_by(self, pid: int, node: int) -> bool:
@@ -161,7 +161,7 @@ class WriterLock:
 
     @property
     def is_intact(self) -> bool:
-        """Whether the lock that this object holds was not seized by another process."""
+        """True if the lock that this object holds was not seized by another process."""
         if self._owner is None:
             return False
         if self._file is None:

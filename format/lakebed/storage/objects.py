@@ -144,7 +144,7 @@ class ObjectStorage(Storage):
 
     @property
     def conditional(self) -> bool:
-        """Whether the store enforces the conditions of `put_if`; the first call asks it with a small object."""
+        """True if the store enforces the conditions of `put_if`; the first call asks it with a small object."""
         return not self._is_web and self._conditional_puts().hold
 
     def __repr__(self) -> str:
@@ -374,7 +374,7 @@ class ObjectStorage(Storage):
         except KeyNotFound as error:  # the object to be replaced is gone, or the bucket does not exist
             if mode != "overwrite":
                 raise PreconditionFailed(f"{key!r} in {self.url} was deleted since it was read") from error
-            raise BucketNotFoundError(f"there is no bucket {self._bucket!r} for {self.url}") from error
+            raise BucketNotFoundError(f"the bucket {self._bucket!r} of {self.url} does not exist") from error
         tag = result["version"] if self._scheme == "gs" else result["e_tag"]
         return str(tag or "").strip('"'), size
 
@@ -477,4 +477,4 @@ class ObjectStorage(Storage):
         try:
             return self._requests.ask("list", prefix, lambda *_: next(found, None), once=True)
         except KeyNotFound as error:
-            raise BucketNotFoundError(f"there is no bucket {self._bucket!r} for {self.url}") from error
+            raise BucketNotFoundError(f"the bucket {self._bucket!r} of {self.url} does not exist") from error

@@ -99,10 +99,8 @@ def padding(base: int, size: int) -> int:
     return missing + step if 0 < missing < _LEAST_PADDING else missing
 
 
-class _OpenFile(Storage):
-    """A local file as a storage with one object of any key; it stays the same file if another takes its name."""
-
-    traits = StorageTraits(local=True)
+class _OpenFile:
+    """A local file as the only object of a storage; it stays the same file if another takes its name."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -116,7 +114,11 @@ class _OpenFile(Storage):
             raise InvalidInputError(f"{path} is no regular file")
         self._stat = Stat(found.st_size, f"{found.st_ino:x}-{found.st_mtime_ns:x}", found.st_mtime_ns)
 
-    def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:  # noqa: ARG002
+    def get_range(self, _: str, start: int, length: int) -> bytes:
+        """Read a range."""
+        return read_at(self._fd, start, length, self.path)
+
+    def get_ranges(self, _: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several ranges."""
         return [read_at(self._fd, start, length, self.path) for start, length in spans]
 
@@ -141,7 +143,7 @@ class _OpenFile(Storage):
 class _Window:
     """The archive as a file for the ``zipfile`` module: its end is in memory, the rest is read by ranges."""
 
-    def __init__(self, outer: Storage, key: str, url: str) -> None:
+    def __init__(self, outer: Storage | _OpenFile, key: str, url: str) -> None:
         self._read, self._url = partial(outer.get_range, key), url
         tail = outer.get_tail(key, _TAIL)
         self.stat, self.data = tail.stat, tail.data
@@ -209,23 +211,26 @@ class PackedStorage(Storage):
 
     def __init__(self, file: str | tuple[Storage, str]) -> None:
         self._source = file
+        self._outer: Storage | _OpenFile
         if isinstance(file, str):
             self.url = os.path.realpath(os.path.expanduser(file))
             self.place = self.url
             self._outer, self._key = _OpenFile(self.url), ""
         else:
-            self._outer, self._key = file
-            self.url = f"{self._outer.url}/{self._key}"
-            self.place = place_of(self._outer).replace(self._outer.url, self.url, 1)
-            traffic = getattr(self._outer, "traffic", None)
+            outer, self._key = file
+            self._outer = outer
+            self.url = f"{outer.url}/{self._key}"
+            self.place = place_of(outer).replace(outer.url, self.url, 1)
+            traffic = getattr(outer, "traffic", None)
             if traffic is not None:
                 self.traffic: Traffic = traffic
         self._window = _Window(self._outer, self._key, self.url)
         self._members = _members(self._window, self.url)
         self._starts: dict[str, int] = {}
         is_local = isinstance(self._outer, _OpenFile)
+        views = not isinstance(self._outer, _OpenFile) and is_viewed(self._outer)
         self.traits = StorageTraits(
-            local=is_local, conditional=False, read_only=True, mappable=is_local, views=is_viewed(self._outer)
+            local=is_local, conditional=False, read_only=True, mappable=is_local, views=views
         )
 
     def __repr__(self) -> str:
@@ -260,7 +265,7 @@ class PackedStorage(Storage):
     def view_range(self, key: str, start: int, length: int) -> memoryview:
         """Read exactly `length` bytes from offset `start`, as `get_range` does."""
         outer = self._outer
-        if is_viewed(outer):
+        if not isinstance(outer, _OpenFile) and is_viewed(outer):
             first = self._first_of(key, ((start, length),))
             kept = self._window.peek(first + start, length)
             return outer.view_range(self._key, first + start, length) if kept is None else kept

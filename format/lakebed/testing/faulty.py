@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from lakebed.runtime import clock
@@ -147,7 +148,7 @@ class FaultyStorage:
             self.counts["put_many"] += 1
             for key, data in items:
                 self.counts["items"] += 1
-                self._change(key, self._one(key, data, durable=durable))
+                self._change(key, partial(self.inner.put_many, [(key, data)], durable=durable))
             return
         batch = [*items]
         keys = tuple(key for key, _ in batch)
@@ -164,9 +165,6 @@ class FaultyStorage:
 
         self.counts["items"] += len(batch)
         self._call("put_many", keys, write, tear)
-
-    def _one(self, key: str, data: Data, *, durable: bool) -> Callable[[], None]:
-        return lambda: self.inner.put_many([(key, data)], durable=durable)
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
         """Count, and pass on or fail; a torn copy is cut short if the target is new."""

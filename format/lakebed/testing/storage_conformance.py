@@ -1,4 +1,4 @@
-"""Promises that every storage keeps, as tests.
+"""Tests of the promises that every storage keeps.
 
 Subclass `StorageConformance` in a test module and override the fixture `storage`::
 
@@ -90,9 +90,9 @@ class StorageConformance:
     Attributes
     ----------
     etags_name_contents
-        The storage calls equal contents by the same etag, as S3 does; a put of the same content may then go unnoticed.
+        The storage gives equal contents the same etag, as S3 does; a put of the same content may then go unnoticed.
     lists_etags
-        What `list` says of an object is what `stat` says.
+        `list` and `stat` return the same for an object.
     batch
         Number of objects of a large batch.
     """
@@ -197,7 +197,7 @@ class StorageConformance:
             storage.get_range("k", *span)
 
     def test_reads_the_end_of_an_object(self, storage: Storage) -> None:
-        """The last bytes, or all if there are fewer, come with size and etag of the object that they are of."""
+        """The last bytes, or all of a shorter object, come with size and etag of the object."""
         etag = storage.put("k", b"0123456789")
         for length, expected in (
             (0, b""),
@@ -268,7 +268,7 @@ class StorageConformance:
         storage.sync([])
 
     def test_failing_batch_leaves_whole_objects_only(self, storage: Storage) -> None:
-        """If the items end in an error, each key has its old or its new content, and there is no litter."""
+        """If the items end in an error, each key has its old or its new content, and nothing else is left."""
         storage.put("a", b"old")
 
         def items() -> object:
@@ -382,7 +382,7 @@ class StorageConformance:
     # -- traits ---------------------------------------------------------------------------------------------
 
     def test_traits_tell_of_methods_that_work(self, storage: Storage) -> None:
-        """What the traits promise beside the contract of all storages can be done."""
+        """Methods that the traits promise work."""
         storage.put_many([("a/b", b"0123"), ("a/c", b"45"), ("d", b"")])
         if is_mappable(storage):
             view = storage.map("a/b")

@@ -139,8 +139,8 @@ class Stages:
             return
         stage, inner = self._first[at], self._inner[at]
         stage.function(item, inner, *stage.args, **stage.kwargs)
-        for row in _row_by_row(inner.take()):
-            self._through(row, at + 1)
+        for made in _row_by_row(inner.take()):
+            self._through(made, at + 1)
 
     def _whole_rows(self, found: Any, names: frozenset[str]) -> WholeRows | None:
         """Return the rows of a function if they are whole and few; otherwise add them to the output."""

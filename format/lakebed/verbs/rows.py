@@ -116,7 +116,7 @@ class RowVerbs(Owner):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no rows."""
+        """True if there are no rows."""
         return len(self) == 0
 
     def unique(self, name: str) -> list[Any]:
@@ -257,7 +257,7 @@ class RowVerbs(Owner):
         n, frac
             Number of rows, or share of them; one row by default.
         replace
-            Whether a row can be drawn more than once.
+            True if a row can be drawn more than once.
         seed
             Seed of the choice; None for that of ``lakebed.random.seed``, or a random one.
 
@@ -315,7 +315,7 @@ class RowVerbs(Owner):
         seed
             Seed of the choice; None for that of ``lakebed.random.seed``, or a random one.
         shuffle
-            Whether to choose at random; otherwise the last rows are for testing.
+            Choose at random; otherwise the last rows are for testing.
         stratify
             Column whose values have the same shares in both parts.
         group

@@ -42,7 +42,7 @@ class Opened:
     index
         Index of the rows in the session.
     pad
-        Whether shorter tensors have empty samples for these rows.
+        True if shorter tensors have empty samples for these rows.
     """
 
     entry: SavedView

@@ -105,7 +105,7 @@ def kept(table: Table, wish: Wish, *, pad: bool, is_virtual: bool) -> Kept:
     Parameters
     ----------
     pad
-        Whether the view includes rows after the end of shorter tensors.
+        True if the view includes rows after the end of shorter tensors.
 
     Raises
     ------

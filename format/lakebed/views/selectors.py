@@ -70,7 +70,7 @@ def index_of(rows: NDArray[np.uint64], *, is_single: bool, inside: Any, pad: boo
     Parameters
     ----------
     pad
-        Whether tensors may be shorter: rows are then listed, and shorter tensors have empty samples.
+        True if tensors may be shorter: rows are then listed, and shorter tensors have empty samples.
 
     Raises
     ------

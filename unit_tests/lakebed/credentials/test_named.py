@@ -157,7 +157,7 @@ def test_settings_of_a_cloud_pass_through(nothing_known: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "what"),
     [
-        ('provider = "no-such"', "there are: aws-secretsmanager, aws-ssm"),
+        ('provider = "no-such"', "known are: aws-secretsmanager, aws-ssm"),
         ('provider = "aws-secretsmanager"', "need a secret_id"),
         ('provider = "aws-ssm"\nparameter = ""', "need a parameter"),
         ("provider = 5", "provider of credentials is text"),

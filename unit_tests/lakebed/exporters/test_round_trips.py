@@ -23,7 +23,6 @@ from unit_tests.lakebed.exporters.round_trips import (
     check,
     differences,
     everything,
-    golden_datasets_come_back,
     same,
     values_of,
 )
@@ -289,13 +288,6 @@ def test_more_rows_than_a_piece_stay_in_order(tmp_path: Path) -> None:
     assert report.written == 3000
     assert pq.ParquetFile(tmp_path / "out/data.parquet").metadata.num_row_groups == 3
     assert pq.read_table(tmp_path / "out/data.parquet")["number"].to_pylist() == list(range(3000))
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("trip", TRIPS, ids=str)
-def test_golden_datasets(trip: Trip, golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each dataset of 3.9.52 ends in a report or an error of ours; what is not told comes back."""
-    golden_datasets_come_back(trip, golden, tmp_path, monkeypatch)
 
 
 def test_nothing_to_write(tmp_path: Path) -> None:

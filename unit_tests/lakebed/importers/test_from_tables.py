@@ -9,7 +9,6 @@ import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import duckdb
 import numpy as np
@@ -79,7 +78,6 @@ def test_an_open_dataset_is_appended_to_and_another_is_not_overwritten() -> None
         ([1, 2.5], "generic", "float64", [1.0, 2.5]),
         ([2**60 + 1, 0.5], "json", None, ["1152921504606846977", "0.5"]),
         ([1, True], "json", None, ["1", "true"]),
-        ([1, "a"], "json", None, ["1", '"a"']),
         ([{"a": 1}, {"b": [1, np.float32(2)]}], "json", None, ['{"a": 1}', '{"b": [1, 2.0]}']),
         ([[1, 2], [3]], "generic", "int64", [[1, 2], [3]]),
         ([[1.5], [2.5]], "embedding", "float64", [[1.5], [2.5]]),
@@ -96,23 +94,16 @@ def test_an_open_dataset_is_appended_to_and_another_is_not_overwritten() -> None
         ([[np.ones(2, "f4")] * 2], "generic", "float32", [[[1.0, 1.0], [1.0, 1.0]]]),
         ([[[True]]], "generic", "bool", [[[True]]]),
         ([[[1, True]]], "json", None, ["[[1, true]]"]),
-        ([[[1, 2], [3]]], "json", None, ["[[1, 2], [3]]"]),
         ([[[1, "a"]]], "json", None, ['[[1, "a"]]']),
         ([[[2**60 + 1, 0.5]]], "json", None, ["[[1152921504606846977, 0.5]]"]),
         ([[[2**60 + 1]], [[0.5]]], "json", None, ["[[1152921504606846977]]", "[[0.5]]"]),
         ([[[2**70]]], "json", None, ["[[1180591620717411303424]]"]),
         ([[[1]], [[[1]]]], "json", None, ["[[1]]", "[[[1]]]"]),
-        ([np.datetime64("2024-02-03"), None], "generic", "int32", [dt.date(2024, 2, 3), None]),
         ([np.datetime64("2024"), np.datetime64("NaT", "D")], "generic", "int32", [dt.date(2024, 1, 1), None]),
-        ([np.timedelta64(3, "D")], "generic", "int64", [dt.timedelta(days=3)]),
         ([{"d": np.datetime64("2024-02-03")}], "json", None, ['{"d": "2024-02-03"}']),
-        ([UUID(int=5), None], "text", None, ["00000000-0000-0000-0000-000000000005", None]),
         ([np.array(3, "i2"), None], "generic", "int16", [3, None]),
-        ([Path("notes/a.txt"), None], "text", None, ["notes/a.txt", None]),
         ([np.ones((1, 2), "u1"), None], "generic", "uint8", [[[1, 1]], None]),
         ([b"ab", None], "generic", "uint8", [[97, 98], None]),
-        ([Decimal("1.10"), None], "text", None, ["1.10", None]),
-        ([dt.date(2024, 2, 3), None], "generic", "int32", [dt.date(2024, 2, 3), None]),
         ([None, None], "text", None, [None, None]),
         ([pd.NA, 3], "generic", "int64", [None, 3]),
         ([np.int16(3), None], "generic", "int16", [3, None]),

@@ -58,7 +58,7 @@ def test_where_files_can_be(kind: str, photo: Path, web: Web) -> None:
 def test_nothing_is_opened_before_it_is_needed(tmp_path: Path, web: Web) -> None:
     """A file on this machine that is not there is an error at once, one elsewhere, or gone since, when it is used."""
     for path in (tmp_path / "none.png", str(tmp_path / "none.png"), f"file://{tmp_path}/none.png"):
-        with pytest.raises(SampleReadError, match=r"none\.png: there is no such file") as caught:
+        with pytest.raises(SampleReadError, match=r"none\.png: the file does not exist") as caught:
             read(path)
         assert isinstance(caught.value.__cause__, FileNotFoundError)
     (tmp_path / "none.png").write_bytes(b"")

@@ -116,7 +116,7 @@ def test_a_second_interrupt_while_the_first_is_handled_loses_nothing_either(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(ds._session), "end_change", cut_off)
+        patched.setattr(type(ds._session), "_end_change", cut_off)
         with pytest.raises(KeyboardInterrupt):
             ds.append({**row(8), "text": None})
     assert content(ds) == before

@@ -339,7 +339,7 @@ class LoaderMethods(DatasetBase):
         decode_method: Mapping[str, str] | None,
         **settings: Any,
     ) -> Source:
-        """Return the source of a loader; `settings` are those of ``loaders.arguments.source_of``."""
+        """Return the source of a loader; `settings` are those of its ``source_of``."""
         from lakebed.loaders.frameworks.arguments import source_of
 
         if isinstance(transform, Mapping):

@@ -44,8 +44,6 @@ class InfoMethods(TensorBase):
 
     @info.setter
     def info(self, value: Mapping[str, Any]) -> None:
-        if not isinstance(value, Mapping):
-            raise TypeError(f"info must be a dictionary, not {type(value).__name__}")
         self.info.replace_with(value)
 
     def _change_info(self, edit: Edit) -> None:

@@ -126,7 +126,7 @@ class _File:
 
 
 def _fits(classes: Sequence[Any], dtype: np.dtype[Any]) -> bool:
-    """Whether names of classes can name an enumeration."""
+    """Return whether names of classes can name an enumeration."""
     names = [one for one in classes if isinstance(one, str) and one and "\0" not in one]
     return (
         0 < len(names) == len(classes) == len(set(names))

@@ -93,7 +93,7 @@ class Layout:
 
     @property
     def is_array(self) -> bool:
-        """Whether the values of rows are one array."""
+        """True if the values of rows are one array."""
         return self.kind == "array" and not self.has_rows
 
     @property

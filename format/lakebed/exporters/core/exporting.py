@@ -31,7 +31,7 @@ _ONE_FILE = ("csv", "jsonl", "parquet")
 
 @dataclass
 class ExportReport:
-    """What an export did, or, after a dry run, would do.
+    """The result of an export, or, after a dry run, its plan.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class ExportReport:
     seconds
         Duration.
     dry_run
-        Whether nothing was written.
+        True if nothing was written.
     """
 
     format: str

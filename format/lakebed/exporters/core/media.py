@@ -50,7 +50,7 @@ def file_of(sample: Tensor) -> bytes:
 
 
 def is_drawn(tensor: Tensor, described: Described) -> bool:
-    """Whether the arrays of a tensor are images that PNG stores unchanged."""
+    """Return whether the arrays of a tensor are images that PNG stores unchanged."""
     if not described.base.startswith("image") or described.is_sequence or tensor.is_link:
         return False
     low, high = tensor.meta.min_shape, tensor.meta.max_shape

@@ -91,7 +91,7 @@ class Order:
 
 @dataclass
 class ExportPlan:
-    """What an export will do.
+    """The plan of an export.
 
     Parameters
     ----------

@@ -369,7 +369,7 @@ def _owners(row: lakebed.Dataset, name: str | None, parts: int, objects: int, wh
     if name is not None:
         return [int(one) for one in row[name].numpy().reshape(-1)]
     if parts != objects:
-        raise ExportError(f"there are {parts} {what} for {objects} objects")
+        raise ExportError(f"{parts} {what} for {objects} objects")
     return list(range(parts))
 
 

@@ -98,8 +98,8 @@ def plan(
     ds
         The dataset.
     task
-        What lines hold: boxes, polygons, poses, oriented boxes; ``auto`` is what was imported, otherwise boxes if there
-        are any.
+        Content of the lines: boxes, polygons, poses, oriented boxes; ``auto`` is the task of an imported dataset,
+        otherwise boxes if it has any.
     images
         Tensor of the images.
     boxes

@@ -107,7 +107,7 @@ class Reader:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the process is gone, as after a crash."""
+        """True if the process is gone, as after a crash."""
         return self._popen is None
 
     def close(self) -> None:

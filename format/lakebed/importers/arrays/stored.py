@@ -217,7 +217,7 @@ def stored_of(name: str, said: Mapping[str, Any], array_of: Callable[[str], Arra
 
 
 def _is_right(layout: str, ndim: int, main: Array, beside: Mapping[str, Array], described: Described) -> bool:
-    """Whether arrays have the dtypes and shapes of their layout."""
+    """Return whether arrays have the dtypes and shapes of their layout."""
     storing = described.storing
     fits = {
         "array": storing is Storing.ARRAY and main.dtype.kind in "biufc",

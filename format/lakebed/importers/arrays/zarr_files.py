@@ -113,7 +113,7 @@ def found_in(found: Any) -> Found:
 
 
 def _has_pickles(array: Any) -> bool:
-    """Tell whether a filter or a codec of an array unpickles, as one of numcodecs does."""
+    """Return whether a filter or a codec of an array unpickles, as one of numcodecs does."""
     told = {key: value for key, value in array.metadata.to_dict().items() if key != "attributes"}
     return "pickle" in repr(told).lower()
 

@@ -103,7 +103,7 @@ def kind_of(data: bytes) -> Kind:
 
 
 def is_text(data: bytes) -> bool:
-    """Tell whether bytes are a text: UTF-8 without control characters."""
+    """Return whether bytes are a text: UTF-8 without control characters."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -196,7 +196,7 @@ def content_of(
     supposed
         Kind of file, if none was looked at.
     texts
-        Whether it may be text or JSON without a wish.
+        Accept text and JSON without a wish.
 
     Raises
     ------
@@ -361,7 +361,7 @@ def _file_kind(data: bytes) -> str | None:
 
 
 def _is_mp3(data: bytes) -> bool:
-    """Tell whether a second frame begins at the end of the first one."""
+    """Return whether a second frame begins at the end of the first one."""
     length = _frame_bytes(data[:4])
     return length is not None and _frame_bytes(data[length : length + 4]) is not None
 

@@ -32,12 +32,12 @@ _MOST_AXES = 32
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether a type is a list of any kind."""
+    """Return whether a type is a list of any kind."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether a type is a number or a boolean."""
+    """Return whether a type is a number or a boolean."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 

@@ -434,7 +434,7 @@ class _Import:
         return ds, not there
 
     def _lacks_commit(self, last: Mapping[str, Any], ds: Dataset) -> bool:
-        """Whether this import was killed just before its commit: nothing else was committed since."""
+        """Return whether this import was killed just before its commit: nothing else was committed since."""
         is_this = last.get("state") == "done" and last.get("identity") == self._identity()
         return is_this and self._how.commit and last.get("below", "") == ds.commit_id
 

@@ -10,7 +10,7 @@ _MODULES = {"protobuf": "google.protobuf"}
 
 
 def is_installed(package: str) -> bool:
-    """Tell whether a package is installed, by the name of its distribution."""
+    """Return whether a package is installed, by the name of its distribution."""
     try:
         return find_spec(_MODULES.get(package, package.replace("-", "_"))) is not None
     except ModuleNotFoundError:  # the package above it

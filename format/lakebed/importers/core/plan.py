@@ -120,7 +120,7 @@ class Copied:
 
 @dataclass
 class Plan:
-    """What an import will do.
+    """The plan of an import.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _NAMES = re.compile(r"'[^']*'|\S*/\S*[^\s:]|\d[\d.,]*")
 
 @dataclass
 class ImportReport:
-    """What an import did, or, after a dry run, would do.
+    """The result of an import, or, after a dry run, its plan.
 
     Attributes
     ----------
@@ -60,11 +60,11 @@ class ImportReport:
     no_file
         Why this file could not be written.
     resumed
-        Whether the import continued an earlier run.
+        True if the import continued an earlier run.
     seconds
         Duration.
     dry_run
-        Whether nothing was written.
+        True if nothing was written.
     """
 
     format: str

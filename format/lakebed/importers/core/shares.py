@@ -1,19 +1,19 @@
-"""What annotations must agree in, for a tensor to be as they say: one that is wrong decides nothing for the others."""
+"""Shares of annotations that must agree to decide what a tensor holds: a single wrong one decides nothing."""
 
 from __future__ import annotations
 
 MOSTLY = 0.66
-"""Share of the annotations whose values decide what a tensor holds; the others have no value there, or are left out."""
+"""Share of annotations that decides; the others have no value, or are left out."""
 
 NEARLY_ALL = 0.95
-"""The same where no value stands for none, such as of whole numbers: annotations without one are left out."""
+"""Share for values without a null, such as whole numbers: other annotations are left out."""
 
 
 def mostly(found: int, looked: int, share: float = MOSTLY) -> bool:
-    """Whether so many of the annotations that were looked at decide for the others."""
+    """Return whether `found` of the annotations decide for the others."""
     return 0 < share * looked <= found
 
 
 def few(found: int, looked: int) -> bool:
-    """Whether so many of the annotations that were looked at decide nothing: nearly all others differ from them."""
+    """Return whether `found` of the annotations are too few to count."""
     return found <= (1 - NEARLY_ALL) * looked

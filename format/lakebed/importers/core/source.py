@@ -122,17 +122,17 @@ class Source:
 
     @property
     def is_object(self) -> bool:
-        """Whether it is an object of the program."""
+        """True if it is an object of the program."""
         return not self.address
 
     @cached_property
     def is_local(self) -> bool:
-        """Whether its files are on this machine."""
+        """True if its files are on this machine."""
         return bool(self.address) and scheme_of(self.address) == "file"
 
     @cached_property
     def is_file(self) -> bool:
-        """Whether it is one file."""
+        """True if it is one file."""
         if self.is_object:
             return False
         if self.is_local:
@@ -141,7 +141,7 @@ class Source:
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder, or a prefix in a bucket."""
+        """True if it is a folder, or a prefix in a bucket."""
         return bool(self.address) and not self.is_file
 
     @property
@@ -211,7 +211,7 @@ class Source:
         return self._listing[1] if is_listed and self.is_folder else {}
 
     def is_own(self, name: str) -> bool:
-        """Whether a name in the folder is the destination or a part of it."""
+        """Return whether a name in the folder is the destination or a part of it."""
         if not self.dest or scheme_of(self.dest) != scheme_of(self.address):
             return False
         if self.is_local:
@@ -527,7 +527,7 @@ def _suffix_of_bytes(head: bytes) -> str | None:
 
 
 def _is_arrow_stream(head: bytes) -> bool:
-    """Tell whether bytes begin with an Arrow message: a mark, its length, and a flatbuffer with its table inside."""
+    """Return whether bytes begin with an Arrow message: a mark, its length, and a flatbuffer with its table inside."""
     mark, length, root = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4, 8))
     table = int.from_bytes(head[8 + root : 12 + root], "little", signed=True)
     is_inside = 4 <= root < min(length, len(head) - 12) and 0 <= root - table < length

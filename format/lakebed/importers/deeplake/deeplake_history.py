@@ -286,7 +286,7 @@ def _size(value: Any) -> int:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are equal to the last bit."""
+    """Return whether two values are equal to the last bit."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         is_like = one.dtype == other.dtype and one.shape == other.shape
         return is_like and (

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lakebed.errors import IngestionError, LakebedError, NotFoundError
-from lakebed.importers.core.plan import Media, Plan, Problem, columns_of_rows, media, tensor
+from lakebed.importers.core.plan import Media, Plan, Problem, TensorPlan, columns_of_rows, media, tensor
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.importers.detection.coco_annotations import (
     Kind,
@@ -174,31 +174,20 @@ def plan(
     asked = [only] if isinstance(only, str) else only
     planner = _Planner(source, source.at(images) if images is not None else source.folder, groups or {})
     files = [str(name) for name in annotations] or _annotation_files(source)
-    for name in planner.chosen(
-        files, [name for text in asked for name in map(str.strip, text.split(",")) if name]
-    ):
+    wanted = [name for text in asked for name in map(str.strip, text.split(",")) if name]
+    for name in planner.chosen(files, wanted):
         planner.take(name, inspect)
     kinds, problems, pictures = list(planner.kinds.values()), planner.problems, planner.pictures
-    if len(kinds) > 1 or always_group:
-        for kind in kinds:
-            kind.prefix = f"{kind.name}/" if kind.name else ""
-    items = [row for rows in planner.rows.values() for row in rows.values()]
+    for kind in kinds if len(kinds) > 1 or always_group else ():
+        kind.prefix = f"{kind.name}/" if kind.name else ""
+    items, splits = planner.items()
     used = [row.file for row in items]
     compression = kind_of_images(pictures, used, compression, None if link else problems)
-    tensors = [media(image_tensor, "image", compression=compression, link=link)]
-    readers: dict[str, Reader] = {}
-    for kind in kinds:
-        made, readers[kind.name] = tensors_of(kind, names or {}, set(ignore), plain=plain)
-        tensors += made
-    if plain:
-        ids = {"htype": "text"} if planner.has_text_ids else {"dtype": "int64", "create_shape_tensor": False}
-        tensors += [tensor("file", "text"), tensor("image_id", **ids), tensor("image_info", "json")]
+    tensors, readers = _tensors(
+        kinds, names or {}, set(ignore), plain=plain, has_text_ids=planner.has_text_ids
+    )
+    tensors.insert(0, media(image_tensor, "image", compression=compression, link=link))
     planner.tell_what_is_left_over()
-    splits: dict[str, range] = {}
-    first = 0
-    for split, rows in planner.rows.items():
-        splits[split] = range(first, first + len(rows))
-        first += len(rows)
     panoptic = source if any(kind.segments for kind in kinds) else None
     context = _Context(
         Media(pictures, link, creds_key),
@@ -218,7 +207,7 @@ def plan(
         context,
         rows=len(items),
         nbytes=sum(pictures.files.get(name, 0) for name in used),
-        splits=splits if set(splits) != {""} else {},
+        splits=splits,
         problems=problems,
         classes={
             f"{kind.prefix}category_id": [str(one.get("name")) for one in kind.categories]
@@ -360,6 +349,22 @@ def _runs(
 # -- planning ----------------------------------------------------------------------------------------------------
 
 
+def _tensors(
+    kinds: Sequence[Kind], names: Mapping[str, str], ignore: set[str], *, plain: bool, has_text_ids: bool
+) -> tuple[list[TensorPlan], dict[str, Reader]]:
+    """Return the tensors of annotations and records, and what fills those of each kind."""
+    tensors: list[TensorPlan] = []
+    readers: dict[str, Reader] = {}
+    for kind in kinds:
+        made, readers[kind.name] = tensors_of(kind, names, ignore, plain=plain)
+        tensors += made
+    if plain:
+        ids: dict[str, Any] = {"dtype": "int64", "create_shape_tensor": False}
+        ids = {"htype": "text"} if has_text_ids else ids
+        tensors += [tensor("file", "text"), tensor("image_id", **ids), tensor("image_info", "json")]
+    return tensors, readers
+
+
 class _Planner:
     """Kinds of annotations and pictures that annotation files have.
 
@@ -397,7 +402,7 @@ class _Planner:
         Raises
         ------
         IngestionError
-            If there are no files, or none of such a group.
+            If no file is given, or a group has none.
         """
         if not files:
             raise IngestionError(
@@ -542,8 +547,17 @@ class _Planner:
         else:
             self._untold += 1
 
+    def items(self) -> tuple[list[_Row], dict[str, range]]:
+        """Return the rows, and those of each split; no splits if no file names one."""
+        items: list[_Row] = []
+        splits: dict[str, range] = {}
+        for split, rows in self.rows.items():
+            splits[split] = range(len(items), len(items) + len(rows))
+            items += rows.values()
+        return items, splits if set(splits) != {""} else {}
+
     def tell_what_is_left_over(self) -> None:
-        """Report pictures that no annotation file lists, other files, and how many more problems there are."""
+        """Report pictures that no annotation file lists, other files, and the number of further problems."""
         listed = {name for rows in self.rows.values() for name in rows}
         of_masks: set[str] = set()  # PNG files of panoptic segments have the names of their pictures
         if any(kind.segments for kind in self.kinds.values()):

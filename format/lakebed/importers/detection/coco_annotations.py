@@ -1,7 +1,7 @@
 """Annotations of COCO: which tensors a kind of them needs, and which values they put into rows.
 
 `values_of_many` reads the members of many annotations as columns, without an object for each. It leaves pictures with
-an annotation that does not fit, such as a box of three numbers, to `values_of`, which tells what is wrong with it.
+an annotation that does not fit, such as a box of three numbers, to `values_of`, which reports why.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lakebed.importers.tables.json_index import JsonFile
 Ints = NDArray[np.int64]
 Values = dict[str, Any]
 Tell = Callable[[str, bool], object]
-"""Takes what is wrong with an annotation, and whether the annotation is left out, not only the value."""
+"""Reports a reason, and whether the annotation is left out or only a value of it."""
 
 _BAD_VALUE = (LakebedError, LookupError, TypeError, ValueError)
 _INT32 = np.iinfo(np.int32)
@@ -499,7 +499,7 @@ def values_of_many(
     Parameters
     ----------
     file
-        Where their annotations lie.
+        File of their annotations.
     numbers
         Numbers of the annotations of each picture.
     sizes

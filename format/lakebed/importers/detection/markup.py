@@ -23,7 +23,7 @@ def new_parser(name: str, encoding: str | None = None) -> expat.XMLParserType:
     Parameters
     ----------
     name
-        What is parsed, for messages.
+        Name of the document, for messages.
     encoding
         Encoding that the document around a fragment declares.
     """

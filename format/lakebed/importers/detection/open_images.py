@@ -4,7 +4,7 @@
     train-annotations-bbox.csv                     ImageID, Source, LabelName, Confidence, XMin, XMax, YMin, YMax, ...
     train-annotations-human-imagelabels.csv        ImageID, Source, LabelName, Confidence
     class-descriptions-boxable.csv                 /m/011k07, Tortoise
-    bbox_labels_600_hierarchy.json                 which class is a part or a kind of which
+    bbox_labels_600_hierarchy.json                 parts and kinds of classes
 
 A row is an image of the source; lines of other images are counted. ``boxes`` are fractions of the image's sides;
 ``attributes`` holds the other columns, without cells that a line lacks. Cells may be quoted. CSV files of any size are

@@ -65,7 +65,7 @@ class Reader:
     Parameters
     ----------
     source
-        Where the label files are.
+        Source of the label files.
     task
         ``detect``, ``segment``, ``pose`` or ``obb``.
     names
@@ -165,9 +165,9 @@ def plan(
     source
         The folder of the images, or its data.yaml.
     task
-        What lines hold: boxes, polygons, poses, oriented boxes; ``auto`` looks at them.
+        Content of the lines: boxes, polygons, poses, oriented boxes; ``auto`` looks at them.
     data
-        The data.yaml or obj.data to go by, where there are several.
+        The data.yaml or obj.data to read, if the source has several.
     classes
         A file with a class on each line, in place of those that data.yaml names.
     labels
@@ -264,7 +264,7 @@ def reader_of(
     Parameters
     ----------
     source
-        Where the label files are.
+        Source of the label files.
     task, names, shape, inspect
         As for ``plan``.
     tasks
@@ -345,7 +345,7 @@ def _shape_of(text: str) -> tuple[int, int]:
 
 
 def _read_labels(reader: Reader, name: str, found: _Objects) -> list[Skipped]:
-    """Add the objects of a label file; return what is left out or changed.
+    """Add the objects of a label file; return reports of lines that are left out or changed.
 
     Raises
     ------

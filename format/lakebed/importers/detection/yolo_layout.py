@@ -131,7 +131,7 @@ class LabelFiles:
     Parameters
     ----------
     source
-        Where the label files are.
+        Source of the label files.
     apart
         The folder is another one than that of the images: their places in it are the same, or only names count.
     """
@@ -159,7 +159,7 @@ class LabelFiles:
         Parameters
         ----------
         images
-            Where the images are.
+            Source of the images.
         """
         used = set(map(self.of, images_of(images)))
         unused = [
@@ -388,7 +388,7 @@ class _Below:
                 told.images[split] = found
         if not told.images:
             named = ", ".join(f"{key}: {entries[key]}" for key in _KEYS if entries.get(key))
-            raise IngestionError(f"nothing of what is named ({named}) is below {self._source.shown}")
+            raise IngestionError(f"nothing that is named ({named}) is below {self._source.shown}")
         lists = list(told.images.values())
         if len(lists) > 1 and all(one == lists[0] for one in lists):
             same = f"{' and '.join(told.images)} are the same images: they are imported once"

@@ -81,7 +81,7 @@ _WRONG = (LakebedError, OSError, ValueError)
 
 
 class _Row(NamedTuple):
-    """Files of a row, the first of which names it, their htypes, and the class."""
+    """Files of a row, named by the first, their htypes, and the class."""
 
     files: Sequence[str]
     htypes: Sequence[str]
@@ -227,7 +227,7 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """Return how many classes there are."""
+    """Return the number of classes."""
     return {"classes": {name: len(names) for name, names in plan.classes.items()}}
 
 

@@ -229,7 +229,7 @@ def ingest_kaggle(
     dest
         Where the dataset is made; an open one is appended to.
     exist_ok
-        Import what is in the folder already, without a download.
+        Import the files that the folder holds already, without a download.
     images_compression
         Kind of image that is stored; ``"auto"`` is that of the files, and of most of them where they differ.
     dest_creds
@@ -252,7 +252,7 @@ def ingest_kaggle(
     KaggleMissingCredentialsError
         If a user name or key is missing.
     KaggleDatasetAlreadyDownloadedError
-        If there are files in the folder, and ``exist_ok`` is false.
+        If the folder holds files, and ``exist_ok`` is false.
     ExternalCommandError
         If the command is missing or fails.
     SamePathException
@@ -286,7 +286,7 @@ def _credentials(given: Mapping[str, str] | None) -> dict[str, str]:
     Raises
     ------
     KaggleMissingCredentialsError
-        If there is no user name or key.
+        If the user name or the key is missing.
     """
     names = {"KAGGLE_USERNAME": "username", "KAGGLE_KEY": "key"}
     if given is not None:

@@ -81,16 +81,7 @@ def ingest_yolo(
     del token, connect_kwargs
     source = Source.of(data_directory, src_creds)
     beside = source if annotations_directory is None else source.at(annotations_directory)
-    files = LabelFiles(beside, apart=annotations_directory is not None)
-    items = [Labelled(name, files.of(name)) for name in images_of(source)]
-    if not items:
-        raise IngestionError(f"{source.shown} has no images")
-    without = [item.image for item in items if item.labels is None]
-    if without and not allow_no_annotation:
-        raise IngestionError(
-            f"{len(without):,} of {len(items):,} images have no label file, the first is {without[0]}; "
-            "allow_no_annotation=True takes them as images without objects"
-        )
+    items = _items(source, LabelFiles(beside, apart=annotations_directory is not None), allow_no_annotation)
     label = {"name": "labels", "htype": "class_label", **(label_params or {})}
     if class_names_file is not None:
         label["class_names"] = lines_of_classes(source.at(class_names_file))
@@ -120,6 +111,19 @@ def ingest_yolo(
         problems=problems,
     )
     return ingested("yolo", source, plan, dest, dest_creds, progressbar, shuffle, num_workers, dataset_kwargs)
+
+
+def _items(source: Source, files: LabelFiles, allow_no_annotation: bool) -> list[Labelled]:
+    items = [Labelled(name, files.of(name)) for name in images_of(source)]
+    if not items:
+        raise IngestionError(f"{source.shown} has no images")
+    without = [item.image for item in items if item.labels is None]
+    if without and not allow_no_annotation:
+        raise IngestionError(
+            f"{len(without):,} of {len(items):,} images have no label file, the first is {without[0]}; "
+            "allow_no_annotation=True takes them as images without objects"
+        )
+    return items
 
 
 def _tensor(arguments: Mapping[str, Any]) -> TensorPlan:

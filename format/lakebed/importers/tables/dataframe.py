@@ -67,7 +67,7 @@ def plan(source: Source, *, nan: bool = False, **options: Unpack[ColumnOptions])
     source
         The table, or an Arrow file.
     nan
-        Whether NaN of pandas stays NaN; otherwise it is null.
+        Keep NaN of pandas; otherwise it is null.
     options
         Options of columns.
     """
@@ -198,7 +198,7 @@ def _beside(batch: Any, at: int, context: _Context, where: str) -> Iterator[Any]
 
 
 def is_pandas(found: Any) -> bool:
-    """Whether an object is a data frame of pandas."""
+    """Return whether an object is a data frame of pandas."""
     return type(found).__module__.partition(".")[0] == "pandas" and hasattr(found, "columns")
 
 

@@ -216,26 +216,9 @@ def plan(
         tuple(names),
         ("", *nulls),
     )
-    columns: dict[str, _Column] = {}
-    first: pa.RecordBatch | None = None
-    rows = 0
-    bad: list[Skipped] = []
-    by_split: dict[str, list[str]] = {}
-    for file in files:
-        batch, below = None, 0
-        for batch in _batches(source, file, style, None, bad):
-            del bad[1:]
-            first = batch if first is None else first
-            _check_names(columns, batch.schema.names, file)
-            for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                columns.setdefault(name, _Column(is_text=name in text)).look(column, file, below)
-            below += batch.num_rows
-        rows += below
-        if batch is not None:
-            _check_last(source, file, style, batch)
-        by_split.setdefault(SPLITS.get(stem_of(file), "") if len(files) > 1 else "", []).append(file)
+    columns, first, rows, bad = _looked(source, files, style, text)
     if not rows:
-        told = f". {bad[0].where}: {bad[0].reason}" if bad else ""
+        told = f". {bad.where}: {bad.reason}" if bad else ""
         raise IngestionError(
             f"{source.shown} holds nothing to import: no rows below the names of columns{told}"
         )
@@ -247,6 +230,9 @@ def plan(
     table, tensors = table_of(
         schema, wishes, None if first is None else first.slice(0, FIRST_ROWS), source, problems
     )
+    by_split: dict[str, list[str]] = {}
+    for file in files:
+        by_split.setdefault(SPLITS.get(stem_of(file), "") if len(files) > 1 else "", []).append(file)
     items, splits = ranges_of(in_order(by_split))
     between = "" if delimiter else f", {_CALLED.get(style.delimiter, repr(style.delimiter))} between fields"
     return Plan(
@@ -259,6 +245,29 @@ def plan(
         splits=splits,
         problems=problems,
     )
+
+
+def _looked(
+    source: Source, files: Sequence[str], style: _Style, text: Sequence[str]
+) -> tuple[dict[str, _Column], pa.RecordBatch | None, int, Skipped | None]:
+    """Look through all files; return columns, the first rows, the number of rows, and the first malformed one."""
+    columns: dict[str, _Column] = {}
+    first: pa.RecordBatch | None = None
+    rows = 0
+    bad: list[Skipped] = []
+    for file in files:
+        batch, below = None, 0
+        for batch in _batches(source, file, style, None, bad):
+            del bad[1:]
+            first = batch if first is None else first
+            _check_names(columns, batch.schema.names, file)
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                columns.setdefault(name, _Column(is_text=name in text)).look(column, file, below)
+            below += batch.num_rows
+        rows += below
+        if batch is not None:
+            _check_last(source, file, style, batch)
+    return columns, first, rows, bad[0] if bad else None
 
 
 def rows(item: str, context: _Context) -> Iterator[Any]:
@@ -432,7 +441,7 @@ def _check_names(columns: Mapping[str, Any], names: Sequence[str], file: str) ->
 
 
 def _fits(column: pa.Array, kind: str) -> bool:
-    """Whether all texts of a column are values of a type, and none loses anything."""
+    """Return whether all texts of a column are values of a type, and none loses anything."""
     import pyarrow.compute as pc
 
     def any_like(pattern: str) -> bool:
@@ -459,6 +468,6 @@ def _digits(column: pa.Array) -> pa.Array:
 
 
 def _is_rounded(text: str, digits: str) -> bool:
-    """Whether the nearest float64 of a number differs from it in the digits that are written."""
+    """Return whether the nearest float64 of a number differs from it in the digits that are written."""
     nearest = f"{float(text):.{max(len(digits), 1) - 1}e}"
     return nearest.lstrip("-").partition("e")[0].replace(".", "") != digits

@@ -44,7 +44,7 @@ def from_pandas(
     frame
         The data frame. Its index is left out: ``frame.reset_index()`` makes a column of it.
     nan
-        Whether NaN stays NaN; otherwise it is null.
+        Keep NaN; otherwise it is null.
     overwrite
         Replace an existing dataset.
     creds

@@ -175,13 +175,13 @@ def _opened(source: Source, name: str) -> BinaryIO:
 
 
 def _is_list(source: Source, name: str) -> bool:
-    """Whether a file begins with a list of objects."""
+    """Return whether a file begins with a list of objects."""
     with _opened(source, name) as file:
         return _LIST.match(file.read(_HEAD_BYTES).removeprefix(_BOM)) is not None
 
 
 def _is_lines(source: Source, name: str) -> bool:
-    """Whether the first line of a file is an object of JSON, and others follow."""
+    """Return whether the first line of a file is an object of JSON, and others follow."""
     with _opened(source, name) as file:
         lines = iter(partial(file.readline, _MOST_LINE_BYTES), b"")
         try:
@@ -247,7 +247,7 @@ def _of_object(found: Any, where: str) -> list[dict[str, Any]]:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value holds no half of a surrogate pair."""
+    """Return whether a value holds no half of a surrogate pair."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -128,7 +128,7 @@ def _read(source: Source, sheet: str | None, problems: list[Problem]) -> tuple[s
 
 
 def _has_formulas(file: Any, source: Source) -> bool:
-    """Whether cells have formulas.
+    """Return whether cells have formulas.
 
     Raises
     ------

@@ -18,7 +18,7 @@ class Entry:
     Attributes
     ----------
     is_behind
-        Whether it is found only by a name with its table, as the columns of USING: without a table, one means both.
+        True if it is found only by a name with its table, as the columns of USING: without a table, one means both.
     """
 
     table: str | None

@@ -7,7 +7,6 @@ own columns only, it is answered once, without the equalities, and its rows are 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,7 +80,7 @@ class Inner:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the query names no column of the outer one, and so has one answer."""
+        """True if the query names no column of the outer one, and so has one answer."""
         return not self.named.found
 
     def whole(self) -> Relation:
@@ -108,55 +107,39 @@ class Inner:
     def exists(self, at: int) -> Bound:
         """Return, for each outer row, whether the query finds a row."""
         once = Once.of(self, is_exists=True)
-
-        def compute(given: _Given) -> Column:
-            found = None if once is None else once.rows(given.keys)
-            if found is not None:
-                return Numbers(found[0] >= 0)
-            return Numbers(np.array(self._each(given.named, lambda relation: len(relation) > 0), np.bool_))
-
-        return self._applied("EXISTS", once, FLAG, (), compute, at)
+        return self._applied("EXISTS", FLAG, at, once, lambda relation: len(relation) > 0, _flags)
 
     def among(self, operand: Bound, at: int, domain: Info | None) -> Bound:
         """Return, for each outer row, whether a value is among the results, converted to a domain."""
         once = Once.of(self, is_in=True, operand=operand)
-
-        def compute(given: _Given) -> Column:
-            (values,) = given.more
-            found = None if once is None else once.rows([*given.keys, values])
-            if found is not None:
-                return Numbers(found[0] >= 0)
-            return _in_each(values, self._each(given.named, lambda relation: column_of(relation, domain)))
-
-        return self._applied("IN SELECT", once, FLAG, (operand,), compute, at)
+        return self._applied(
+            "IN SELECT", FLAG, at, once, lambda relation: column_of(relation, domain), _in_each, operand
+        )
 
     def value(self, info: Info, at: int) -> Bound:
         """Return, for each outer row, the value that the query finds."""
-        once = Once.of(self)
-
-        def compute(given: _Given) -> Column:
-            found = None if once is None else once.values(given.keys)
-            return collect(self._each(given.named, one_value)) if found is None else found
-
-        return self._applied("SELECT", once, info, (), compute, at)
+        return self._applied("SELECT", info, at, Once.of(self), one_value, collect)
 
     def _applied(
         self,
         name: str,
-        once: Once | None,
         info: Info,
-        more: tuple[Bound, ...],
-        compute: Callable[[_Given], Column],
         at: int,
+        once: Once | None,
+        answer: Answer,
+        finish: Callable[..., Column],
+        *operands: Bound,
     ) -> Bound:
+        """Return an expression that looks rows up by keys, or computes an answer for each row and finishes them."""
         keys = () if once is None else once.keys
         first, second = len(keys), len(keys) + len(self.named.found)
 
-        def apart(given: Given) -> Column:
-            columns = given.columns
-            return compute(_Given(columns[:first], columns[first:second], columns[second:]))
+        def compute(given: Given) -> Column:
+            more = given.columns[second:]
+            found = None if once is None else once.column([*given.columns[:first], *more])
+            return finish(self._each(given.columns[first:second], answer), *more) if found is None else found
 
-        return Apply(name, apart, (*keys, *self.named.found.values(), *more), info, at, _COST)
+        return Apply(name, compute, (*keys, *self.named.found.values(), *operands), info, at, _COST)
 
     def _each(self, named: Sequence[Column], answer: Answer) -> list[Any]:
         """Return an answer for each row, computed once for each distinct set of values."""
@@ -245,18 +228,20 @@ class Once:
             self._read = lookup, value
         return self._read
 
-    def rows(self, columns: Sequence[Column]) -> Found | None:
+    def _rows(self, columns: Sequence[Column]) -> Found | None:
         """Return the first row with each set of keys, and the number of rows with it; None for keys that are arrays."""
         keys = [key for key in map(Key.of, columns) if key is not None]
         lookup = self._whole()[0] if len(keys) == len(columns) else None
         return None if lookup is None else lookup.find(keys)
 
-    def values(self, keys: Sequence[Column]) -> Column | None:
-        """Return the value of the row with each set of keys; None for keys that are arrays."""
-        found = self.rows(keys)
+    def column(self, keys: Sequence[Column]) -> Column | None:
+        """Return the value of the row with each set of keys, or whether there is one; None for keys that are arrays."""
+        found = self._rows(keys)
         if found is None:
             return None
         places, counts = found
+        if not self._has_value:
+            return Numbers(places >= 0)
         (several,) = np.nonzero(counts > 1)
         if len(several):
             raise QueryError(_SEVERAL.format(1, int(counts[several[0]])), kind="arity", row=int(several[0]))
@@ -273,15 +258,6 @@ class Once:
         if isinstance(taken, Numbers) and empty is None:
             return Numbers(taken.values, either(taken.missing, gone))
         return collect([empty if is_gone else v for v, is_gone in zip(rows(taken), gone, strict=True)])
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """Columns of outer rows: keys for inner rows, columns that the query names, and the operand of IN."""
-
-    keys: Sequence[Column]
-    named: Sequence[Column]
-    more: Sequence[Column]
 
 
 def column_of(relation: Relation, domain: Info | None = None) -> list[Any]:
@@ -322,7 +298,11 @@ def one_value(relation: Relation) -> Any:
     return python(row(relation.read(relation.names[0], range(1)), 0)) if len(relation) else None
 
 
-def _in_each(values: Column, lists: Sequence[list[Any]]) -> Column:
+def _flags(answers: Sequence[bool]) -> Column:
+    return Numbers(np.array(answers, np.bool_))
+
+
+def _in_each(lists: Sequence[list[Any]], values: Column) -> Column:
     """Return whether the value of each row is in its own list; rows with the same list are computed together."""
     by_list: dict[int, list[int]] = {}
     for number, wanted in enumerate(lists):

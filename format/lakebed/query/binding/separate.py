@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ class Separated:
     outer
         The outer sides of the equalities.
     is_whole
-        Whether it makes one row of all rows that it finds, even of none.
+        True if it makes one row of all rows that it finds, even of none.
     """
 
     query: syntax.Query
@@ -39,7 +39,7 @@ def separated(
     outer_names
         ``id`` of each name that is a column of the outer query.
     is_exists, is_in
-        Whether EXISTS needs its rows only, or IN the values of all rows; otherwise it is one value.
+        True if EXISTS needs its rows only, or IN the values of all rows; otherwise it is one value.
     """
     body = query.body
     if not isinstance(body, syntax.Select) or query.tables or query.limit or query.sample or query.arrange:
@@ -62,7 +62,7 @@ def separated(
             own.append(part)
         else:
             equal.append(sides)
-    named = {id(node) for _, side in equal for node in _parts(side)} & set(outer_names)
+    named = {id(node) for _, side in equal for node in syntax.parts(side)} & set(outer_names)
     if not equal or named != set(outer_names):
         return None
     keys = tuple(key for key, _ in equal)
@@ -102,29 +102,13 @@ def _sides(
 
 def _is_of(node: syntax.Expression, outer_names: Collection[int], *, is_outer: bool) -> bool:
     """Return whether an expression names columns, all of the outer query or all of its own."""
-    found = list(_parts(node))
+    found = list(syntax.parts(node))
     if any(isinstance(part, syntax.Query) for part in found):
         return False
     names = [id(part) in outer_names for part in found if isinstance(part, syntax.Name)]
     return bool(names) and all(is_of == is_outer for is_of in names)
 
 
-def _parts(node: Any) -> Iterator[Any]:
-    """Yield an expression and its parts, without those of queries inside it."""
-    if isinstance(node, tuple):
-        for item in node:
-            yield from _parts(item)
-        return
-    names = getattr(node, "__slots__", None)
-    if names is None:
-        return
-    yield node
-    if not isinstance(node, syntax.Query):
-        for name in names:
-            if name != "at":
-                yield from _parts(getattr(node, name))
-
-
 def counts_rows(node: Any) -> bool:
     """Return whether an expression contains COUNT(*), which counts the rows of groups."""
-    return any(isinstance(part, syntax.Call) and part.is_star for part in _parts(node))
+    return any(isinstance(part, syntax.Call) and part.is_star for part in syntax.parts(node))

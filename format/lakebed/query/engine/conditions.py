@@ -138,23 +138,21 @@ def _plain_columns(node: syntax.Expression) -> tuple[str, ...]:
 
 def _compared(node: syntax.Expression) -> tuple[str, ...]:
     names: dict[str, None] = {}
-    left: list[syntax.Expression] = [node]
-    for _ in range(_LONGEST):
-        if not left:
-            return tuple(names)
-        part = left.pop()
+    for number, part in enumerate(syntax.parts(node)):
         if isinstance(part, syntax.Name) and part.table is None:
             names[part.column] = None
-        elif isinstance(part, syntax.Unary | syntax.IsNull):
-            left.append(part.operand)
-        elif isinstance(part, syntax.Binary):
-            left += (part.left, part.right)
-        elif isinstance(part, syntax.Logical):
-            left += part.operands
-        elif isinstance(part, syntax.Between):
-            left += (part.operand, part.low, part.high)
-        elif isinstance(part, syntax.In) and part.query is None:
-            left += (part.operand, *part.items)
-        elif not isinstance(part, syntax.Literal):
+        elif not isinstance(part, _PLAIN) or number == _LONGEST:
             return ()
-    return ()
+    return tuple(names)
+
+
+_PLAIN = (
+    syntax.Literal
+    | syntax.Unary
+    | syntax.IsNull
+    | syntax.Binary
+    | syntax.Logical
+    | syntax.Between
+    | syntax.In
+)
+"""Syntax of plain comparisons; IN (SELECT ...) has a query as a part, which is none of these."""

@@ -66,9 +66,9 @@ def join(
         return _side_by_side(left, right)
     if node.kind == "cross" or (node.condition is None and not node.using and node.kind != "natural"):
         return _crossed(node, left, right, bind, hold)
-    kind, using = (
-        ("inner", _common(text, node, left, right)) if node.kind == "natural" else (node.kind, node.using)
-    )
+    kind, using = node.kind, node.using
+    if kind == "natural":
+        kind, using = "inner", _common(text, node, left, right)
     keys: list[tuple[Bound, Bound]]
     rest: list[syntax.Expression] = []
     if using:
@@ -93,15 +93,14 @@ def join(
         lefts, rights = lefts[kept], rights[kept]
     tick()
     if kind in ("left", "full"):
-        alone = _unpaired(lefts, len(left.relation))
         hold(16 * (len(lefts) + len(left.relation)))
+        alone = _unpaired(lefts, len(left.relation))
         places = np.searchsorted(lefts, alone)  # pairs are in the order of their left rows
         lefts, rights = np.insert(lefts, places, alone), np.insert(rights, places, -1)
     if kind in ("right", "full"):
         alone = _unpaired(rights, len(right.relation))
         hold(16 * (len(lefts) + len(alone)))
-        lefts = np.concatenate([lefts, np.full(len(alone), -1)])
-        rights = np.concatenate([rights, alone])
+        lefts, rights = np.append(lefts, np.full(len(alone), -1)), np.append(rights, alone)
     found = _both(left, right, lefts, rights)
     return _merged(found, left, using, kind) if using else found
 

@@ -31,7 +31,7 @@ class Space:
     taken
         Converts back to NumPy.
     is_local
-        Whether arrays are not moved, so that blocks that fit into the processor's cache are computed one by one.
+        True if arrays are not moved, so that blocks that fit into the processor's cache are computed one by one.
     inside
         Makes a context in which the library keeps the dtypes of its arguments.
     """

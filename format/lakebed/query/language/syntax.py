@@ -402,6 +402,18 @@ def conjuncts(node: Expression | None) -> Iterator[Expression]:
         yield node
 
 
+def parts(node: object) -> Iterator[object]:
+    """Yield an expression and its parts, without those of queries inside it."""
+    if isinstance(node, tuple):
+        for item in node:
+            yield from parts(item)
+    elif is_dataclass(node):
+        yield node
+        if not isinstance(node, Query):
+            for part in fields(node):
+                yield from parts(getattr(node, part.name))
+
+
 def columns_of(query: Query) -> set[str] | None:
     """Return all names of columns and results in a query; None if it asks for all columns."""
     found: set[str] = set()

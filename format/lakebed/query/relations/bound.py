@@ -24,7 +24,7 @@ class Value:
     exact
         Numbers of an array literal before `value` rounded them to float32.
     is_read
-        Whether the value was read from a dataset: a text then need not name a class or a date.
+        True if the value was read from a dataset: a text then need not name a class or a date.
     """
 
     value: Any

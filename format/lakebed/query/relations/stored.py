@@ -80,9 +80,9 @@ class _Facts(NamedTuple):
     Attributes
     ----------
     is_plain
-        Whether samples are stored as uncompressed arrays.
+        True if samples are stored as uncompressed arrays.
     has_statistics
-        Whether chunks can have statistics: uncompressed numbers and texts.
+        True if chunks can have statistics: uncompressed numbers and texts.
     """
 
     info: Info

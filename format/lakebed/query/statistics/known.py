@@ -78,9 +78,9 @@ class Aligned:
     pieces
         Statistics of each piece, zeros for unknown ones.
     known
-        Whether the statistics of each piece are known.
+        Mask of the pieces with known statistics.
     is_whole
-        Whether those of all pieces are.
+        True if the statistics of all pieces are known.
     """
 
     ends: NDArray[np.int64]
@@ -91,7 +91,7 @@ class Aligned:
 
     @property
     def tells(self) -> bool:
-        """Whether these statistics can distinguish pieces."""
+        """True if these statistics can distinguish pieces."""
         return len(self.ends) > 1 and (self.is_whole or bool(self.known.any()))
 
 
@@ -135,7 +135,7 @@ class Place:
 
     @property
     def is_known(self) -> bool:
-        """Whether the statistics of all chunks are known."""
+        """True if the statistics of all chunks are known."""
         return self.aligned is not None and self.aligned.is_whole
 
 
@@ -332,7 +332,7 @@ def gathered(table: Table, *, is_chosen: bool, progressbar: bool) -> list[Tensor
     Parameters
     ----------
     is_chosen
-        Whether the caller named each tensor: it is an error if one has no statistics, and otherwise skipped.
+        True if the caller named each tensor: it is an error if one has no statistics, and otherwise skipped.
 
     Raises
     ------

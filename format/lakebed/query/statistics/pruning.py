@@ -104,7 +104,7 @@ class _Known:
 
     @property
     def has_nan(self) -> Mask:
-        """Whether each stretch has NaN."""
+        """Mask of the stretches with NaN."""
         found: Mask = (self.pieces["flags"] & HAS_NAN).astype(np.bool_)
         return found
 
@@ -118,7 +118,7 @@ class Kept:
     ends
         End of each stretch of rows: int64.
     kept
-        Whether each stretch is left; rows after the last stretch are.
+        Mask of the stretches that are left; rows after the last stretch are left as well.
     """
 
     ends: NDArray[np.int64]

@@ -30,13 +30,13 @@ class Info:
     logical
         Arrow type of the dates and times that integers stand for.
     is_group
-        Whether each value holds all samples of a group.
+        True if each value holds all samples of a group.
     is_key
-        Whether the samples of a group are equal, because the rows were grouped by them.
+        True if the samples of a group are equal, because the rows were grouped by them.
     cost
         Relative cost of reading a row.
     are_nulls_apart
-        Whether missing values are recorded separately, so that IS NULL reads no values.
+        True if missing values are recorded separately, so that IS NULL reads no values.
     """
 
     kind: str = "any"

@@ -47,7 +47,7 @@ class Key:
 
     @property
     def is_number(self) -> bool:
-        """Whether the keys are numbers, not texts."""
+        """True if the keys are numbers, not texts."""
         return isinstance(self.values, np.ndarray)
 
 

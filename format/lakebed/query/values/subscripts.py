@@ -150,11 +150,12 @@ def trailing(column: Ragged) -> tuple[int, ...] | None:
     """Return the extents after the first axis if all samples with values share them, else None."""
     rest = column.shapes[:, 1:]
     if not len(rest):
-        return (1,) * rest.shape[1]
+        return (1,) * int(rest.shape[1])
     if not (rest == rest[0]).all():
         held = rest[column.sizes > 0]
         rest = held if len(held) else rest[:1]
-    return tuple(map(int, rest[0])) if (rest == rest[0]).all() else None
+    extents: tuple[int, ...] = tuple(rest[0].tolist())
+    return extents if (rest == rest[0]).all() else None
 
 
 def _of_uneven(base: Ragged, items: Sequence[Fixed]) -> Column | None:

@@ -25,8 +25,8 @@ from lakebed.session.changes.inputs import (
     progress,
 )
 from lakebed.session.changes.new_classes import NewClasses
-from lakebed.session.stored_samples import StoredSamples
 from lakebed.session.table import Table
+from lakebed.session.tensor_samples import TensorSamples
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.column import is_arrow, ranked
@@ -180,7 +180,7 @@ def _column(values: Any, name: str) -> Any:
         values = plain_column(values)
     except TensorInvalidSampleShapeError as error:
         raise SampleExtendError(str(error)) from error
-    if isinstance(values, StoredSamples | np.ndarray | list | tuple):
+    if isinstance(values, TensorSamples | np.ndarray | list | tuple):
         return values
     if is_arrow(values):
         import pyarrow as pa

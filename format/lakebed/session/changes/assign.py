@@ -37,8 +37,8 @@ from lakebed.session.changes.new_classes import NewClasses
 from lakebed.session.changes.regions import expanded, put, region, whole
 from lakebed.session.columns import ascending
 from lakebed.session.session import Session
-from lakebed.session.stored_samples import StoredSamples
 from lakebed.session.table import Table
+from lakebed.session.tensor_samples import TensorSamples
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.rows import DraftRows
 from lakebed.writing.encode.encoded import Column, Encoded
@@ -163,12 +163,12 @@ def _several(value: Any, count: int, state: TensorState | None = None) -> Any:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         has_length = False
     found = len(value) if has_length else 1
-    if has_length and found == count and not (isinstance(value, StoredSamples) and value.is_single):
+    if has_length and found == count and not (isinstance(value, TensorSamples) and value.is_single):
         return value
     if count > 1 and state is not None and isinstance(value, _NUMBERS) and np.ndim(value) == 0:
         _check_number(value, count, state.meta)
     if count == 1 or not has_length:
-        return [value.numpy() if isinstance(value, StoredSamples) else value] * count
+        return [value.numpy() if isinstance(value, TensorSamples) else value] * count
     raise ValueError(
         f"Index length ({count}) and length of samples ({found}) must be equal for updating a tensor."
     )
@@ -212,7 +212,7 @@ def _plan_parts(session: Session, name: str, rows: Sequence[int], index: Index, 
 
 def _plain(value: Any) -> Any:
     """Return the array of a tensor, or of a sample read from a file; other values unchanged."""
-    if isinstance(value, StoredSamples):
+    if isinstance(value, TensorSamples):
         return value.numpy()
     return value.array if hasattr(value, "compressed_bytes") else value
 

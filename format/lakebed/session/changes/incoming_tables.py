@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lakebed.errors import SampleExtendingError
-from lakebed.session.stored_samples import StoredSamples
+from lakebed.session.tensor_samples import TensorSamples
 
 
 def columns_of_table(table: Any) -> Mapping[str, Any]:
@@ -82,7 +82,7 @@ def _of_dataset(row: Any) -> dict[str, Any] | None:
     """Return the samples of a dataset's row; None for other objects."""
     tensors = getattr(row, "tensors", None)
     if not isinstance(tensors, Mapping) or not all(
-        isinstance(one, StoredSamples) and one.is_single for one in tensors.values()
+        isinstance(one, TensorSamples) and one.is_single for one in tensors.values()
     ):
         return None
     return {

@@ -13,7 +13,7 @@ import numpy as np
 
 from lakebed.errors import MissingCredsError, SampleAppendError, UnusualSampleWarning
 from lakebed.htypes.class_label import STRICT
-from lakebed.session.stored_samples import StoredSamples
+from lakebed.session.tensor_samples import TensorSamples
 from lakebed.versions.state import TensorState
 from lakebed.writing.encode.arrow import chunks_of
 from lakebed.writing.encode.column import encode_column, encode_one, is_arrow
@@ -26,7 +26,7 @@ from lakebed.writing.encode.rows import row_length
 def encode_sample(sample: Any, state: TensorState, linking: Linking) -> Column:
     """Encode one sample of any kind for a tensor; see ``Tensor.append``."""
     name = state.meta.name or state.key
-    if isinstance(sample, StoredSamples):
+    if isinstance(sample, TensorSamples):
         if sample.is_single:
             return encode_samples(sample, state, linking)
         sample = sample.numpy()
@@ -36,9 +36,9 @@ def encode_sample(sample: Any, state: TensorState, linking: Linking) -> Column:
 def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column:
     """Encode a column of any kind for a tensor; see ``Tensor.extend``. Nulls of a tensor stay nulls."""
     name = state.meta.name or state.key
-    if type(samples) is list and any(issubclass(kind, StoredSamples) for kind in set(map(type, samples))):
+    if type(samples) is list and any(issubclass(kind, TensorSamples) for kind in set(map(type, samples))):
         return _encode_stored_among(samples, state, linking)
-    if type(samples) is np.ndarray or not isinstance(samples, StoredSamples):
+    if type(samples) is np.ndarray or not isinstance(samples, TensorSamples):
         return encode_column(samples, state.meta, state.info, name, linking)
     if samples.fits_stored(state.meta) and not state.info.get(STRICT):
         columns = samples.stored(state)
@@ -105,7 +105,7 @@ def _encode_stored_among(samples: list[Any], state: TensorState, linking: Linkin
     """Encode a list that mixes samples of tensors with others; the former keep their stored bytes."""
     columns: list[Column] = []
     known = state
-    for is_stored, run in groupby(samples, lambda sample: isinstance(sample, StoredSamples)):
+    for is_stored, run in groupby(samples, lambda sample: isinstance(sample, TensorSamples)):
         for piece in run if is_stored else [list(run)]:
             encode = encode_sample if is_stored else encode_samples
             columns.append(encode(piece, known, linking))
@@ -149,7 +149,7 @@ def encode_singly(
     columns: list[Column] = []
     known = state
     inputs = as_column(plain_column(samples), state)
-    if state.meta.is_link and not isinstance(inputs, StoredSamples):
+    if state.meta.is_link and not isinstance(inputs, TensorSamples):
         inputs = list(inputs)
         linking = looked_at(inputs, state.meta, linking, partial(progress, shown=progressbar))
         rows = inputs if strict else [row for row in inputs if not leads_nowhere(row, linking)]

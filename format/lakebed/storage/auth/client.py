@@ -80,7 +80,7 @@ class Access:
 
     @property
     def may_have_ended(self) -> bool:
-        """Whether credentials that expired early may explain a refusal without a clear reason.
+        """True if credentials that expired early may explain a refusal without a clear reason.
 
         Not every store reports an expired token as such: Ceph reports a missing permission. Clocks may differ, too.
         """

@@ -202,7 +202,7 @@ class CachedStorage(Storage):
                     data = self._whole(item, size)  # another thread may just have fetched it
                     if data is None:
                         data = self.origin.get(key)
-                        self._keep_whole(item, data)
+                        self._files.keep(item, _split(data), len(data))
                 finally:
                     _downloads.finish(mine, {} if data is None else dict.fromkeys(mine, data))
                 return data
@@ -296,9 +296,6 @@ class CachedStorage(Storage):
         if fresh:
             self._files.keep(item, fresh)
         return blocks | fresh
-
-    def _keep_whole(self, item: Item, data: Buffer) -> None:
-        self._files.keep(item, _split(data), len(data))
 
     def get_tail(self, key: str, length: int) -> Tail:
         """Read the last `length` bytes of an object from the origin, or the whole object if it is shorter."""

@@ -46,7 +46,7 @@ class EarlyFile:
 
     @property
     def is_mine(self) -> bool:
-        """Whether this process may write to the file."""
+        """True if this process may write to the file."""
         return self._pid == os.getpid()
 
     def write(self, at: int, view: memoryview) -> None:

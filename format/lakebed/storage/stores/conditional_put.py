@@ -56,7 +56,7 @@ class ConditionalPuts:
 
     @property
     def hold(self) -> bool:
-        """Whether publishing can rely on them."""
+        """True if publishing can rely on them."""
         return self.creates and self.replaces
 
 

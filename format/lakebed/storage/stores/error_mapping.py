@@ -99,17 +99,17 @@ class FailedRequest:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the answer is missing or incomplete."""
+        """True if the answer is missing or incomplete."""
         return not self.status and any(text in self._text for text in _BROKEN)
 
     @property
     def has_begun(self) -> bool:
-        """Whether the store sent anything."""
+        """True if the store sent anything."""
         return bool(self.status) or any(text in self._text for text in _BROKEN_BODY)
 
     @property
     def is_no_part(self) -> bool:
-        """Whether the store lacks the requested part, or returns no parts."""
+        """True if the store lacks the requested part, or returns no parts."""
         return self.status == _NO_SUCH_RANGE or (
             not self.status and any(text in self._text for text in _NO_PARTS)
         )
@@ -135,12 +135,12 @@ class FailedRequest:
 
     @property
     def is_timeout(self) -> bool:
-        """Whether the client gave up waiting."""
+        """True if the client gave up waiting."""
         return "TimedOut" in self._text or "kind: Timeout" in self._text or "timed out" in self._text
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the store was too busy or did not answer in time, so that it should be asked for less."""
+        """True if the store was too busy or did not answer in time, so that it should be asked for less."""
         return self.is_timeout or self.code in _BUSY or self.status in (_TOO_MANY, *_OVERLOADED)
 
     @property

@@ -65,36 +65,38 @@ def test_anonymous_is_not_signed(server: Cloud, monkeypatch: pytest.MonkeyPatch)
     assert "authorization" not in last(server)
 
 
-def test_requester_pays(server: Cloud) -> None:
-    storage = s3(server, requester_pays=True)
-    storage.put("a", b"1")
-    assert last(server)["x-amz-request-payer"] == "requester"
-    assert "x-amz-request-payer" in last(server)["authorization"]  # signed, as AWS wants it
-    storage.get("a")
-    assert last(server)["x-amz-request-payer"] == "requester"
+KMS_KEY = "arn:aws:kms:us-east-1:123456789012:key/1234"
+OWN_KEY = base64.b64encode(b"k" * 32).decode()
+SSE = "x-amz-server-side-encryption"
 
 
-def test_encryption_by_a_key_of_the_key_service(server: Cloud) -> None:
-    key = "arn:aws:kms:us-east-1:123456789012:key/1234"
-    storage = s3(server, sse="aws:kms", sse_kms_key_id=key, bucket_key_enabled=True)
-    storage.put("a", b"1")
-    headers = last(server)
-    assert headers["x-amz-server-side-encryption"] == "aws:kms"
-    assert headers["x-amz-server-side-encryption-aws-kms-key-id"] == key
-    assert headers["x-amz-server-side-encryption-bucket-key-enabled"] == "true"
-    s3(server, sse_kms_key_id=key).put("a", b"1")
-    assert last(server)["x-amz-server-side-encryption"] == "aws:kms"
-    s3(server, sse="AES256").put("a", b"1")
-    assert last(server)["x-amz-server-side-encryption"] == "AES256"
-
-
-def test_encryption_by_a_key_that_the_store_does_not_keep(server: Cloud) -> None:
-    key = base64.b64encode(b"k" * 32).decode()
-    storage = s3(server, sse_customer_key=key)
-    storage.put("a", b"1")
-    assert last(server)["x-amz-server-side-encryption-customer-key"] == key
-    storage.get("a")
-    assert last(server)["x-amz-server-side-encryption-customer-key"] == key
+@pytest.mark.parametrize(
+    ("creds", "of_puts", "of_gets"),
+    [
+        (
+            {"requester_pays": True},
+            {"x-amz-request-payer": "requester"},
+            {"x-amz-request-payer": "requester"},
+        ),
+        (
+            {"sse": "aws:kms", "sse_kms_key_id": KMS_KEY, "bucket_key_enabled": True},
+            {SSE: "aws:kms", f"{SSE}-aws-kms-key-id": KMS_KEY, f"{SSE}-bucket-key-enabled": "true"},
+            {},
+        ),
+        ({"sse_kms_key_id": KMS_KEY}, {SSE: "aws:kms"}, {}),
+        ({"sse": "AES256"}, {SSE: "AES256"}, {}),
+        ({"sse_customer_key": OWN_KEY}, {f"{SSE}-customer-key": OWN_KEY}, {f"{SSE}-customer-key": OWN_KEY}),
+    ],
+)
+def test_settings_are_headers(
+    creds: dict[str, Any], of_puts: dict[str, str], of_gets: dict[str, str], server: Cloud
+) -> None:
+    """They are signed, as AWS demands."""
+    storage = s3(server, **creds)
+    for request, wanted in ((lambda: storage.put("a", b"1"), of_puts), (lambda: storage.get("a"), of_gets)):
+        request()
+        assert wanted.items() <= last(server).items()
+        assert all(name in last(server)["authorization"] for name in wanted)
 
 
 def test_the_bucket_in_the_name_of_the_host(server: Cloud) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lakebed.writing.encode.encoded import Column
 
 
-class StoredSamples(ABC):
+class TensorSamples(ABC):
     """Samples of a tensor as values for another, which may take over their stored bytes without decoding."""
 
     @property
