@@ -25,17 +25,17 @@ import xxhash
 
 from lakebed import limits
 from lakebed.documents import fields, json_style
-from lakebed.documents.commit_node import WHAT as _WHAT
-from lakebed.documents.commit_node import CommitNode
 from lakebed.documents.commits import (
     OPENING,
     OWN,
     ColdNodes,
+    CommitNode,
     Commits,
     TreeEnd,
     check_early_sum,
     whole,
 )
+from lakebed.documents.commits import WHAT as _WHAT
 from lakebed.errors import BranchExistsError, CheckoutError, FormatError, InvalidInputError
 
 __all__ = ["FIRST", "MAIN", "OURS", "CommitNode", "VersionTree", "new_id", "tail_begins"]

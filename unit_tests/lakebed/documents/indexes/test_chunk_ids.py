@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.documents.chunk_ids import ChunkIds, Span, chunk_name
+from lakebed.documents.indexes.chunk_ids import ChunkIds, Span, chunk_name
 from lakebed.errors import FormatError, LimitError
 
 PREFIX = bytes.fromhex("06 332e392e3532 08")
