@@ -244,7 +244,7 @@ $(FORMATS)/.ready: | .venv/.run
 	# Of datasets, a release that takes the huggingface-hub of mosaicml-streaming. Of PyTorch, the one that torchvision's
 	# wheel is made for, by which LitData decodes: seven gigabytes.
 	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle \
-		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb plyvel h5py zarr 'datasets<5' \
+		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb plyvel protobuf google-crc32c h5py zarr 'datasets<5' \
 		torch torchvision mosaicml-streaming litdata tfrecord 'deeplake>=4' bcolz-zipline 'dask[array]' \
 		av pydicom nibabel laspy
 	touch $@

@@ -45,7 +45,10 @@ WITH_SYMBOLS = ("numcodecs",)
 """Packages whose wheels come with symbols for debuggers, most of what they take."""
 
 IMPORTED = ("lakebed", "boto3", "obstore", "destination_deeplake.run", "destination_deeplake.write")
-IMPORTED_ON_DEMAND = ("yaml", "h5py", "zarr", "numcodecs.blosc", "numcodecs.zstd")
+IMPORTED_ON_DEMAND = (
+    *("yaml", "h5py", "zarr", "numcodecs.blosc", "numcodecs.zstd", "pycocotools.mask"),
+    *("google_crc32c", "lmdb", "google.protobuf"),
+)
 
 
 def project(folder: Path) -> dict[str, Any]:

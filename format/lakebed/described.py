@@ -79,10 +79,10 @@ class Described:
             found = load_object(value.encode(), "a description") if isinstance(value, str) else value
             if not isinstance(found, Mapping) or not isinstance(found.get("htype"), str):
                 return None
-            texts = [found.get(key) for key in _OWN[1:4]]
+            dtype, sample, chunk = texts = [found.get(key) for key in _OWN[1:4]]
             info = decode_custom(found.get("info") or {})
             more = {key: one for key, one in found.items() if key not in _OWN}
-            made = cls(found["htype"], *texts, info, more)
+            made = cls(found["htype"], dtype, sample, chunk, info, more)
             made.arguments()
         except (LakebedError, UnicodeEncodeError):
             return None

@@ -84,9 +84,14 @@ class Writing:
     kinds: dict[str, set[str]] = field(default_factory=dict)
     nulls: dict[str, int] = field(default_factory=dict)
 
-    def append(self, target: Target, columns: Mapping[str, Column], count: int) -> Sink:
+    def opened(self, target: Target) -> Sink:
+        """Return the file, opened by the first call."""
+        self.sink = self.sink or self.open(target)
+        return self.sink
+
+    def append(self, target: Target, columns: Mapping[str, Column], count: int) -> None:
         """Append rows."""
-        sink = self.sink = self.sink or self.open(target)
+        sink = self.opened(target)
         for layout in self.layouts:
             name, column = layout.name, columns[layout.name]
             values, counts = column.items(layout)
@@ -101,7 +106,6 @@ class Writing:
                 sink.numbers(f"{name}.null", column.nulls)
                 self.nulls[name] = self.rows + count
         self.rows += count
-        return sink
 
     def fill_nulls(self, sink: Sink, name: str) -> None:
         """Write that the rows since the last null are no nulls."""
@@ -171,11 +175,11 @@ def write(view: Dataset, piece: Piece, context: Writing, target: Target) -> Writ
 def finish(results: Sequence[Any], context: Writing, target: Target) -> None:
     """Describe the arrays and close the file."""
     del results
-    sink = context.sink
-    if sink is None:  # no rows: empty arrays
+    if context.sink is None:  # no rows: empty arrays
         nothing = np.zeros(0, np.bool_)
         empty = {one.name: Column(one.array([]) if one.is_array else [], nothing) for one in context.layouts}
-        sink = context.append(target, empty, 0)
+        context.append(target, empty, 0)
+    sink = context.opened(target)
     for layout in context.layouts:
         if layout.name in context.nulls:
             context.fill_nulls(sink, layout.name)

@@ -463,7 +463,7 @@ def _tensor_of(
         return "text", tensor(name, "text", info={"type": str(kind)}, chunk_compression=_CHUNKS)
     if is_text(kind) or pa.types.is_null(kind):
         return "text", tensor(name, "text", chunk_compression=_CHUNKS)
-    bare = {"create_shape_tensor": False, "create_id_tensor": False}
+    bare: dict[str, Any] = {"create_shape_tensor": False, "create_id_tensor": False}
     if pa.types.is_temporal(kind):
         return "arrow", tensor(name, dtype=f"int{kind.bit_width}", info={"logical_type": str(kind)}, **bare)
     if is_number(kind):

@@ -8,7 +8,7 @@ kill before the commit that follows, only the commit is made.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import perf_counter
@@ -481,11 +481,12 @@ class _Import:
             tuple(name for name in ds.tensors if name not in planned),
             Pictures.of(self._tensors, lossless=how.lossless),
         )
-        scheduler = how.scheduler or getattr(functions, "SCHEDULER", "threaded")
+        scheduler = how.scheduler or str(getattr(functions, "SCHEDULER", "threaded"))
         if scheduler == "processed" and ds.path.startswith("mem://"):
             scheduler = "threaded"
         workers = min(os.cpu_count() or 1, _MOST_WORKERS) if how.workers is None else how.workers
-        make, size = making.each, None
+        make: Callable[..., Iterator[Any]] = making.each
+        size: int | None = None
         if getattr(functions, "BATCHED", False):
             make, size = making.columns, 1
         elif hasattr(functions, "BATCH"):

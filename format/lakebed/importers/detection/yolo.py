@@ -458,7 +458,9 @@ def _tensors(reader: Reader, layout: Layout) -> list[TensorPlan]:
     if reader.has_polygons:
         found.append(tensor("polygons", "polygon", dtype="float64", info=fractional))
     if reader.kpt_shape is not None:
-        known = {key: layout.about[key] for key in ("flip_idx", "kpt_names") if key in layout.about}
+        known: dict[str, Any] = {
+            key: layout.about[key] for key in ("flip_idx", "kpt_names") if key in layout.about
+        }
         info: dict[str, Any] = {"kpt_shape": list(reader.kpt_shape), **fractional, **known}
         found.append(tensor("keypoints", "keypoints_coco", dtype="float64", info=info))
     if reader.confidence:
