@@ -216,6 +216,7 @@ def from_rows(
 
     Examples
     --------
+    >>> import lakebed
     >>> ds = lakebed.from_rows("mem://some-rows", [{"id": 1, "word": "a"}, {"id": 2}])
     >>> ds.to_arrow().to_pylist()
     [{'id': 1, 'word': 'a'}, {'id': 2, 'word': None}]
