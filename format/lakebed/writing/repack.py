@@ -108,10 +108,15 @@ class _Repacking:
         return self._merge and sum(b.nbytes for b in blocks) < SMALL
 
     def _may_join(self, row: int, blocks: Iterable[Block]) -> bool:
-        size = int(self._table.places.sizes[row])
-        if size == 0 or self._table.first(row) in self._tiled or self._table.samples(row) == 0:
-            return False
-        return size + sum(b.nbytes for b in blocks) <= self._limit
+        return may_join(self._table, self._tiled, row, sum(b.nbytes for b in blocks), self._limit)
+
+
+def may_join(table: ChunkTable, tiled: Collection[int], row: int, nbytes: int, limit: int) -> bool:
+    """Return whether the chunk of a row, which holds whole samples, can take in as many bytes."""
+    size = int(table.places.sizes[row])
+    if size == 0 or table.first(row) in tiled or table.samples(row) == 0:
+        return False
+    return size + nbytes <= limit
 
 
 def replan(

@@ -17,7 +17,7 @@ from lakebed.codecs.block import Block
 from lakebed.native import chunks as native
 from lakebed.versions.state import ChunkTable, NewChunk
 from lakebed.writing.pending import cost
-from lakebed.writing.repack import SMALL, Plan
+from lakebed.writing.repack import SMALL, Plan, may_join
 from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, replaced
 
 # From this number of samples on, one walk over the chunks is cheaper than an edit of each sample.
@@ -163,7 +163,4 @@ class Walk:
         return sum(b.nbytes for b in blocks) < min(SMALL, self._limit // 2)
 
     def _may_join(self, row: int, blocks: Sequence[Block]) -> bool:
-        size = int(self._table.places.sizes[row])
-        if size == 0 or self._table.first(row) in self._tiled or self._table.samples(row) == 0:
-            return False
-        return size + sum(map(cost, blocks)) <= self._limit
+        return may_join(self._table, self._tiled, row, sum(map(cost, blocks)), self._limit)
