@@ -124,6 +124,15 @@ def test_folders_of_parquet_are_splits(tmp_path: Path) -> None:
         lakebed.import_from("parquet", tmp_path / "data", "mem://")
 
 
+def test_files_without_the_name_of_a_split_among_others(tmp_path: Path) -> None:
+    for name, lines in (("more", "3\n"), ("train", "1\n2\n")):
+        (tmp_path / f"{name}.csv").write_text(f"a\n{lines}")
+        (tmp_path / f"{name}.jsonl").write_text("".join(f'{{"a": {line}}}\n' for line in lines.split()))
+    for form in ("csv", "jsonl"):
+        report = lakebed.import_from(form, tmp_path, "mem://", progressbar=False)
+        assert (report.splits, report.dataset.a.tolist()) == ({"train": 2, "others": 1}, [1, 2, 3])
+
+
 def test_media_as_bytes_paths_and_in_the_way_of_hugging_face(tmp_path: Path) -> None:
     out = io.BytesIO()
     Image.fromarray(np.zeros((3, 4, 3), np.uint8)).save(out, "PNG")
