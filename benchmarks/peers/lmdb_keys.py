@@ -50,7 +50,7 @@ def jpeg_decode(task: Task) -> None:
 def jpeg_random(task: Task) -> None:
     """Get and decode one sample at a time."""
     with _opened(task.store / "photos").begin(buffers=True) as transaction:
-        task.latencies(lambda row: _decoded(transaction.get(_key(row))))
+        task.latencies(lambda row: _decoded(memoryview(transaction.get(_key(row), b""))))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class _Photos(Dataset[tuple[bytes, int]]):  # type: ignore[misc] # it has no typ
         if self._opened is None:  # in the worker, as an environment does not survive a fork
             self._opened = lmdb.open(self._path, readonly=True, lock=False, readahead=False, subdir=False)
         with self._opened.begin() as transaction:
-            return [(transaction.get(b"%08d" % row), row) for row in rows]
+            return [(transaction.get(b"%08d" % row, b""), row) for row in rows]
 
 
 class Lmdb:

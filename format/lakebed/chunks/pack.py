@@ -21,9 +21,9 @@ import numpy as np
 from lakebed import limits
 from lakebed.chunks.image_chunk import ChunkCodec, ImageChunkCodec
 from lakebed.codecs.block import Block, Shapes, shapes_of, sizes_of
+from lakebed.documents.indexes.version_prefix import PREFIX
 from lakebed.documents.layouts import NO_WORDS, Words, layout_words
 from lakebed.documents.manifest import LARGE
-from lakebed.documents.version_prefix import PREFIX
 from lakebed.errors import LimitError
 from lakebed.native import chunks as native
 

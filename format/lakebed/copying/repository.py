@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import secrets
 import threading
 import time
@@ -45,7 +44,7 @@ from lakebed.errors import (
     PreconditionFailed,
     StorageError,
 )
-from lakebed.runtime import clock
+from lakebed.runtime import clock, process_hooks
 from lakebed.storage.base import Storage, is_bulk, traits_of
 from lakebed.storage.files.orphan_files import remove, remove_temporary, temporary_files
 from lakebed.storage.lock import Owner, WriterLock
@@ -258,19 +257,9 @@ class Repository:
         if traits_of(self.storage).system_locks:
             return False  # we hold its lock
         is_here = (run.host, run.node, run.boot) == (me.host, me.node, me.boot)
-        if is_here and (run.pid == me.pid or not _is_process(run.pid)):
+        if is_here and (run.pid == me.pid or not process_hooks.is_alive(run.pid)):
             return False
         return clock.now() - run.seen < config.LEASE_SECONDS
-
-
-def _is_process(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 class BackupRun:

@@ -18,7 +18,7 @@ from typing import Any
 
 from lakebed import limits
 from lakebed.documents import fields, json_style
-from lakebed.documents.version_prefix import FORMAT_VERSION
+from lakebed.documents.indexes.version_prefix import FORMAT_VERSION
 from lakebed.errors import FormatError
 
 _WHAT = "dataset_meta.json"

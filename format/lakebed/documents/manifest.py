@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from lakebed import limits
 from lakebed.documents import fields, json_style
 from lakebed.documents.frozen import OnDemand
+from lakebed.documents.indexes.tables import LARGEST_INDEX
 from lakebed.documents.layouts import NO_WORDS, Layouts, Words, no_layouts
-from lakebed.documents.tables import LARGEST_INDEX
 from lakebed.errors import FormatError
 
 MAGIC = b"LBMANIF1"

@@ -20,7 +20,7 @@ from typing import Any
 
 from lakebed.documents import fields, json_style
 from lakebed.documents.frozen import changed
-from lakebed.documents.version_prefix import FORMAT_VERSION
+from lakebed.documents.indexes.version_prefix import FORMAT_VERSION
 from lakebed.errors import FormatError
 
 _WHAT = "tensor_meta.json"

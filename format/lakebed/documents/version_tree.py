@@ -25,17 +25,17 @@ import xxhash
 
 from lakebed import limits
 from lakebed.documents import fields, json_style
-from lakebed.documents.commit_node import WHAT as _WHAT
-from lakebed.documents.commit_node import CommitNode
 from lakebed.documents.commits import (
     OPENING,
     OWN,
     ColdNodes,
+    CommitNode,
     Commits,
     TreeEnd,
     check_early_sum,
     whole,
 )
+from lakebed.documents.commits import WHAT as _WHAT
 from lakebed.errors import BranchExistsError, CheckoutError, FormatError, InvalidInputError
 
 __all__ = ["FIRST", "MAIN", "OURS", "CommitNode", "VersionTree", "new_id", "tail_begins"]
@@ -47,8 +47,6 @@ MAIN = "main"
 
 OURS = "lakebed"
 """Member of the document that holds what lakebed adds."""
-
-_SHORTEST_PREFIX = 7
 
 
 def new_id() -> str:
@@ -288,25 +286,6 @@ class VersionTree:
         if branch not in self.branches:
             raise CheckoutError(f"there is no branch {branch!r}; there are: {', '.join(self.branches)}")
         return self.commits[self.branches[branch]]
-
-    def resolve(self, ref: str) -> str:
-        """Id of the version that a branch name, an id, or its first seven or more characters stand for.
-
-        Raises
-        ------
-        CheckoutError
-            If nothing, or more than one version, goes by this name.
-        """
-        if ref in self.branches:
-            return self.branches[ref]
-        if ref in self.commits:
-            return ref
-        found = Commits.of(self.commits).starting_with(ref) if len(ref) >= _SHORTEST_PREFIX else []
-        if len(found) > 1:
-            raise CheckoutError(f"{ref!r} is the beginning of {len(found)} versions; give more characters")
-        if not found:
-            raise CheckoutError(f"no branch or commit {ref!r}; branches are: {', '.join(self.branches)}")
-        return found[0]
 
     def ancestors(self, id: str) -> Iterator[str]:  # noqa: A002
         """Iterate over the version itself, its parent, and so on to the root version.

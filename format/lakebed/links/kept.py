@@ -21,7 +21,6 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 
 from lakebed import config
@@ -29,6 +28,7 @@ from lakebed.errors import InvalidInputError, StoragePermissionError
 from lakebed.links.span import span_of
 from lakebed.runtime import process_hooks
 from lakebed.storage.address import path_of, scheme_of
+from lakebed.storage.files.disk import write_at
 
 _ODD = re.compile(r"\0|://|#bytes=")
 
@@ -129,7 +129,7 @@ def is_kept(dataset: str, path: str) -> bool:
     """
     if not config.REMEMBER_LINKS or not dataset or scheme_of(dataset) != "file":
         return False
-    return os.path.join(os.getcwd(), path) in _known(dataset)  # noqa: PTH109, PTH118
+    return os.path.join(os.getcwd(), path) in _KNOWN.of(dataset)  # noqa: PTH109, PTH118
 
 
 def forget(dataset: str) -> bool:
@@ -159,16 +159,12 @@ def datasets() -> Iterator[tuple[str, int]]:
 
 
 def _place(dataset: str) -> Path:
-    return folder() / "links" / f"{_name(_real(dataset))}.txt"
+    name = hashlib.sha256(os.fsencode(_real(dataset))).hexdigest()[:32]
+    return folder() / "links" / f"{name}.txt"
 
 
 def _real(dataset: str) -> str:
     return os.path.realpath(path_of(dataset))
-
-
-@lru_cache(maxsize=64)
-def _name(dataset: str) -> str:
-    return hashlib.sha256(os.fsencode(dataset)).hexdigest()[:32]
 
 
 def _text(links: Sequence[str]) -> str:
@@ -227,10 +223,6 @@ class _Known:
 
 
 _KNOWN = _Known()
-
-
-def _known(dataset: str) -> frozenset[str]:
-    return _KNOWN.of(dataset)
 
 
 # -- files of the configuration ----------------------------------------------------------------------------------
@@ -295,11 +287,7 @@ def _append(fd: int, text: str) -> None:
     if size and os.pread(fd, 1, size - 1) != b"\n":
         data = b"\0\n" + data
     try:
-        at = size
-        while data:
-            written = os.pwrite(fd, data, at)
-            at += written
-            data = data[written:]
+        write_at(fd, data, size)
     except OSError:
         os.ftruncate(fd, size)
         raise

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakebed import limits
-from lakebed.documents import version_prefix
+from lakebed.documents.indexes import version_prefix
 from lakebed.errors import FormatError, InvalidInputError
 from lakebed.storage.address import shown
 

@@ -14,19 +14,19 @@ import numpy as np
 
 from lakebed.documents import info as info_document
 from lakebed.documents import json_style
-from lakebed.documents.chunk_ids import ChunkIds
-from lakebed.documents.chunk_set import ChunkSet
 from lakebed.documents.commit_diff import CommitDiff
-from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.indexes.chunk_ids import ChunkIds
+from lakebed.documents.indexes.chunk_set import ChunkSet
+from lakebed.documents.indexes.creds_index import CredsIndex
+from lakebed.documents.indexes.pad_index import PadIndex
+from lakebed.documents.indexes.sequence_index import SequenceIndex
+from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.documents.lock import DatasetLock
 from lakebed.documents.manifest import ChunkPlaces, Manifest, digest_of
 from lakebed.documents.manifest_delta import read_manifest
-from lakebed.documents.pad_index import PadIndex
-from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.runtime.printable import printable

@@ -12,7 +12,7 @@ import numpy as np
 
 from lakebed.codecs.block import Block
 from lakebed.documents.dataset_diff import DatasetDiff
-from lakebed.documents.sequence_index import SequenceIndex
+from lakebed.documents.indexes.sequence_index import SequenceIndex
 from lakebed.errors import LakebedError
 from lakebed.htypes.base import Storing
 from lakebed.maintenance.fit_companions import CompanionFit

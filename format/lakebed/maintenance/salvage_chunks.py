@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from lakebed.chunks.image_chunk import ChunkCodec, chunk_codec
 from lakebed.chunks.pack import pack
 from lakebed.codecs.registry import normalize
-from lakebed.documents.chunk_ids import ChunkIds, chunk_name
-from lakebed.documents.chunk_set import ChunkSet
+from lakebed.documents.indexes.chunk_ids import ChunkIds, chunk_name
+from lakebed.documents.indexes.chunk_set import ChunkSet
 from lakebed.documents.manifest import BLOCK, ChunkPlaces, block_sums
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
-from lakebed.documents.sequence_index import SequenceIndex
+from lakebed.documents.indexes.sequence_index import SequenceIndex
 from lakebed.reading.index import Rows
 from lakebed.reading.parts import Subscript
 

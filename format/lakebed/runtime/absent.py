@@ -22,7 +22,6 @@ _MODULE = {
     "Config": "of botocore: lakebed.config.REQUESTS, STALL_SECONDS and RETRY_SECONDS say how stores are asked",
     "DeeplakeRandom": "lakebed.random has seed and get_seed",
     "HTYPE_CONFIGURATIONS": "lakebed.htypes lists the htypes, lakebed.file_kinds what each may be stored as",
-    "Queue": _IMPORTED,
     "SUPPORTED_COMPRESSIONS": "lakebed.compressions is the list",
     "VectorStore": (
         "there is no VectorStore: make a dataset with tensors text, metadata (htype json), embedding "
@@ -35,58 +34,45 @@ _MODULE = {
     "compression": f"lakebed.compressions is the list of names; {_SUBMODULE}",
     "constants": f"lakebed.config and lakebed.limits hold what may be set; {_SUBMODULE}",
     "core": f"lakebed.Dataset and lakebed.Tensor are the classes; {_SUBMODULE}",
-    "deeplake_reporter": "nothing is reported to anybody",
     "enterprise": f"ds.dataloader() gives the loader; {_SUBMODULE}",
-    "event_queue": "nothing is reported to anybody",
     "hooks": "there are no hooks: call your own function beside lakebed.load and ds.commit",
     "huggingface": "lakebed.ingest_huggingface and `lakebed import huggingface` read them",
     "integrations": "ds.pytorch, ds.tensorflow and ds.dataloader train; for OpenMMLab wrap ds in a dataset of your own",
     "list": "lakebed.ls lists the datasets below a folder or a prefix; Deep Lake 3.9.52 has no list either",
-    "multiprocessing": _IMPORTED,
-    "np": _IMPORTED,
-    "send_event": "nothing is reported to anybody",
-    "sys": _IMPORTED,
-    "threading": _IMPORTED,
     "util": f"lakebed.errors has the exceptions by their names of 3.x; {_SUBMODULE}",
     "wandb": "log `ds.path` and `ds.commit_id` in your own run: both open exactly these data again",
     "warn_if_update_required": "nothing asks for newer releases",
+    **dict.fromkeys(("Queue", "multiprocessing", "np", "sys", "threading"), _IMPORTED),
+    **dict.fromkeys(("deeplake_reporter", "event_queue", "send_event"), "nothing is reported to anybody"),
 }
 
 _DATASET = {
     "base_storage": "ds.storage is where the files are",
     "dataset_creds_key": "lakebed.load(path, creds={'creds_key': name}) opens a dataset with credentials by name",
-    "dataset_creds_key_org_id": _CLOUD,
-    "dataset_creds_key_token": _CLOUD,
     "ds_name": "a dataset's name is its path: ds.path",
     "enabled_tensors": "ds[['a', 'b']] is a dataset of these tensors only",
-    "index_params": _OF_INDEXES,
-    "is_first_load": _INSIDE,
-    "is_iteration": _INSIDE,
     "libdeeplake_dataset": f"{_INSIDE}: ds itself does what the closed library did",
-    "regenerate_vdb_indexes": _OF_INDEXES,
     "version_state": "ds.branch, ds.commit_id, ds.pending_commit_id and ds.commits tell the version",
+    **dict.fromkeys(("dataset_creds_key_org_id", "dataset_creds_key_token"), _CLOUD),
+    **dict.fromkeys(("index_params", "regenerate_vdb_indexes"), _OF_INDEXES),
+    **dict.fromkeys(("is_first_load", "is_iteration"), _INSIDE),
 }
 
 _TENSOR = {
-    "check_supported_tensor": _OF_INDEXES,
     "chunk_engine": f"{_INSIDE}: tensor.numpy(), tobytes(), shapes() and meta tell what is stored",
-    "create_vdb_index": _OF_INDEXES,
     "dataset": "keep the dataset that the tensor was taken from",
-    "delete_vdb_index": _OF_INDEXES,
-    "deserialize_inverted_index": _OF_INDEXES,
-    "deserialize_partitions": _OF_INDEXES,
-    "fetch_vdb_indexes": _OF_INDEXES,
-    "get_vdb_indexes": _OF_INDEXES,
-    "invalidate_libdeeplake_dataset": _INSIDE,
-    "is_inverted_index": _OF_INDEXES,
-    "is_iteration": _INSIDE,
-    "is_partitioned_vdb_index": _OF_INDEXES,
     "link_creds": "ds.link_creds has the names of credentials, tensor.creds_key() that of one link",
-    "load_vdb_index": _OF_INDEXES,
     "storage": "ds.storage is where the files are",
-    "unload_vdb_index_cache": _OF_INDEXES,
-    "update_vdb_index": _OF_INDEXES,
     "version_state": "ds.branch, ds.commit_id and ds.commits tell the version",
+    **dict.fromkeys(
+        """
+        check_supported_tensor create_vdb_index delete_vdb_index deserialize_inverted_index deserialize_partitions
+        fetch_vdb_indexes get_vdb_indexes is_inverted_index is_partitioned_vdb_index load_vdb_index
+        unload_vdb_index_cache update_vdb_index
+        """.split(),
+        _OF_INDEXES,
+    ),
+    **dict.fromkeys(("invalidate_libdeeplake_dataset", "is_iteration"), _INSIDE),
 }
 
 _META = "metadata changes by the calls of the tensor and the dataset only; tensor.meta and ds.meta show it"

@@ -6,36 +6,29 @@ The tables are used only when a name is missing; a test runs every line.
 from __future__ import annotations
 
 _DATASET = """
-add_columns             ds.map(lambda row: {"twice": row["age"] * 2})
+add_columns,apply,pipe,transform  ds.map(lambda row: {"twice": row["age"] * 2})
 add_faiss_index         ds.create_index("vec", "hnsw")
-add_sample              ds.append({"age": 3, "kind": "cat", "title": "ann", "vec": [0, 0]})
+add_sample,insert       ds.append({"age": 3, "kind": "cat", "title": "ann", "vec": [0, 0]})
 add_samples             ds.extend([{"age": 3, "kind": "cat", "title": "ann", "vec": [0, 0]}])
-agg                     ds.groupby("kind").agg({"age": "mean"})
-aggregate               ds.groupby("kind").agg({"age": "mean"})
-alter_columns           ds.cast_column("age", "float32")
-apply                   ds.map(lambda row: {"twice": row["age"] * 2})
+agg,aggregate           ds.groupby("kind").agg({"age": "mean"})
+alter_columns,astype,cast  ds.cast_column("age", "float32")
 array_keys              ds.column_names
 arrays                  ds.tensors
-as_numpy_iterator       ds.batches(32)
+as_numpy_iterator,to_iterable_dataset  ds.batches(32)
 assign                  ds["twice"] = ds["age"].numpy() * 2
-astype                  ds.cast_column("age", "float32")
-at                      ds["age"][3]
+at,iat                  ds["age"][3]
 attrs                   ds.info["source"] = "camera 7"
 bounds                  ds["age"].min(), ds["age"].max()
-cardinality             len(ds)
-cast                    ds.cast_column("age", "float32")
+cardinality,count,count_rows,height,size  len(ds)
 checkout_version        ds.checkout("main")
 class_encode_column     ds.add_column("label", ds["title"].tolist(), htype="class_label")
 cleanup_old_versions    lakebed.gc(ds.path)
 clone                   ds.copy("mem://copy-of-it")
-collect                 ds.to_arrow()
-concat                  lakebed.concat([ds, ds])
+collect,to_table        ds.to_arrow()
+concat,repeat           lakebed.concat([ds, ds])
 corr                    ds.to_pandas().corr(numeric_only=True)
-count                   len(ds)
-count_rows              len(ds)
-count_values            ds["kind"].value_counts()
-create_array            ds.create_tensor("new", dtype="float32")
-create_dataset          ds.create_tensor("new", dtype="float32")
+count_values,value_counts  ds["kind"].value_counts()
+create_array,create_dataset  ds.create_tensor("new", dtype="float32")
 create_scalar_index     ds.update_statistics()
 cumsum                  ds["age"].numpy().cumsum()
 current_branch          ds.branch
@@ -44,61 +37,49 @@ description             ds.info["description"] = "what it is"
 difference              ds.diff()
 distinct                ds["kind"].unique()
 drop_columns            del ds["vec"]
-drop_null               ds.dropna()
-drop_nulls              ds.dropna()
+drop_null,drop_nulls    ds.dropna()
 duplicated              ds.drop_duplicates("age")
-element_spec            ds.schema
+element_spec,get_field_schema  ds.schema
 empty                   ds.is_empty
 equals                  ds.to_arrow().equals(ds.to_arrow())
-estimated_size          ds.size_approx()
+estimated_size,memory_usage  ds.size_approx()
 eval                    ds.query("SELECT age + 1 AS older")
 exists                  ds[ds["age"].notna()]
 explode                 ds.query("SELECT title, kind FROM (SELECT * GROUP BY kind) UNGROUP BY SPLIT")
-fill_null               ds["age"][ds["age"].isna()] = 0
-fillna                  ds["age"][ds["age"].isna()] = 0
+fill_null,fillna        ds["age"][ds["age"].isna()] = 0
 first                   ds[0]
 flatten                 ds.column_names  # groups are names with a slash
-get_field_schema        ds.schema
 get_nearest_examples    ds.query("SELECT * ORDER BY COSINE_SIMILARITY(vec, ?) DESC LIMIT 5", parameters=[[1, 0]])
 glimpse                 ds.describe()
-height                  len(ds)
 hist                    ds["age"].value_counts()
 history                 ds.log()
-iat                     ds["age"][3]
-iloc                    ds[3]
-insert                  ds.append({"age": 3, "kind": "cat", "title": "ann", "vec": [0, 0]})
+iloc,row                ds[3]
 isin                    ds[ds["age"].isin([3, 4])]
-isna                    ds["age"].isna()
-isnull                  ds["age"].isna()
-iter_rows               for row in ds.rows(): row["age"]
+isna,isnull             ds["age"].isna()
+iter_rows,itertuples    for row in ds.rows(): row["age"]
 iter_samples            for row in ds: row["age"]
 iterrows                for i, row in enumerate(ds): row["age"]
-itertuples              for row in ds.rows(): row["age"]
 last                    ds[-1]
 lazy                    ds.query("SELECT age, title WHERE age > 3")
-loc                     ds[ds["age"] > 3]
+loc,match               ds[ds["age"] > 3]
 mask                    ds["age"][ds["age"] > 3] = 0
-match                   ds[ds["age"] > 3]
 match_tags              ds[ds["kind"].isin(["cat"])]
 max                     ds["age"].max()
 mean                    ds["age"].mean()
 median                  ds["age"].to_pandas().median()
 melt                    ds.to_pandas().melt()
-memory_usage            ds.size_approx()
 merge_insert            ds[ds["title"] == "ann"] = {"age": 4}  # the connector's append_dedup does it by keys
 metadata                ds.info
 min                     ds["age"].min()
-n_unique                ds["kind"].nunique()
-name                    ds.path
+n_unique,nunique        ds["kind"].nunique()
+name,uri                ds.path
 nearest                 ds.query("SELECT * ORDER BY COSINE_SIMILARITY(vec, ?) DESC LIMIT 5", parameters=[[1, 0]])
-nlargest                ds.sort("age", descending=True)[:5]
+nlargest,top_k          ds.sort("age", descending=True)[:5]
 notna                   ds["age"].notna()
 nrows                   ds.num_rows
 nsmallest               ds.sort("age")[:5]
-nunique                 ds["kind"].nunique()
 optimize                ds.rechunk()
 persistent              ds.path  # a dataset is stored unless its path begins with mem://
-pipe                    ds.map(lambda row: {"twice": row["age"] * 2})
 pivot                   ds.to_pandas().pivot(columns="kind", values="age")
 pivot_table             ds.groupby("kind").mean("age")
 prefetch                ds.dataloader().batch(32)  # reads ahead by itself
@@ -108,7 +89,6 @@ quantile                ds["age"].to_pandas().quantile(0.9)
 rank                    ds["age"].to_pandas().rank()
 refresh                 lakebed.load(ds.path)
 rename_field            ds.rename_tensor("age", "years")
-repeat                  lakebed.concat([ds, ds])
 replace                 ds["age"][ds["age"] == 3] = 4
 require_group           ds.create_group("part", exist_ok=True)
 reset_format            ds.to_arrow()  # each way to read has a call of its own
@@ -116,18 +96,14 @@ reset_index             ds.to_pandas()  # rows have their numbers, and no other 
 resize                  ds.pop(ds[10:])
 rollback                ds.discard()
 rolling                 ds["age"].to_pandas().rolling(2).mean()
-row                     ds[3]
 save                    ds.commit("what was done")
-scan                    ds.batches(1024)
-scanner                 ds.batches(1024)
+scan,scanner            ds.batches(1024)
 set_field               ds["age"] = list(range(len(ds)))
 set_index               ds.sort("title")
-set_transform           ds.dataloader().transform(lambda row: row)
+set_transform,with_transform  ds.dataloader().transform(lambda row: row)
 shift                   ds["age"].to_pandas().shift()
 show                    print(ds.to_pandas())
-size                    len(ds)
-sort_by                 ds.sort("age")
-sort_index              ds.sort("age")
+sort_by,sort_index      ds.sort("age")
 split                   ds.train_test_split(0.2, seed=1)
 std                     ds["age"].std()
 store                   ds.storage
@@ -138,15 +114,9 @@ tag_samples             ds.save_split("train", ds[:10])
 to_batches              ds.to_arrow().to_batches()
 to_excel                ds.to_pandas().to_excel("rows.xlsx")
 to_feather              ds.to_pandas().to_feather("rows.feather")
-to_iterable_dataset     ds.batches(32)
 to_string               repr(ds.to_pandas())
-to_table                ds.to_arrow()
 to_tf_dataset           ds.tensorflow()
-top_k                   ds.sort("age", descending=True)[:5]
-transform               ds.map(lambda row: {"twice": row["age"] * 2})
 tree                    ds.summary()
-uri                     ds.path
-value_counts            ds["kind"].value_counts()
 values                  ds["age"].numpy()
 version                 ds.commit_id
 versions                ds.commits
@@ -154,16 +124,15 @@ view                    ds[:10]
 width                   len(ds.column_names)
 with_columns            ds["twice"] = lambda row: row["age"] * 2
 with_row_index          ds.to_duckdb(row_ids=True)
-with_transform          ds.dataloader().transform(lambda row: row)
 """
 
 _TENSOR = """
 abs                     abs(ds["age"].numpy())
 all                     (ds["age"] > 3).all()
 any                     (ds["age"] > 3).any()
-apply                   ds["age"] = lambda row: row["age"] * 2
-argmax                  ds["age"].numpy().argmax()
-argmin                  ds["age"].numpy().argmin()
+apply,map               ds["age"] = lambda row: row["age"] * 2
+argmax,idxmax           ds["age"].numpy().argmax()
+argmin,idxmin           ds["age"].numpy().argmin()
 argsort                 ds["age"].numpy().argsort(axis=0)
 attrs                   ds["age"].info["unit"] = "years"
 cat                     ds["kind"].info.class_names
@@ -173,20 +142,17 @@ count                   len(ds["age"])
 cumsum                  ds["age"].numpy().cumsum()
 describe                ds.describe()["age"]
 diff                    ds["age"].to_pandas().diff()
-drop_duplicates         ds.drop_duplicates("age")
+drop_duplicates,duplicated  ds.drop_duplicates("age")
 dropna                  ds.dropna("age")
 dt                      ds.query("SELECT EXTRACT(YEAR FROM born) AS year")
-duplicated              ds.drop_duplicates("age")
 endswith                ds.filter("title LIKE '%n'")
 eq                      ds["age"] == 3
 fillna                  ds["age"][ds["age"].isna()] = 0
-flatten                 ds["age"].numpy().ravel()
+flatten,ravel           ds["age"].numpy().ravel()
 ge                      ds["age"] >= 3
 gt                      ds["age"] > 3
 head                    ds["age"][:5]
-hist                    ds["age"].value_counts()
-idxmax                  ds["age"].numpy().argmax()
-idxmin                  ds["age"].numpy().argmin()
+hist,plot               ds["age"].value_counts()
 iloc                    ds["age"][3]
 is_in                   ds["age"].isin([3, 4])
 is_null                 ds["age"].isna()
@@ -197,54 +163,43 @@ len                     [len(text) for text in ds["title"].tolist()]
 loc                     ds["age"][ds["age"] > 3]
 lower                   ds["title"] = lambda row: row["title"].lower()
 lt                      ds["age"] < 3
-map                     ds["age"] = lambda row: row["age"] * 2
 median                  ds["age"].to_pandas().median()
 mode                    next(iter(ds["age"].value_counts()))
 n_unique                ds["age"].nunique()
 name                    ds["age"].key
 ne                      ds["age"] != 3
 nlargest                ds.sort("age", descending=True)[:5]
-plot                    ds["age"].value_counts()
 prod                    ds["age"].numpy().prod()
 quantile                ds["age"].to_pandas().quantile(0.9)
-ravel                   ds["age"].numpy().ravel()
 rename                  ds.rename_tensor("age", "years")
 replace                 ds["age"][ds["age"] == 3] = 4
 reshape                 ds["age"].numpy().reshape(-1)
 round                   ds["age"].numpy().round()
 sample                  ds.sample(3)
 shift                   ds["age"].to_pandas().shift()
-sort                    ds.sort("age")
-sort_values             ds.sort("age")
-split                   ds.query("SELECT SPLIT(title, ' ') AS words")
+sort,sort_values        ds.sort("age")
+split,tokens            ds.query("SELECT SPLIT(title, ' ') AS words")
 startswith              ds.filter("title LIKE 'a%'")
 str                     ds.filter("CONTAINS(title, 'a*')")
 T                       ds["vec"].numpy().T
 tail                    ds["age"][-5:]
 to_frame                ds.to_pandas(["age"])
 to_list                 ds["age"].tolist()
-tokens                  ds.query("SELECT SPLIT(title, ' ') AS words")
 upper                   ds["title"] = lambda row: row["title"].upper()
 var                     ds["age"].std() ** 2
 """
 
 _RESULT = """
 arrow                   result.to_arrow()
-append                  result.materialize("mem://stored-rows", overwrite=True)
-commit                  result.materialize("mem://stored-rows", overwrite=True)
-df                      result.to_pandas()
-dataloader              result.materialize("mem://stored-rows", overwrite=True).dataloader()
-extend                  result.materialize("mem://stored-rows", overwrite=True)
+append,commit,extend,map,save  result.materialize("mem://stored-rows", overwrite=True)
+df,fetchdf              result.to_pandas()
+dataloader,pytorch      result.materialize("mem://stored-rows", overwrite=True).dataloader()
 fetchall                list(result.rows())
-fetchdf                 result.to_pandas()
 fetchone                result[0].to_dict()
 iloc                    result[0]
 iterrows                for row in result.rows(): row["age"]
 loc                     result[result["age"] > 3]
-map                     result.materialize("mem://stored-rows", overwrite=True)
 pl                      result.to_polars()
-pytorch                 result.materialize("mem://stored-rows", overwrite=True).dataloader()
-save                    result.materialize("mem://stored-rows", overwrite=True)
 show                    print(result)
 value_counts            result["age"].value_counts()
 values                  result["age"].numpy()
@@ -252,44 +207,41 @@ values                  result["age"].numpy()
 
 _MODULE = """
 ClassLabel              ds.create_tensor("label", htype="class_label", class_names=["cat", "dog"])
-DataFrame               lakebed.from_dict({"a": [1, 2]})
+DataFrame,array         lakebed.from_dict({"a": [1, 2]})
 DatasetDict             ds.splits
-Features                ds.create_tensor("new", dtype="float32")
-Image                   ds.create_tensor("photo", htype="image", sample_compression="jpeg")
+Features,Value,schemas,zeros  ds.create_tensor("new", dtype="float32")
+Image,types             ds.create_tensor("photo", htype="image", sample_compression="jpeg")
 Sequence                ds.create_tensor("words", htype="sequence[text]")
-Value                   ds.create_tensor("new", dtype="float32")
-array                   lakebed.from_dict({"a": [1, 2]})
 asarray                 ds["age"].numpy()
-create                  lakebed.empty("mem://a-new-one")
-create_dataset          lakebed.empty("mem://a-new-one")
+create,create_dataset   lakebed.empty("mem://a-new-one")
 export                  lakebed.export_to("csv", ds[["age", "title"]], "rows")
 from_csv                lakebed.read_csv("rows.csv")
 from_numpy              lakebed.from_dict({"a": numpy.zeros(3)})
 from_parquet            lakebed.read_parquet("rows.parquet")
 interleave_datasets     lakebed.concat([ds, ds]).shuffle(seed=1)
 launch_app              ds.plot()
-load_from_disk          lakebed.load(ds.path)
+load_from_disk,open_dataset,open_group  lakebed.load(ds.path)
 merge                   ds.join(ds[["title"]], on="title")
-open_dataset            lakebed.load(ds.path)
-open_group              lakebed.load(ds.path)
 open_read_only          lakebed.load(ds.path, read_only=True)
 read_excel              lakebed.from_pandas(pandas.read_excel("rows.xlsx"))
 read_sql                lakebed.from_rows([{"a": 1}])  # or Airbyte, with the destination of this package
 save                    ds.commit("what was done")
-schemas                 ds.create_tensor("new", dtype="float32")
-types                   ds.create_tensor("photo", htype="image", sample_compression="jpeg")
 write_dataset           lakebed.from_arrow("mem://of-a-table", ds.to_arrow())
-zeros                   ds.create_tensor("new", dtype="float32")
 zoo                     lakebed.ingest_huggingface
 """
 
 TABLES = {"Dataset": _DATASET, "Tensor": _TENSOR, "Result": _RESULT, "lakebed": _MODULE}
-"""Kind of object -> lines with a name and the code to write."""
+"""Kind of object -> lines with names and the code to write."""
 
 
 def answers(kind: str) -> dict[str, str]:
     """Return the missing names of a kind of object with the code to write: {name: code}."""
-    return dict(line.split(maxsplit=1) for line in TABLES.get(kind, "").splitlines() if line)
+    found: dict[str, str] = {}
+    for line in TABLES.get(kind, "").split("\n"):
+        names, _, code = line.partition(" ")
+        found |= dict.fromkeys(names.split(","), code.lstrip())
+    found.pop("", None)
+    return found
 
 
 def answered(kind: str, name: str) -> str | None:

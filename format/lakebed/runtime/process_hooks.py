@@ -57,6 +57,17 @@ def was_forked() -> bool:
     return os.getpid() != _process
 
 
+def is_alive(pid: int) -> bool:
+    """Tell whether a process of this machine exists."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 def _add(register: Register) -> None:
     with _mutex:
         if _is_started:

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.traits import is_plain
-from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_meta import DatasetMeta
-from lakebed.documents.sequence_index import SequenceIndex
-from lakebed.documents.tile_index import TileIndex
+from lakebed.documents.indexes.creds_index import CredsIndex
+from lakebed.documents.indexes.sequence_index import SequenceIndex
+from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.errors import InvalidOperationError, StorageError, TensorDoesNotExistError
 from lakebed.reading.fetch import ChunkSource
 from lakebed.session.changes.append import columns_of, extend_draft

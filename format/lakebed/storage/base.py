@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
 
-from lakebed.errors import InvalidInputError, InvalidKeyError, TruncatedReadError
+from lakebed.errors import InvalidInputError, InvalidKeyError, KeyNotFound, TruncatedReadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -416,6 +416,20 @@ def without_cache(storage: Storage) -> Storage:
 def place_of(storage: Storage) -> str:
     """Return the url and, where it matters, the server's address: together they tell a place from all others."""
     return str(getattr(storage, "place", "") or storage.url)
+
+
+def existing(storage: Storage, key: str) -> Stat:
+    """Return size and etag of an object.
+
+    Raises
+    ------
+    KeyNotFound
+        If it does not exist.
+    """
+    found = storage.stat(key)
+    if found is None:
+        raise KeyNotFound(f"{key!r} does not exist in {storage.url}")
+    return found
 
 
 def pieces(data: Data) -> list[memoryview]:

@@ -23,7 +23,7 @@ from lakebed.errors import (
     TruncatedReadError,
 )
 from lakebed.runtime import process_hooks
-from lakebed.storage.base import Stat, Storage, StorageTraits, Tail, check_key, check_spans, pieces
+from lakebed.storage.base import Stat, Storage, StorageTraits, Tail, check_key, check_spans, existing, pieces
 from lakebed.storage.credentials import NAMED, Given, kept, named
 from lakebed.storage.secret import Secret
 from lakebed.storage.stores.conditional_put import put_weakly, warn_of
@@ -145,7 +145,7 @@ class FsspecStorage(Storage):
         path = self._path(key)
         end = max((start + length for start, length in spans), default=0)
         if end > _LARGEST or any(not length for _, length in spans):
-            check_spans(key, spans, self._present(key).size, self.url)
+            check_spans(key, spans, existing(self, key).size, self.url)
         result = []
         for start, length in spans:
             data = b""
@@ -179,12 +179,6 @@ class FsspecStorage(Storage):
         except KeyNotFound:
             return None
 
-    def _present(self, key: str) -> Stat:
-        found = self.stat(key)
-        if found is None:
-            raise KeyNotFound(f"{key!r} does not exist in {self.url}")
-        return found
-
     def _info(self, key: str) -> dict[str, Any]:
         path = self._path(key)
         self._fs.invalidate_cache()
@@ -208,7 +202,7 @@ class FsspecStorage(Storage):
             file.commit()
 
         self._ask("write", key, write)
-        return self._present(key).etag
+        return existing(self, key).etag
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
         """Write an object only if the present one has this etag (None: only if none exists); see `put_weakly`."""

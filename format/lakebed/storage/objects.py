@@ -29,6 +29,7 @@ from lakebed.storage.base import (
     check_key,
     check_room,
     check_spans,
+    existing,
     pieces,
 )
 from lakebed.storage.concurrently import concurrently
@@ -239,7 +240,7 @@ class ObjectStorage(Storage):
         full = [(start, length) for start, length in spans if length]
         end = max((start + length for start, length in full), default=0)
         if end > _LARGEST or any(start > end for start, _ in spans):
-            check_spans(key, spans, self._present(key).size, self.url)
+            check_spans(key, spans, existing(self, key).size, self.url)
         if not full:
             return [memoryview(b"")] * len(spans)
         starts, lengths = [s for s, _ in full], [n for _, n in full]
@@ -253,7 +254,7 @@ class ObjectStorage(Storage):
         try:
             found = self._requests.read("read", key, ask)
         except NoPartError:
-            check_spans(key, spans, self._present(key).size, self.url)
+            check_spans(key, spans, existing(self, key).size, self.url)
             whole = memoryview(self._whole(key))
             return [whole[start : start + length] for start, length in spans]
         for data, (start, length) in zip(found, full, strict=True):
@@ -276,7 +277,7 @@ class ObjectStorage(Storage):
         if length:
             with contextlib.suppress(NoPartError):
                 return self._requests.read("read", key, ask)
-        found = self._present(key)
+        found = existing(self, key)
         if length and start < found.size:
             return Tail(self._whole(key)[start:end], found)
         return Tail(b"", found)
@@ -294,7 +295,7 @@ class ObjectStorage(Storage):
         check_spans(key, ((0, length),))
         path = self._path(key)
         if not length:
-            return Tail(b"", self._present(key))
+            return Tail(b"", existing(self, key))
         if self._scheme == "az":
             head = self.get_part(key, 0, length)
             return head if head.stat.size <= length else self._exact_tail(key, length, head.stat)
@@ -308,7 +309,7 @@ class ObjectStorage(Storage):
         try:
             return self._requests.read("read", key, ask)
         except (NoPartError, TruncatedReadError):  # an empty object has no part, and some know no ends
-            found = self._present(key)
+            found = existing(self, key)
         return self._exact_tail(key, length, found)
 
     def _exact_tail(self, key: str, length: int, found: Stat) -> Tail:
@@ -332,12 +333,6 @@ class ObjectStorage(Storage):
             except KeyNotFound:
                 return None
 
-    def _present(self, key: str) -> Stat:
-        found = self.stat(key)
-        if found is None:
-            raise KeyNotFound(f"{key!r} does not exist in {self.url}")
-        return found
-
     def _check_length(self, key: str, found: int, wanted: int) -> None:
         if found != wanted:
             raise TruncatedReadError(f"{key!r} in {self.url} ends at byte {found}, before byte {wanted}")
@@ -358,7 +353,7 @@ class ObjectStorage(Storage):
         if etag and size <= config.PART_BYTES:
             return etag
         # Some stores answer an upload in parts with another etag than the object has afterwards, or with none.
-        return self._present(key).etag
+        return existing(self, key).etag
 
     def _write(self, key: str, data: Data, mode: Any = "overwrite") -> tuple[str, int]:
         path, parts = self._path(key), pieces(data)

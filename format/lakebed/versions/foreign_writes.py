@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from lakebed.documents.chunk_ids import ChunkIds, chunk_name
 from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.indexes.chunk_ids import ChunkIds, chunk_name
 from lakebed.documents.manifest import Manifest
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST, VersionTree

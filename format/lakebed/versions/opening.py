@@ -12,13 +12,13 @@ import numpy as np
 
 from lakebed.chunks.probe import described
 from lakebed.documents import info as info_document
-from lakebed.documents.chunk_ids import ChunkIds, chunk_name
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.frozen import OnDemand
+from lakebed.documents.indexes.chunk_ids import ChunkIds, chunk_name
+from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.documents.manifest import ChunkPlaces, Manifest
 from lakebed.documents.manifest_delta import Read
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import (
     DatasetCorruptError,
@@ -293,18 +293,18 @@ def _rare(key: str, meta: TensorMeta, files: Mapping[str, bytes]) -> dict[str, A
 
         found["diff"] = CommitDiff.from_bytes(diff)
     if (pad := files.get(f"{key}/{PAD}")) is not None:
-        from lakebed.documents.pad_index import PadIndex
+        from lakebed.documents.indexes.pad_index import PadIndex
 
         found["pad"] = PadIndex.from_bytes(pad)
     if meta.is_sequence:
-        from lakebed.documents.sequence_index import SequenceIndex
+        from lakebed.documents.indexes.sequence_index import SequenceIndex
 
         data = files.get(f"{key}/{SEQUENCE}")
         if data is None and meta.length:
             raise FormatError(f"{key}/{SEQUENCE} is missing")
         found["sequence"] = SequenceIndex.from_lengths([]) if data is None else SequenceIndex.from_bytes(data)
     if meta.is_link:
-        from lakebed.documents.creds_index import CredsIndex
+        from lakebed.documents.indexes.creds_index import CredsIndex
 
         codes, none = files.get(f"{key}/{CREDS}"), np.zeros(meta.length, np.uint64)
         found["creds"] = CredsIndex.from_codes(none) if codes is None else CredsIndex.from_bytes(codes)
@@ -378,7 +378,7 @@ def resolve_chunks(
     storage: Storage, tree: VersionTree, version_id: str, key: str, ids: ChunkIds
 ) -> ChunkPlaces:
     """Find the folder of every chunk by walking the chunk_sets from a version to the root (FORMAT.md 9.3)."""
-    from lakebed.documents.chunk_set import ChunkSet
+    from lakebed.documents.indexes.chunk_set import ChunkSet
 
     names = [chunk_name(int(i)) for i in ids.ids]
     unresolved: dict[str, list[int]] = {}

@@ -13,8 +13,8 @@ from functools import partial
 from itertools import chain
 
 from lakebed.documents import info as info_document
-from lakebed.documents.chunk_ids import chunk_name
-from lakebed.documents.chunk_set import ChunkSet
+from lakebed.documents.indexes.chunk_ids import chunk_name
+from lakebed.documents.indexes.chunk_set import ChunkSet
 from lakebed.documents.manifest import Manifest, digest_of
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import KeyNotFound

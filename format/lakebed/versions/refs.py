@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from lakebed.documents.commits import Commits
 from lakebed.documents.refs import Refs, Tag
 from lakebed.documents.version_tree import MAIN, VersionTree
 from lakebed.errors import (
@@ -302,7 +303,7 @@ def _named(storage: Storage, tree: VersionTree, name: str, branch: str) -> str |
         return name
     if name == HEAD:
         return tree.head(branch).id
-    found = [id_ for id_ in tree.commits if id_.startswith(name)] if len(name) >= SHORTEST_PREFIX else []
+    found = Commits.of(tree.commits).starting_with(name) if len(name) >= SHORTEST_PREFIX else []
     try:
         tag = read_refs(storage).tags.get(name)
     except DatasetCorruptError:

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.documents.chunk_ids import ChunkIds
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.frozen import changed
+from lakebed.documents.indexes.chunk_ids import ChunkIds
+from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.documents.layouts import NO_WORDS, Layouts, Words, joined, layouts_of
 from lakebed.documents.manifest import ChunkPlaces
 from lakebed.documents.manifest_delta import Whole
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST
 from lakebed.errors import TensorDoesNotExistError
 
 if TYPE_CHECKING:
     from lakebed.documents.commit_diff import CommitDiff
-    from lakebed.documents.creds_index import CredsIndex
     from lakebed.documents.dataset_diff import DatasetDiff
-    from lakebed.documents.pad_index import PadIndex
-    from lakebed.documents.sequence_index import SequenceIndex
+    from lakebed.documents.indexes.creds_index import CredsIndex
+    from lakebed.documents.indexes.pad_index import PadIndex
+    from lakebed.documents.indexes.sequence_index import SequenceIndex
 
 # Encoder files of a tensor beside its chunk index (FORMAT.md 4.3 to 4.6).
 TILES, SEQUENCE, CREDS, PAD = (f"{name}_index/unsharded" for name in ("tiles", "sequence", "creds", "pad"))

@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from lakebed.chunks.pack import pack
 from lakebed.codecs.block import Block
 from lakebed.documents import info, json_style
-from lakebed.documents.chunk_ids import ChunkIds, chunk_name
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.indexes.chunk_ids import ChunkIds, chunk_name
+from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.documents.tensor_meta import MAX_CHUNK_SIZE, TensorMeta
-from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, MAIN
 
 INDEX = "VDS_INDEX"

@@ -18,11 +18,11 @@ from lakebed.chunks.pack import PackedChunk, groups, pack
 from lakebed.codecs.block import Block
 from lakebed.codecs.registry import normalize
 from lakebed.codecs.traits import TRAITS, is_plain
-from lakebed.documents.chunk_ids import chunk_name
+from lakebed.documents.indexes.chunk_ids import chunk_name
+from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.documents.layouts import NO_WORDS, layout_words
 from lakebed.documents.manifest import LARGE, block_sums, has_sums
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.documents.tile_index import TileIndex
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
 from lakebed.storage.base import Summed

@@ -93,7 +93,7 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda ds: ds.img.append("cut.jpg"), "To append data from a file, pass lakebed.read(path)"),
     (lambda ds: ds.img.append(lakebed.read("cut.jpg")), "sample cut.jpg: 300 bytes are no jpeg file"),
     (lambda _: lakebed.read("cut.jpg", verify=True), "ends inside a marker segment"),
-    (lambda _: lakebed.read("nofile.jpg"), "nofile.jpg: there is no such file"),
+    (lambda _: lakebed.read("nofile.jpg"), "nofile.jpg: the file does not exist"),
     (
         lambda ds: ds.img.append(lakebed.read("notes.txt")),
         "notes.txt: 2 bytes that are no known kind of file",

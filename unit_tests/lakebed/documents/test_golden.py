@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from lakebed.documents import info, json_style
-from lakebed.documents.chunk_ids import ChunkIds, chunk_name
-from lakebed.documents.chunk_set import ChunkSet
 from lakebed.documents.commit_diff import CommitDiff
-from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.indexes.chunk_ids import ChunkIds, chunk_name
+from lakebed.documents.indexes.chunk_set import ChunkSet
+from lakebed.documents.indexes.creds_index import CredsIndex
+from lakebed.documents.indexes.pad_index import PadIndex
+from lakebed.documents.indexes.sequence_index import SequenceIndex
+from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.documents.linked_creds import LinkedCreds
-from lakebed.documents.pad_index import PadIndex
-from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, LimitError
 from unit_tests.effort import IS_SOAK
@@ -91,7 +91,7 @@ def test_indexed_chunks_exist(golden: Path) -> None:
     ):
         tree = VersionTree.from_bytes((root / "version_control_info.json").read_bytes())
         for branch, head in tree.branches.items():
-            assert tree.resolve(branch) == head
+            assert tree.branches[branch] == head
             folder = root if head == FIRST else root / "versions" / head
             meta = DatasetMeta.from_bytes((folder / "dataset_meta.json").read_bytes())
             for key in meta.tensors:

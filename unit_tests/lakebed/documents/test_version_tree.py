@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lakebed.documents.commits import OPENING
+from lakebed.documents.commits import OPENING, Commits
 from lakebed.documents.version_tree import FIRST, VersionTree, new_id, tail_begins
 from lakebed.errors import BranchExistsError, CheckoutError, FormatError, InvalidInputError
 from unit_tests.effort import examples
@@ -115,7 +115,7 @@ def test_the_end_of_the_file_is_enough_for_heads(more: int) -> None:
     full = VersionTree.from_bytes(data)
     assert len(tail_of(data)[0]) < 3000
     assert tree.branches == full.branches
-    assert tree.resolve("main") == f"{50:040x}"
+    assert tree.branches["main"] == f"{50:040x}"
     assert tree.head("dev") == full.head("dev")
     assert tree.commits[str(tree.head("dev").parent)] == full.commits[f"{1:040x}"]
     assert len(tree.commits) == 53
@@ -123,8 +123,8 @@ def test_the_end_of_the_file_is_enough_for_heads(more: int) -> None:
     assert tree.commits[f"{20:040x}"] == full.commits[f"{20:040x}"]
     assert tree.commits[f"{20:040x}"].digest == f"{20:016x}"
     assert tree == full
-    assert len(list(tree.ancestors(tree.resolve("main")))) == 52
-    assert tree.resolve(f"{20:040x}"[:39] + "4") == f"{20:040x}"
+    assert len(list(tree.ancestors(tree.branches["main"]))) == 52
+    assert Commits.of(tree.commits).starting_with(f"{20:040x}"[:39]) == [f"{i:040x}" for i in range(16, 32)]
     assert "e" * 40 not in tree.commits
     assert len(reads) == (more < 10**9)
     assert tree.to_bytes() == data
@@ -213,7 +213,7 @@ def test_made_up_ends(lie: bytes) -> None:
 def test_an_honest_end_can_be_made_up() -> None:
     """The helper of the test above makes files that are read if they tell the truth."""
     data = signed_end(end_text({FIRST: node(None)}, {"main": FIRST}))
-    assert VersionTree.from_bytes(data).resolve("main") == FIRST
+    assert VersionTree.from_bytes(data).branches["main"] == FIRST
     data = signed_end(
         end_text({FIRST: node(None, A)}, {"main": FIRST}),
         rest=OPENING + json.dumps({A: node(FIRST)})[1:-1].encode() + b", ",
@@ -268,11 +268,11 @@ def test_publish_commit_and_branch() -> None:
     assert sealed.commits[B].time == 12.5
     assert sealed.commits[B].user == "public"
     assert sealed.commits[B].is_committed
-    assert list(sealed.ancestors(sealed.resolve("main"))) == [C, B, FIRST]
+    assert list(sealed.ancestors(sealed.branches["main"])) == [C, B, FIRST]
 
     branched = sealed.add_branch("dev", D, B)
     assert branched.commits[B].children == (C, D)
-    assert branched.resolve("dev") == D
+    assert branched.branches["dev"] == D
     assert branched.commits[D].branch == "dev"
     assert VersionTree.from_bytes(branched.to_bytes()) == branched
     assert branched.drop_branch("dev") == sealed
@@ -324,20 +324,14 @@ def test_dropping_a_branch_takes_what_a_reset_left_below_it() -> None:
     assert tree.commits[FIRST].children == (A,)
 
 
-def test_resolves_names_ids_and_their_beginnings() -> None:
-    """A branch name comes first; a beginning must have seven characters and fit one version only."""
+def test_finds_versions_by_their_beginnings() -> None:
+    """Among those at hand and among the others."""
     tree = VersionTree.initial(A).commit_head("main", "abcdefg" + "1" * 33, "m", 1, "u")
-    tree = tree.add_branch("abcdefg", "abcdefg" + "2" * 33, A)
-    assert tree.resolve("abcdefg") == "abcdefg" + "2" * 33
-    assert tree.resolve("abcdefg1") == "abcdefg" + "1" * 33
-    assert tree.resolve(A) == A
-    assert tree.resolve("aaaaaaa") == A
-    assert tree.resolve("firstdb") == FIRST
-    for ref in ("aaaaaa", "nothing", "", "A" * 40):
-        with pytest.raises(CheckoutError, match="main"):
-            tree.resolve(ref)
-    with pytest.raises(CheckoutError, match="2 versions"):
-        tree.drop_branch("abcdefg").add_branch("x", "abcdefg1" + "2" * 32, A).resolve("abcdefg1")
+    tree = tree.add_branch("dev", "abcdefg" + "2" * 33, A)
+    tree = VersionTree.from_bytes(replace(tree, extra={"lakebed": {}}).to_bytes())
+    for prefix in ("abcdefg", "abcdefg1", A, "aaaaaaa", "firstdb", "nothing", "A" * 40):
+        expected = [version for version in tree.commits if version.startswith(prefix)]
+        assert sorted(Commits.of(tree.commits).starting_with(prefix)) == sorted(expected)
 
 
 def test_unreachable_versions_are_tolerated() -> None:
@@ -350,7 +344,7 @@ def test_unreachable_versions_are_tolerated() -> None:
         D: node("missing"),
     }
     tree = VersionTree.from_bytes(document(commits, {"main": C}))
-    assert tree.resolve("main") == C
+    assert tree.branches["main"] == C
     assert list(tree.ancestors(C)) == [C, FIRST]
     assert VersionTree.from_bytes(tree.to_bytes()) == tree
     with pytest.raises(FormatError, match="missing"):
@@ -463,37 +457,37 @@ class Edits(RuleBasedStateMachine):
     @rule(n=st.integers(0, 9))
     def publish(self, n: int) -> None:
         branch = self.branch(n)
-        before = list(self.tree.ancestors(self.tree.resolve(branch)))
+        before = list(self.tree.ancestors(self.tree.branches[branch]))
         if self.tree.head(branch).children:
             with pytest.raises(InvalidInputError):
                 self.tree.swap_head(branch, self.fresh())
             return
         self.tree = self.tree.swap_head(branch, self.fresh())
-        assert list(self.tree.ancestors(self.tree.resolve(branch)))[1:] == before[1:]
+        assert list(self.tree.ancestors(self.tree.branches[branch]))[1:] == before[1:]
 
     @rule(n=st.integers(0, 9))
     def commit(self, n: int) -> None:
         branch = self.branch(n)
-        before = list(self.tree.ancestors(self.tree.resolve(branch)))
+        before = list(self.tree.ancestors(self.tree.branches[branch]))
         self.tree = self.tree.commit_head(branch, self.fresh(), "m", float(self.serial), "public")
-        assert list(self.tree.ancestors(self.tree.resolve(branch)))[1:] == before
+        assert list(self.tree.ancestors(self.tree.branches[branch]))[1:] == before
 
     @rule(n=st.integers(0, 9))
     def checkpoint(self, n: int) -> None:
         branch = self.branch(n)
-        before = list(self.tree.ancestors(self.tree.resolve(branch)))
+        before = list(self.tree.ancestors(self.tree.branches[branch]))
         self.tree = self.tree.checkpoint_head(branch, self.fresh())
-        assert list(self.tree.ancestors(self.tree.resolve(branch)))[1:] == before
+        assert list(self.tree.ancestors(self.tree.branches[branch]))[1:] == before
 
     @rule(n=st.integers(0, 9))
     def rewind(self, n: int) -> None:
         branch = self.branch(n)
-        before = list(self.tree.ancestors(self.tree.resolve(branch)))
+        before = list(self.tree.ancestors(self.tree.branches[branch]))
         try:
             self.tree = self.tree.rewind_head(branch, self.fresh())
         except InvalidInputError:
             return
-        _, *after = self.tree.ancestors(self.tree.resolve(branch))
+        _, *after = self.tree.ancestors(self.tree.branches[branch])
         assert after == before[-len(after) :]
 
     @rule(n=st.integers(0, 99))
@@ -515,11 +509,11 @@ class Edits(RuleBasedStateMachine):
         except InvalidInputError:
             return
         for name, history in others.items():
-            assert list(self.tree.ancestors(self.tree.resolve(name))) == history
+            assert list(self.tree.ancestors(self.tree.branches[name])) == history
 
     @rule(n=st.integers(0, 9))
     def digest(self, n: int) -> None:
-        head = self.tree.resolve(self.branch(n))
+        head = self.tree.branches[self.branch(n)]
         self.tree = self.tree.with_digests({head: f"{self.serial:016x}", "nobody": "x"})
         assert self.tree.commits[head].digest == f"{self.serial:016x}"
 

@@ -18,10 +18,10 @@ import lakebed
 from lakebed import limits
 from lakebed.chunks.pack import groups
 from lakebed.codecs.block import empty_block
-from lakebed.documents.chunk_ids import ChunkIds
+from lakebed.documents.indexes.chunk_ids import ChunkIds
+from lakebed.documents.indexes.tile_index import TileIndex
+from lakebed.documents.indexes.version_prefix import PREFIX
 from lakebed.documents.manifest import Manifest, digest_of
-from lakebed.documents.tile_index import TileIndex
-from lakebed.documents.version_prefix import PREFIX
 from lakebed.errors import FormatError, LimitError
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage

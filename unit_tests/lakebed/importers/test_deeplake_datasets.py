@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import lakebed
 from lakebed.cli import main
-from lakebed.documents.chunk_ids import ChunkIds
+from lakebed.documents.indexes.chunk_ids import ChunkIds
 from lakebed.errors import DatasetHandlerError, HistoryMissingError, IngestionError
 
 VERSION = b"2.3.1"

@@ -69,14 +69,23 @@ def test_entries_in_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
                 transaction.put((1000 * at).to_bytes(8, "little"), b"%d" % at, db=numbers)
                 transaction.put(b"%02d" % at, b"", db=turned)
 
-    def found(name: str, *ends: bytes | None, **how: bool) -> list[tuple[bytes, bytes]]:
-        every = store.entries(store.database(name), *ends, **how)
-        return [(one[0], store.read(one[1])) for one in every if not isinstance(one, key_scans.Database)]
+    def found(
+        name: str, start: bytes | None, stop: bytes | None, with_values: bool = True
+    ) -> list[tuple[bytes, bytes]]:
+        every = store.entries(store.database(name), start, stop, with_values=with_values)
+        return [
+            (one[0], store.read(one[1])) for one in every if not isinstance(one, key_scans.Database | str)
+        ]
 
     with lmdb_files._Opener()(Source.of(tmp_path), "data.mdb") as store:
         assert found("", None, None) == list(entries.items())
         databases = store.entries(store.database(""), b"a", None)
-        assert [one.name for one in databases] == ["numbers", "other", "several", "turned"]
+        assert [one.name for one in databases if isinstance(one, key_scans.Database)] == [
+            "numbers",
+            "other",
+            "several",
+            "turned",
+        ]
         for start, stop in ((b"00000", b"00001"), (b"001", b"00399"), (b"00200x", None), (b"9", b"1")):
             keys = [key for key in entries if start <= key < (stop or b"z")]
             assert [key for key, _ in found("", start, stop, with_values=False)] == keys

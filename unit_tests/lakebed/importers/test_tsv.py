@@ -17,6 +17,7 @@ import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.core.source import Source
 from lakebed.importers.shards import tsv, tsv_layout
+from lakebed.importers.shards.open_files import OpenFiles
 from lakebed.links import policy
 from unit_tests.lakebed.importers.hostile import check_hostile
 from unit_tests.lakebed.importers.test_yolo import photo
@@ -298,7 +299,7 @@ def test_links_read_the_ends_of_lines_only(tmp_path: Path, monkeypatch: pytest.M
     write(root / "train.tsv", [(f"key {at}", "more", data) for at in range(20)])
     lengths = []
 
-    class Counted(tsv.OpenFiles):
+    class Counted(OpenFiles):
         def read(self, name: str, start: int, length: int) -> bytes:
             lengths.append(length)
             return super().read(name, start, length)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakebed.documents.chunk_ids import ChunkIds
 from lakebed.documents.commit_diff import CommitDiff
-from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_meta import DatasetMeta
-from lakebed.documents.pad_index import PadIndex
-from lakebed.documents.sequence_index import SequenceIndex
+from lakebed.documents.indexes.chunk_ids import ChunkIds
+from lakebed.documents.indexes.creds_index import CredsIndex
+from lakebed.documents.indexes.pad_index import PadIndex
+from lakebed.documents.indexes.sequence_index import SequenceIndex
+from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.maintenance import plan
 from lakebed.maintenance.plan import RepairReport, Step, Target, TensorLeft

@@ -166,6 +166,10 @@ def test_groups_count_and_sum(ds: lakebed.Dataset) -> None:
     assert ds.query("SELECT count(*) AS n WHERE x > 4").n.tolist() == [7]
     having = ds.query("SELECT count(*) AS n, x % 3 AS r GROUP BY x % 3 HAVING min(x) > 0")
     assert having.n.tolist() == [4, 4]
+    distinct = (
+        "SELECT DISTINCT kind[0] AS kind, min(x) AS low GROUP BY x / 3 ORDER BY low DESC LIMIT 2 OFFSET 1"
+    )
+    assert ds.query(distinct).low.tolist() == [10, 9]  # LIMIT and OFFSET count what DISTINCT leaves
 
 
 # -- expressions -----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakebed
-from lakebed.documents.sequence_index import SequenceIndex
+from lakebed.documents.indexes.sequence_index import SequenceIndex
 from lakebed.errors import DynamicTensorNumpyError
 from lakebed.reading.sequences import Spans, pick
 from unit_tests.lakebed.datasets import create_on, new_memory

@@ -71,7 +71,7 @@ def test_columns_of_settings_of_conditions_and_of_pandas(ds: lakebed.Dataset) ->
     assert ds["series"].tolist() == [20 * i + 10 for i in range(20)]
     ds["series"] = 0
     assert ds["series"].tolist() == [0] * 20
-    with pytest.raises(InvalidInputError, match="'kind' is there and has its settings: htype"):
+    with pytest.raises(InvalidInputError, match="'kind' exists and has its settings: htype"):
         ds.add_column("kind", 0, htype="text")
 
 
@@ -286,7 +286,7 @@ def test_a_view_by_other_names_goes_to_processes(tmp_path: Path) -> None:
 def test_names_that_are_not_there_or_taken(ds: lakebed.Dataset) -> None:
     with pytest.raises(TensorDoesNotExistError, match="'agee'"):
         ds.rename_column("agee", "b")
-    with pytest.raises(InvalidInputError, match="two columns would have one name"):
+    with pytest.raises(InvalidInputError, match="two columns would have the same name"):
         ds.rename_column("age", "name")
     swapped = ds.rename_columns({"age": "score", "score": "age"})
     assert swapped["age"].tolist() == ds["score"].tolist()

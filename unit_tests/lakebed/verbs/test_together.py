@@ -359,7 +359,7 @@ def test_groups_as_pandas_asks_for_them() -> None:
     assert ds.groupby("city")[["age", "id"]].max()["id"].tolist() == [6, 4, 5, 3]
     groups = ds.groupby("city")
     for wrong, told in (
-        (lambda: groups.mean(), "say of which columns"),
+        (lambda: groups.mean(), "name the columns"),
         (lambda: groups.agg("mean"), "agg takes {column: reduction}"),
         (lambda: groups.agg({"age": np.mean}), "a function is called with each group"),
         (lambda: groups.agg({"age": ["min", max]}), "is no reduction of a column, <built-in function max>"),

@@ -13,9 +13,9 @@ import pytest
 
 import lakebed
 from lakebed import config
+from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.documents.lock import DatasetLock
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.documents.tile_index import TileIndex
 from lakebed.errors import (
     ChecksumError,
     CommitFailed,

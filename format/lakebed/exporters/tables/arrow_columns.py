@@ -142,7 +142,9 @@ def _column_of(tensor: Tensor, name: str, problems: list[tuple[str, str]], links
     described = Described.of(tensor)
     base, names = described.base, described.info.get("class_names")
     if tensor.is_link or described.is_file or is_drawn(tensor, described):
-        feature: dict[str, Any] = {"_type": _FILES[base]} if base in _FILES else {"dtype": "binary", "_type": "Value"}
+        feature: dict[str, Any] = (
+            {"_type": _FILES[base]} if base in _FILES else {"dtype": "binary", "_type": "Value"}
+        )
         if tensor.is_link and links and base in _FILES:
             return ArrowColumn(name, "address", described, feature)
         if tensor.is_link:

@@ -75,7 +75,7 @@ def from_pandas(
 
     Examples
     --------
-    >>> import pandas as pd
+    >>> import lakebed, pandas as pd
     >>> frame = pd.DataFrame({"id": [1, 2], "kind": pd.Categorical(["cat", None])})
     >>> ds = lakebed.from_pandas("mem://kinds-of-a-frame", frame)
     >>> ds.kind.htype, ds.kind.to_arrow().to_pylist()
@@ -124,7 +124,7 @@ def from_arrow(
 
     Examples
     --------
-    >>> import pyarrow as pa
+    >>> import lakebed, pyarrow as pa
     >>> ds = lakebed.from_arrow("mem://ids-of-a-table", pa.table({"id": [1, None, 3]}))
     >>> ds.id.to_arrow().to_pylist()
     [1, None, 3]
@@ -216,6 +216,7 @@ def from_rows(
 
     Examples
     --------
+    >>> import lakebed
     >>> ds = lakebed.from_rows("mem://some-rows", [{"id": 1, "word": "a"}, {"id": 2}])
     >>> ds.to_arrow().to_pylist()
     [{'id': 1, 'word': 'a'}, {'id': 2, 'word': None}]

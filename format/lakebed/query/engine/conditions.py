@@ -48,7 +48,9 @@ class Condition:
     @classmethod
     def of(cls, node: Bound) -> Condition:
         """Analyse a condition."""
-        parts = sorted(_conjuncts(node), key=cost)
+        parts = list(_conjuncts(node))
+        if len(parts) > 1:
+            parts.sort(key=cost)
         data = {name for part in parts for name in values_read(part)}
         read = {name: "data" if name in data else "shape" for part in parts for name in inputs(part)}
         asked = dict.fromkeys(name for part in parts for name in pruning.asked_columns(part))

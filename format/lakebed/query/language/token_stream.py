@@ -56,15 +56,18 @@ class TokenStream:
 
     def keyword(self) -> str:
         """Return the next token in lower case if it is a name without quotes, else an empty text."""
-        return self.token.text.lower() if self.token.kind == "name" else ""
+        token = self.tokens[self.next]
+        return token.text.lower() if token.kind == "name" else ""
 
     def is_keyword(self, *names: str) -> bool:
         """Return whether the next token is one of these keywords."""
-        return self.token.kind == "name" and self.keyword() in names
+        token = self.tokens[self.next]
+        return token.kind == "name" and token.text.lower() in names
 
     def is_operator(self, *operators: str) -> bool:
         """Return whether the next token is one of these operators."""
-        return self.token.kind == "operator" and self.token.text in operators
+        token = self.tokens[self.next]
+        return token.kind == "operator" and token.text in operators
 
     # -- moving ----------------------------------------------------------------------------------------------------
 

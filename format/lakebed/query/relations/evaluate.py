@@ -247,4 +247,4 @@ def located(error: QueryError, node: Bound, source: Source, places: range) -> Qu
 
 def folded(node: Apply | Not) -> Any:
     """Return the value of an expression whose operands are constants."""
-    return row(evaluate(node, Scope(cast(Source, None), range(1))), 0)
+    return row(evaluate(node, Scope(cast(Source, None), range(1))), 0)  # constants read no source

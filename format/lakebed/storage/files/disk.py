@@ -415,7 +415,7 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
             waited = time.monotonic() - began
             if waited > wait:
                 raise LockedException(
-                    f"{path} has been locked for {wait:.0f} s by another process that is publishing;"
+                    f"{path} has been locked for {wait:.0f} s by another process;"
                     " end that process if it hangs, then try again"
                 )
             # With jitter, so that no process always comes too late; those that wait long look more often.

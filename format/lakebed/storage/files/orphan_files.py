@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from lakebed.errors.stores import storage_error
+from lakebed.runtime import process_hooks
 from lakebed.storage.base import is_bulk, traits_of
 from lakebed.storage.files.folders import TEMPORARY
 
@@ -75,7 +76,7 @@ def temporary_files(storage: Storage) -> Iterator[tuple[str, int, float]]:
     root = root.rstrip("/")
     for folder, _, names in os.walk(root):
         for name in names:
-            if re.fullmatch(TEMPORARY, name) is None or _lives(int(name.split("-")[1], 16)):
+            if re.fullmatch(TEMPORARY, name) is None or process_hooks.is_alive(int(name.split("-")[1], 16)):
                 continue
             path = f"{folder}/{name}"
             with contextlib.suppress(OSError):  # it has just been renamed
@@ -98,15 +99,3 @@ def remove_temporary(storage: Storage, key: str) -> None:
         pass
     except OSError as error:
         raise storage_error(error, "delete", path) from error
-
-
-def _lives(pid: int) -> bool:
-    if pid == os.getpid():
-        return True
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True

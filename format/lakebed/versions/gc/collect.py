@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakebed import config
-from lakebed.documents.chunk_ids import chunk_name
+from lakebed.documents.indexes.chunk_ids import chunk_name
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import LakebedError
 from lakebed.runtime import clock

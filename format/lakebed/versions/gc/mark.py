@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from lakebed.documents.chunk_ids import ChunkIds
-from lakebed.documents.chunk_set import ChunkSet
+from lakebed.documents.indexes.chunk_ids import ChunkIds
+from lakebed.documents.indexes.chunk_set import ChunkSet
 from lakebed.documents.manifest import ChunkPlaces, Manifest
 from lakebed.documents.manifest_delta import Read
 from lakebed.documents.version_tree import FIRST, VersionTree

@@ -7,14 +7,13 @@ writing and removes it at the end, so that one look at this file tells whether t
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakebed import config
 from lakebed.errors import FormatError, KeyNotFound, LockedException, StorageError
-from lakebed.runtime import clock
+from lakebed.runtime import clock, process_hooks
 from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.versions.state import folder_of
 
@@ -153,13 +152,7 @@ def _owner_is_dead(lock: DatasetLock) -> bool:
         return False
     if lock.expiry - LOCK_SECONDS < clock.now() - _uptime() - 1.0:
         return True  # taken before this machine started: the process number may belong to another one by now
-    try:
-        os.kill(lock.pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
+    return not process_hooks.is_alive(lock.pid)
 
 
 def _uptime() -> float:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
 from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.documents.tile_index import TileIndex
 from lakebed.errors import InvalidOperationError
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
-from lakebed.documents.sequence_index import SequenceIndex
+from lakebed.documents.indexes.creds_index import CredsIndex
+from lakebed.documents.indexes.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing import diffs, structure

@@ -19,13 +19,13 @@ from lakebed.chunks.pack import PackedChunk, even_header, pack, pack_tile
 from lakebed.chunks.tiling import boxes
 from lakebed.codecs.block import Block
 from lakebed.documents.commit_diff import CommitDiff
-from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.frozen import changed
-from lakebed.documents.pad_index import PadIndex
-from lakebed.documents.sequence_index import SequenceIndex
+from lakebed.documents.indexes.creds_index import CredsIndex
+from lakebed.documents.indexes.pad_index import PadIndex
+from lakebed.documents.indexes.sequence_index import SequenceIndex
+from lakebed.documents.indexes.tile_index import TileIndex
+from lakebed.documents.indexes.version_prefix import FORMAT_VERSION
 from lakebed.documents.tensor_meta import Bounds, TensorMeta
-from lakebed.documents.tile_index import TileIndex
-from lakebed.documents.version_prefix import FORMAT_VERSION
 from lakebed.errors import TensorDtypeMismatchError
 from lakebed.native import chunks as native
 from lakebed.native import gather

@@ -128,6 +128,15 @@ def test_sso_counts_as_profile(
     _nothing_secret(caplog)
 
 
+def test_a_profile_without_keys_hands_on(monkeypatch: pytest.MonkeyPatch, bare: Path) -> None:
+    """The machine is not asked in the name of the profile."""
+    (bare / ".aws/config").write_text("[default]\nregion = eu-west-1\n")
+    with cloud() as server:
+        _machine(monkeypatch, server)
+        access = resolve("s3", "bucket", None)
+    assert (access.name, access.config["region"]) == ("instance metadata", "eu-west-1")
+
+
 def test_a_profile_that_is_named_is_the_only_place(monkeypatch: pytest.MonkeyPatch, bare: Path) -> None:
     _environment(monkeypatch)
     (bare / ".aws/config").write_text(

@@ -15,7 +15,7 @@ from lakebed.chunks.chunk import parse_chunk
 from lakebed.chunks.tiling import boxes
 from lakebed.codecs.block import Block
 from lakebed.documents.commit_diff import CommitDiff
-from lakebed.documents.creds_index import CredsIndex
+from lakebed.documents.indexes.creds_index import CredsIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import new_id
 from lakebed.htypes.arrays import encode_samples

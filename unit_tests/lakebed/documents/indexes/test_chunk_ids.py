@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.documents.chunk_ids import ChunkIds, Span, chunk_name
+from lakebed.documents.indexes.chunk_ids import ChunkIds, Span, chunk_name
 from lakebed.errors import FormatError, LimitError
 
 PREFIX = bytes.fromhex("06 332e392e3532 08")
@@ -21,10 +21,8 @@ CHUNKS = st.lists(
 
 
 def build(chunks: list[tuple[list[int], int]]) -> ChunkIds:
-    index = ChunkIds.empty()
-    for ids, n in chunks:
-        index = index.append_tiled(ids) if len(ids) > 1 else index.extend(ids, [n])
-    return index
+    ids = [id_ for part, _ in chunks for id_ in part]
+    return ChunkIds.from_counts(ids, [m for part, n in chunks for m in [n, *[0] * (len(part) - 1)]])
 
 
 def test_golden_bytes() -> None:
@@ -68,15 +66,10 @@ def test_locates_every_sample(chunks: list[tuple[list[int], int]]) -> None:
     assert index.count == len(expected)
     assert len(index) == row
     assert [index.locate(i) for i in range(index.count)] == expected
-    rows, positions = index.locate_many(np.arange(index.count))
-    assert rows.tolist() == [span.row for span in expected]
-    assert positions.tolist() == [span.position for span in expected]
     assert index.counts.tolist() == [m for ids, n in chunks for m in [n, *[0] * (len(ids) - 1)]]
     for outside in (-1, index.count, 2**70):
         with pytest.raises(IndexError):
             index.locate(outside)
-    with pytest.raises(IndexError):
-        index.locate_many(np.array([index.count]))
 
 
 @given(CHUNKS)
@@ -84,22 +77,6 @@ def test_round_trip(chunks: list[tuple[list[int], int]]) -> None:
     """Parsing what was written gives the same rows."""
     index = build(chunks)
     assert ChunkIds.from_bytes(index.to_bytes()) == index
-
-
-def test_append_grows_the_last_row_or_adds_one() -> None:
-    """FORMAT.md 4.1; the index before is unchanged."""
-    one = ChunkIds.empty().append(9, 2)
-    two = one.append(9, 3)
-    three = two.append(8, 1)
-    assert (one.count, two.count, three.count) == (2, 5, 6)
-    assert (len(one), len(two), len(three)) == (1, 1, 2)
-    assert three.starts.tolist() == [0, 5]
-    assert three.replace(0, 7).ids.tolist() == [7, 8]
-    assert three.ids.tolist() == [9, 8]
-    assert ChunkIds.from_counts([9, 8], [5, 1]) == three
-    assert three.extend([], []) == three
-    with pytest.raises(ValueError, match="one sample"):
-        three.append(8, 0)
 
 
 def test_ids_use_all_64_bits() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakebed.documents import tables, version_prefix
+from lakebed.documents.indexes import tables, version_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.documents.creds_index import CredsIndex
-from lakebed.documents.pad_index import PadIndex
-from lakebed.documents.sequence_index import SequenceIndex
-from lakebed.documents.tile_index import TileIndex
+from lakebed.documents.indexes.creds_index import CredsIndex
+from lakebed.documents.indexes.pad_index import PadIndex
+from lakebed.documents.indexes.sequence_index import SequenceIndex
+from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.errors import FormatError, LimitError
 
 PREFIX = bytes.fromhex("06 332e392e3532")

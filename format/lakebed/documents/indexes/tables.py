@@ -81,8 +81,3 @@ def column(values: Any) -> Column:
 def rows_of(last: Column) -> Column:
     """Count the indices that each row covers, shape (rows,)."""
     return np.diff(last + np.uint64(1), prepend=np.uint64(0))
-
-
-def starts_of(last: Column) -> Column:
-    """First index that each row covers, shape (rows,)."""
-    return np.concatenate([np.zeros(1, np.uint64), last[:-1] + np.uint64(1)])[: len(last)]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lakebed import limits
-from lakebed.documents import tables, version_prefix
+from lakebed.documents.indexes import tables, version_prefix
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ class ChunkIds:
     @classmethod
     def from_counts(cls, ids: Sequence[int] | NDArray[np.uint64], counts: Sequence[int]) -> ChunkIds:
         """Index of chunks that hold `counts` samples each, one row per chunk."""
-        return cls.empty().extend(ids, counts)
+        last = np.cumsum(np.asarray(counts, np.uint64), dtype=np.uint64) - np.uint64(1)
+        return cls(np.asarray(ids, np.uint64), last)
 
     @classmethod
     def from_bytes(cls, data: bytes, *, keep: bool = False) -> ChunkIds:
@@ -123,11 +124,6 @@ class ChunkIds:
         """Samples that begin in each row, shape (rows,); 0 for the further tiles of a sample."""
         return tables.rows_of(self.last)
 
-    @property
-    def starts(self) -> NDArray[np.uint64]:
-        """First sample of each row, shape (rows,); meaningless for the further tiles of a sample."""
-        return tables.starts_of(self.last)
-
     def locate(self, index: int) -> Span:
         """Chunk(s) that hold sample `index`, and its position in the first one.
 
@@ -144,48 +140,3 @@ class ChunkIds:
         if int(self.last[row]) == index:
             rows = int(np.searchsorted(self.last, wanted, side="right")) - row
         return Span(row, rows, index - (int(self.last[row - 1]) + 1 if row else 0))
-
-    def locate_many(self, indices: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
-        """First row of each sample, and its position in that row; both of the shape of `indices`.
-
-        Raises
-        ------
-        IndexError
-            If a sample does not exist.
-        """
-        if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= self.count):
-            raise IndexError(f"samples {int(indices.min())} to {int(indices.max())} of {self.count}")
-        wanted = indices.astype(np.uint64)
-        rows = np.searchsorted(self.last, wanted)
-        return rows, wanted - self.starts[rows] if len(self.last) else wanted
-
-    def append(self, id: int, n: int) -> ChunkIds:  # noqa: A002
-        """Add `n` samples in chunk `id`; if that is the last row's chunk, the row grows."""
-        if n < 1:
-            raise ValueError(f"a chunk is added with one sample at least, not {n}")
-        if len(self.ids) and int(self.ids[-1]) == id:
-            last = self.last.copy()
-            last[-1] += np.uint64(n)
-            return ChunkIds(self.ids, last)
-        return self.extend([id], [n])
-
-    def extend(self, ids: Sequence[int] | NDArray[np.uint64], counts: Sequence[int]) -> ChunkIds:
-        """Add one row per chunk, with its number of samples."""
-        if not len(ids):
-            return self
-        last = (
-            np.cumsum(np.asarray(counts, np.uint64), dtype=np.uint64) + np.uint64(self.count) - np.uint64(1)
-        )
-        return ChunkIds(
-            np.concatenate([self.ids, np.asarray(ids, np.uint64)]), np.concatenate([self.last, last])
-        )
-
-    def append_tiled(self, ids: Sequence[int] | NDArray[np.uint64]) -> ChunkIds:
-        """Add one sample whose tiles are in chunks of their own, in row-major order of the grid."""
-        return self.extend(ids, [1] + [0] * (len(ids) - 1))
-
-    def replace(self, row: int, id: int) -> ChunkIds:  # noqa: A002
-        """Let another chunk take the place of a row's."""
-        ids = self.ids.copy()
-        ids[row] = id
-        return ChunkIds(ids, self.last)

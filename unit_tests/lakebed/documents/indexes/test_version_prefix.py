@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.documents import version_prefix
+from lakebed.documents.indexes import version_prefix
 from lakebed.errors import FormatError
 
 

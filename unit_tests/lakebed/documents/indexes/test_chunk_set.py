@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.documents.chunk_set import HERE, ChunkSet
+from lakebed.documents.indexes.chunk_set import HERE, ChunkSet
 from lakebed.errors import FormatError
 
 HEX = st.text("0123456789abcdef", min_size=1, max_size=16)
