@@ -241,6 +241,13 @@ def test_the_command_line_takes_the_options_of_the_format(photos: Path, tmp_path
     helped = CliRunner().invoke(main, ["import", "--help"])
     assert "folder" in helped.output
     assert "--labels [folders|none]" in CliRunner().invoke(main, ["import", "folder", "--help"]).output
+    shared = " ".join(CliRunner().invoke(main, ["import", "parquet", "--help"]).output.split())
+    for option, told in (
+        ("labels", "names of classes"),
+        ("documents", "stored as JSON"),
+        ("link", "Store links"),
+    ):
+        assert told in shared.partition(f"--{option} ")[2][:120]
 
 
 def test_a_format_that_is_found_out_takes_its_options_behind_the_source(photos: Path, tmp_path: Path) -> None:

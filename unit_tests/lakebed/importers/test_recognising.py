@@ -165,6 +165,7 @@ def test_a_file_that_is_no_table_costs_itself(tmp_path: Path) -> None:
     report = lakebed.import_from("auto", tmp_path, "mem://", progressbar=False)
     assert report.dataset.a.numpy(aslist=True) == [1, 2, 4]
     assert [one.where for one in report.problems] == ["b.json"]
+    assert (report.written, report.skipped) == (3, 1)
 
 
 @pytest.mark.parametrize(

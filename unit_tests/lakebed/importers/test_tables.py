@@ -96,6 +96,14 @@ def test_tables_of_programs_and_arrow_files(form: str, tmp_path: Path) -> None:
     check(lakebed.import_from("auto", src, tmp_path / "lake", progressbar=False).dataset)
 
 
+def test_a_bad_value_beside_arrays_of_python_costs_its_row() -> None:
+    arrays = [np.full((1, row), row) for row in (1, 2, 3)]
+    frame = pd.DataFrame({"v": [[1.0], [1.0, None], [2.0, 3.0]], "array": arrays})
+    report = lakebed.import_from("dataframe", frame, "mem://", progressbar=False)
+    assert (report.written, [one["where"] for one in report.left_out]) == (2, ["row 1"])
+    assert [one.tolist() for one in report.dataset.array.numpy(aslist=True)] == [[[1]], [[3, 3, 3]]]
+
+
 def test_pandas(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": [1, 2], "s": ["a", None], "c": pd.Categorical(["u", "v"]), "v": [[1, 2], [3]]})
     ds = lakebed.import_from("dataframe", frame, tmp_path / "lake", progressbar=False).dataset
@@ -122,6 +130,15 @@ def test_folders_of_parquet_are_splits(tmp_path: Path) -> None:
     pq.write_table(TABLE.select(["name"]), tmp_path / "data/other.parquet")
     with pytest.raises(IngestionError, match=r"column '(id|name)' is missing"):
         lakebed.import_from("parquet", tmp_path / "data", "mem://")
+
+
+def test_files_without_the_name_of_a_split_among_others(tmp_path: Path) -> None:
+    for name, lines in (("more", "3\n"), ("train", "1\n2\n")):
+        (tmp_path / f"{name}.csv").write_text(f"a\n{lines}")
+        (tmp_path / f"{name}.jsonl").write_text("".join(f'{{"a": {line}}}\n' for line in lines.split()))
+    for form in ("csv", "jsonl"):
+        report = lakebed.import_from(form, tmp_path, "mem://", progressbar=False)
+        assert (report.splits, report.dataset.a.tolist()) == ({"train": 2, "others": 1}, [1, 2, 3])
 
 
 def test_media_as_bytes_paths_and_in_the_way_of_hugging_face(tmp_path: Path) -> None:
@@ -223,8 +240,18 @@ def test_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines in pieces smaller than themselves; one that is no JSON is left out."""
     monkeypatch.setattr(json_lines, "_PIECE_BYTES", 10)
     lines: list[Any] = [
-        {"n": 1, "f": 1, "s": "a", "v": [1, 2], "r": [1], "o": {"x": 1}, "m": 1, "b": True},
-        {"n": None, "f": 2.5, "s": None, "v": [3, 4], "r": [1, 2], "o": [1, "a"], "m": "text", "z": None},
+        {"n": 1, "f": 1, "s": "a", "v": [1, 2], "w": [0.5, 1], "r": [1], "o": {"x": 1}, "m": 1, "b": True},
+        {
+            "n": None,
+            "f": 2.5,
+            "s": None,
+            "v": [3, 4],
+            "w": [2, 3],
+            "r": [1, 2],
+            "o": [1, "a"],
+            "m": "text",
+            "z": None,
+        },
     ]
     text = "\n".join([json.dumps(lines[0]), "{broken", "", json.dumps(lines[1]), "7"])
     (tmp_path / "t.jsonl").write_text(text)
@@ -235,6 +262,7 @@ def test_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["f"] == [1.0, 2.5]
     assert found["s"] == ["a", None]
     assert found["v"] == [[1, 2], [3, 4]]
+    assert found["w"] == [[0.5, 1], [2, 3]]
     assert found["r"] == [[1], [1, 2]]
     assert [ds.o[row].dict() for row in (0, 1)] == [{"x": 1}, [1, "a"]]
     assert [json.loads(one) for one in found["m"]] == [1, "text"]

@@ -136,6 +136,6 @@ def test_what_is_no_workbook_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(IngestionError, match="bytes hold"):
         brought(path)
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    monkeypatch.setattr(xlsx, "find_spec", lambda name: None)
+    monkeypatch.setattr("lakebed.importers.core.packages.find_spec", lambda name: None)
     with pytest.raises(IngestionError, match=r"pip install '\.\[xlsx\]'"):
         brought(path)

@@ -10,7 +10,6 @@ anything.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -79,30 +78,18 @@ def _check(source: Source) -> None:
         raise IngestionError(f"{source.shown}: {name}: {reason}")
     folders = [""]
     if _TABLE in source.files:
-        names = _json(source, _TABLE).get("names")
+        names = source.json(_TABLE, _MOST_BYTES).get("names")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise IngestionError(f"{_TABLE} of {source.shown} names no columns")
         folders = [f"{name}/" for name in names]
     for folder in folders:
         name = source.find(f"{folder}{_STORAGE}")  # raises for names that lead out of the folder
-        dtype = str(_json(source, name).get("dtype"))
+        dtype = str(source.json(name, _MOST_BYTES).get("dtype"))
         if not _PLAIN.fullmatch(dtype) or dtype.strip("|<>=") in ("None", "object", "O", "O8"):
             raise IngestionError(
                 f"{name} of {source.shown}: arrays of {dtype!r} are not taken: objects are pickles, which would run "
                 "code"
             )
-
-
-def _json(source: Source, name: str) -> dict[str, Any]:
-    try:
-        if source.files[name] > _MOST_BYTES:
-            raise IngestionError(f"{name} of {source.shown} is too large")
-        found = json.loads(source.read(name))
-    except (ValueError, RecursionError) as error:
-        raise IngestionError(f"{name} of {source.shown} is no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise IngestionError(f"{name} of {source.shown} is no JSON object")
-    return found
 
 
 # -- in the process of array_reader ------------------------------------------------------------------------------

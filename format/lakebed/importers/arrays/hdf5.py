@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from typing import Any, Unpack
 
-from lakebed.errors import IngestionError
 from lakebed.importers.arrays.array_reader import blocks, new_reader
 from lakebed.importers.arrays.arrays import (
     ArrayOptions,
@@ -22,6 +20,7 @@ from lakebed.importers.arrays.arrays import (
     planned,
     with_stored,
 )
+from lakebed.importers.core.packages import check_installed
 from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source
 
@@ -35,10 +34,7 @@ def recognise(source: Source) -> str | None:
 
 def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:
     """Plan a tensor for each array, by its path: ``group/name``."""
-    if find_spec("h5py") is None:
-        raise IngestionError(
-            "HDF5 files need h5py: pip install h5py, or, in a checkout, pip install '.[hdf5]'"
-        )
+    check_installed("HDF5 files", "hdf5", "h5py")
     return planned(source, with_stored(new_reader(source, __name__).found()), "an HDF5 file", **options)
 
 

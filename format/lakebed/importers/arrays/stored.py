@@ -244,11 +244,13 @@ def _is_right(layout: str, ndim: int, main: Array, beside: Mapping[str, Array], 
 
 def size_of(value: Any) -> int:
     """Return the approximate size of a value in bytes."""
-    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        return int(value.nbytes)
-    if isinstance(value, np.ndarray | list):
-        return sum(map(size_of, value if isinstance(value, list) else value.ravel()))
-    return len(value) if isinstance(value, str | bytes) else 8
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes) if value.dtype.kind != "O" else sum(map(size_of, value.ravel()))
+    if isinstance(value, str | bytes | bytearray | memoryview):
+        return len(value)
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return sum(map(size_of, value)) if isinstance(value, list | tuple) else 8
 
 
 def sampled_bytes(count: int, size_at: Callable[[int], int]) -> int:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from typing import Any, Unpack
 
 from lakebed.errors import IngestionError
@@ -22,6 +21,7 @@ from lakebed.importers.arrays.arrays import (
     planned,
     with_stored,
 )
+from lakebed.importers.core.packages import check_installed
 from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source
 
@@ -41,10 +41,7 @@ def recognise(source: Source) -> str | None:
 
 def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:
     """Plan a tensor for each array, by its path: ``group/name``."""
-    if find_spec("zarr") is None:
-        raise IngestionError(
-            "Zarr folders need zarr: pip install zarr, or, in a checkout, pip install '.[zarr]'"
-        )
+    check_installed("Zarr folders", "zarr", "zarr")
     if not source.is_local:
         raise IngestionError(
             f"{source.shown}: Zarr folders are imported from this machine: copy it here first"

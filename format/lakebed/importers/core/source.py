@@ -9,6 +9,7 @@ names that annotations and archives give go through :meth:`Source.find`.
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -305,6 +306,24 @@ class Source:
                 f"{name or self.name} of {size:,} bytes is larger than {MAX_DOCUMENT_BYTES:,}"
             )
         return self.read(name)
+
+    def json(self, name: str, most: int = MAX_DOCUMENT_BYTES) -> dict[str, Any]:
+        """Return the JSON object in a file of at most `most` bytes.
+
+        Raises
+        ------
+        IngestionError
+            If it is larger, or no JSON object.
+        """
+        if self.files[name] > most:
+            raise IngestionError(f"{name} of {self.shown} is too large")
+        try:
+            found = json.loads(self.read(name))
+        except (ValueError, RecursionError) as error:
+            raise IngestionError(f"{name} of {self.shown} is no JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise IngestionError(f"{name} of {self.shown} is no JSON object")
+        return found
 
     def open(self, name: str = "") -> BinaryIO:
         """Open a file for reading; from a bucket, only the ranges that are read are fetched. Errors as of `read`."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from lakebed.api import load
 from lakebed.api_copies import deepcopy
 from lakebed.errors import IngestionError
+from lakebed.importers.arrays.arrays import Block
 from lakebed.importers.core.plan import Copied, Plan, Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.deeplake.deeplake_columns import Column, columns_of
@@ -24,16 +25,6 @@ BATCHED = True
 _ITEM_ROWS = 256
 _LOG_OF_4 = "_deeplake_log/"
 _OF_3 = ("version_control_info.json", "dataset_meta.json")
-
-
-class _Rows(NamedTuple):
-    """A run of rows."""
-
-    start: int
-    stop: int
-
-    def __str__(self) -> str:
-        return f"rows {self.start:,} to {self.stop:,}"
 
 
 class _Context(NamedTuple):
@@ -134,7 +125,7 @@ def plan(
     return Plan(
         f"a Deep Lake 4 dataset of {count:,} rows of {len(found)} columns",
         tensors,
-        [_Rows(at, min(at + _ITEM_ROWS, count)) for at in range(0, count, _ITEM_ROWS)],
+        [Block(at, min(at + _ITEM_ROWS, count)) for at in range(0, count, _ITEM_ROWS)],
         _Context(source, version, found),
         rows=count,
         nbytes=source.nbytes,
@@ -160,7 +151,7 @@ def _branches_left(ds: Any) -> list[Problem]:
     return [Problem("branches", reason, 0)] if others else []
 
 
-def rows(item: _Rows, context: _Context) -> Iterator[Any]:
+def rows(item: Block, context: _Context) -> Iterator[Any]:
     """Read some rows; one by one if they cannot be read together."""
     ds = _of_thread(context)
     try:
@@ -173,7 +164,7 @@ def rows(item: _Rows, context: _Context) -> Iterator[Any]:
             yield Skipped(f"row {item.start:,}", f"{error}")
             return
         for row in range(item.start, item.stop):
-            yield from rows(_Rows(row, row + 1), context)
+            yield from rows(Block(row, row + 1), context)
 
 
 def _opened(source: Source) -> Any:

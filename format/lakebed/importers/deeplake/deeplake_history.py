@@ -24,6 +24,7 @@ import numpy as np
 from lakebed.api import empty, exists, load
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import DatasetExistsError, IngestionError, InvalidInputError, TagExistsError
+from lakebed.importers.arrays.stored import size_of
 from lakebed.importers.core.importing import INFO, create_tensor
 from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Source
@@ -271,18 +272,7 @@ def _renamed(
 
 def _step(values: Any, rows: int) -> int:
     """Return the number of rows of the next stretch, by the size of this one."""
-    return max(1, min(_MOST_ROWS, 2 * rows, _BYTES * rows // max(1, _size(values))))
-
-
-def _size(value: Any) -> int:
-    """Return the approximate size of a value in bytes."""
-    if isinstance(value, np.ndarray):
-        return value.nbytes
-    if isinstance(value, bytes | bytearray | memoryview | str):
-        return len(value)
-    if isinstance(value, Mapping):
-        return sum(map(_size, value.values()))
-    return sum(map(_size, value)) if isinstance(value, list | tuple) else 8
+    return max(1, min(_MOST_ROWS, 2 * rows, _BYTES * rows // max(1, size_of(values))))
 
 
 def _same(one: Any, other: Any) -> bool:

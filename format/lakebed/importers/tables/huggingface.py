@@ -10,7 +10,6 @@ labels, arrays of any dimensions; nested features that are no arrays are JSON.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -133,7 +132,7 @@ def _parts(source: Source, opened: Mapping[str, Any]) -> dict[str, list[str]]:
     if opened:
         return {split: [split] for split in opened}
     if _DICT in source.files:
-        splits = _json(source, _DICT).get("splits")
+        splits = source.json(_DICT).get("splits")
         if not isinstance(splits, list) or not all(isinstance(split, str) for split in splits):
             raise IngestionError(f"{_DICT} of {source.shown} names no splits")
         return {split: _files(source, f"{split}/") for split in splits}
@@ -141,7 +140,7 @@ def _parts(source: Source, opened: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _files(source: Source, folder: str) -> list[str]:
-    state = _json(source, source.find(f"{folder}{_STATE}"))
+    state = source.json(source.find(f"{folder}{_STATE}"))
     if state.get("_indices_data_files"):
         raise IngestionError(
             f"{folder}{_STATE} of {source.shown} selects rows by a file of indices, as old versions did: load it with "
@@ -154,16 +153,6 @@ def _files(source: Source, folder: str) -> list[str]:
     if len(set(names)) < len(names):
         raise IngestionError(f"{folder}{_STATE} of {source.shown} names a file twice")
     return names
-
-
-def _json(source: Source, name: str) -> dict[str, Any]:
-    try:
-        found = json.loads(source.document(name))
-    except (ValueError, RecursionError) as error:
-        raise IngestionError(f"{name} of {source.shown} is no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise IngestionError(f"{name} of {source.shown} is no JSON object")
-    return found
 
 
 def _opened(data: Any) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from typing import Any, Unpack
 from xml.etree.ElementTree import ParseError
 
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from lakebed.errors import IngestionError
 from lakebed.importers.core.columns import FileOptions, Wishes
+from lakebed.importers.core.packages import check_installed
 from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.tables import dataframe
@@ -75,10 +75,7 @@ def plan(
     options
         Options of columns.
     """
-    if find_spec("openpyxl") is None:
-        raise IngestionError(
-            "Excel workbooks need openpyxl: pip install openpyxl, or, in a checkout, pip install '.[xlsx]'"
-        )
+    check_installed("Excel workbooks", "xlsx", "openpyxl")
     problems: list[Problem] = []
     called, lines = _read(source, sheet, problems)
     table = _table(lines, names, text, problems)
