@@ -8,7 +8,7 @@ take by itself.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.errno cimport EINTR, EIO, EINVAL, ENOSPC, ENOSYS, EDQUOT, EPERM, errno
+from libc.errno cimport EINTR, EIO, ENOSPC, ENOSYS, EDQUOT, EPERM, errno
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport strlen
 
@@ -129,7 +129,7 @@ cdef extern from *:
 
 cdef extern from "fcntl.h" nogil:
     int open(const char *path, int flags, ...)
-    const int O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK
+    const int O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_CLOEXEC, O_NOFOLLOW
 
 cdef extern from "sys/stat.h" nogil:
     cdef struct stat_t "stat":
@@ -443,77 +443,3 @@ def resident(int fd, long long size):
         found = resident_pages(fd, size, seen)
     free(seen)
     return 1.0 if found < 0 else found / <double> pages
-
-
-def read_files(list paths, unsigned char[::1] buffer, long long[::1] offsets):
-    """Read whole files into one buffer, back to back, until one does not fit or cannot be read.
-
-    Parameters
-    ----------
-    paths
-        Absolute or relative paths, as bytes.
-    buffer
-        Where their content goes.
-    offsets
-        Gets the start of each file in the buffer and the end of the last one: at least ``len(paths) + 1`` entries.
-
-    Returns
-    -------
-    tuple of int
-        How many were read, and the error number that ended it: 0 if all were read or the next one did not fit.
-        A file that is no regular one, or changes its size while it is read, counts as an error.
-    """
-    cdef Py_ssize_t n = len(paths), done = 0
-    cdef long long at = 0, room = buffer.shape[0], size, got
-    cdef int problem = 0
-    cdef char *start = <char *> &buffer[0] if room > 0 else NULL
-    cdef const char **names
-    if offsets.shape[0] < n + 1:
-        raise ValueError("offsets must have an entry more than there are paths")
-    names = _names(paths)
-    try:
-        with nogil:
-            offsets[0] = 0
-            while done < n:
-                got = _read_file(names[done], start + at, room - at, &problem)
-                if got < 0:
-                    break
-                at += got
-                done += 1
-                offsets[done] = at
-    finally:
-        free(names)
-    return done, problem
-
-
-cdef long long _read_file(const char *path, char *into, long long room, int *problem) noexcept nogil:
-    """Return the bytes read; -1 where there is no room (problem 0) or on an error (its number)."""
-    cdef stat_t found
-    cdef long long at = 0
-    cdef ssize_t got
-    cdef char beyond
-    # Not blocking: opening a pipe that nobody writes to would otherwise never return.
-    cdef int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-    if fd < 0:
-        problem[0] = errno
-        return -1
-    if fstat(fd, &found) != 0:
-        problem[0] = errno
-    elif not S_ISREG(found.st_mode):
-        problem[0] = EINVAL
-    elif found.st_size > room:
-        at = -1
-    else:
-        while problem[0] == 0:
-            got = read(fd, into + at, found.st_size - at) if at < found.st_size else read(fd, &beyond, 1)
-            if got < 0:
-                if errno != EINTR:
-                    problem[0] = errno
-            elif got == 0 or at == found.st_size:
-                # The end, where fstat said it is, or not.
-                problem[0] = 0 if got == 0 and at == found.st_size else EIO
-                break
-            else:
-                at += got
-    close(fd)
-    return -1 if problem[0] else at

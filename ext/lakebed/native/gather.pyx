@@ -14,10 +14,6 @@ cdef extern from "lakebed/native/stream_copy.h" nogil:
     void stream_end()
     void prefetch_line(const uint8_t *place)
 
-cdef extern from "lakebed/native/summed_copy.h" nogil:
-    enum: XXH3_LONG
-    uint64_t _summed_copy "summed_copy" (uint8_t *out, const uint8_t *source, size_t size, bint plainly)
-
 cdef type _ARRAY = np.ndarray
 
 
@@ -164,39 +160,6 @@ def copy_bytes(uint8_t[::1] out, source):
         if view.len:
             with nogil:
                 steady_copy(&out[0], <const uint8_t*> view.buf, <size_t> view.len)
-    finally:
-        PyBuffer_Release(&view)
-
-
-def summed_copy(uint8_t[::1] out, source, bint plainly=False):
-    """Copy all bytes of a contiguous buffer to the start of another, as `copy_bytes` does, and sum them on the way.
-
-    Parameters
-    ----------
-    plainly
-        Use no instructions but those that every processor has, for tests.
-
-    Returns
-    -------
-    int
-        The xxh3-64 of the bytes that were written.
-
-    Raises
-    ------
-    ValueError
-        If the target is shorter, or there are less than 241 bytes; nothing was copied then.
-    """
-    cdef Py_buffer view
-    cdef uint64_t found
-    PyObject_GetBuffer(source, &view, PyBUF_SIMPLE)
-    try:
-        if view.len > out.shape[0]:
-            raise ValueError(f"{view.len} bytes do not fit into {out.shape[0]}")
-        if view.len < XXH3_LONG:
-            raise ValueError(f"{view.len} bytes are too few to be summed so: at least {XXH3_LONG}")
-        with nogil:
-            found = _summed_copy(&out[0], <const uint8_t*> view.buf, <size_t> view.len, plainly)
-        return found
     finally:
         PyBuffer_Release(&view)
 

@@ -15,7 +15,6 @@ from typing import Any
 import lz4.block
 import numpy as np
 import simplejpeg
-import xxhash
 from numpy.typing import NDArray
 
 from lakebed.codecs import regions as region_codecs
@@ -163,14 +162,6 @@ def _gather_variable(rng: random.Random) -> None:
     assert 0 <= written <= len(out)
 
 
-def _read_files(rng: random.Random) -> None:
-    """This very file, folders, what is not there, into memory that may be too small."""
-    paths = [rng.choice((__file__.encode(), b"/", b"", b"/none", b"/dev/null", b"a\0b")) for _ in range(4)]
-    room, offsets = np.zeros(rng.choice((0, 1, 100_000)), np.uint8), np.zeros(rng.choice((0, 4, 5)), np.int64)
-    count, _ = disk.read_files(paths[: rng.randrange(5)], room, offsets)
-    assert count == 0 or offsets[count] <= len(room)
-
-
 def _write_new_files(rng: random.Random) -> None:
     """Files that cannot be made, with too many and too few pieces of all kinds."""
     paths = [
@@ -292,17 +283,6 @@ def _copy_bytes(rng: random.Random) -> None:
     source, out = _somewhere(rng, _size(rng)), _somewhere(rng, _size(rng))
     behind = out[len(source) :].tobytes()
     gather.copy_bytes(out, source)
-    assert out.tobytes() == source.tobytes() + behind
-
-
-def _summed_copy(rng: random.Random) -> None:
-    """Copies by either kind of instructions have the checksum that the library finds."""
-    size = rng.choice(
-        (_size(rng), rng.randrange(230, 260), rng.randrange(241, 5000), 1024 * rng.randrange(1, 5) + 1)
-    )
-    source, out = _somewhere(rng, size), _somewhere(rng, max(0, size + rng.choice((0, 0, 1, 70, -1))))
-    behind = out[size:].tobytes()
-    assert gather.summed_copy(out, source, rng.random() < 0.5) == xxhash.xxh3_64_intdigest(source)
     assert out.tobytes() == source.tobytes() + behind
 
 
@@ -630,7 +610,6 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "same_fixed": _same_fixed,
     "same_items": _same_items,
     "replace_items": _replace_items,
-    "read_files": _read_files,
     "resident": _resident,
     "write_new_files": _write_new_files,
     "fill_variable": _fill_variable,
@@ -640,7 +619,6 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "gather_arrays": _gather_arrays,
     "copy_samples": _copy_samples,
     "copy_bytes": _copy_bytes,
-    "summed_copy": _summed_copy,
     "fill": _fill,
     "slow_bytes": _slow_bytes,
     "cut": _cut,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -125,33 +124,3 @@ def test_copying_the_bytes_of_an_array() -> None:
     assert not out.any()
     with pytest.raises((BufferError, ValueError)):
         gather.copy_bytes(out, np.ones(6, np.uint8)[::2])
-
-
-@SMALL
-@given(
-    st.one_of(
-        st.integers(241, 20_000),
-        st.builds(lambda blocks, over: 1024 * blocks + over, st.integers(1, 80), st.integers(-65, 65)),
-    ),
-    st.integers(0, 100),
-    st.integers(0, 100),
-    st.booleans(),
-)
-def test_a_summed_copy_is_a_copy_and_its_checksum(size: int, before: int, at: int, plainly: bool) -> None:
-    """Of any length from 241 bytes on, wherever both ends lie, by any instructions; nothing beyond is touched."""
-    source = np.random.default_rng(size).integers(0, 256, before + size, np.uint8)[before:]
-    out = np.full(at + size + 100, 7, np.uint8)
-    assert gather.summed_copy(out[at:], source, plainly) == xxhash.xxh3_64_intdigest(source)
-    assert out.tobytes() == b"\7" * at + source.tobytes() + b"\7" * 100
-
-
-def test_a_summed_copy_refuses_what_it_can_not_sum_or_hold() -> None:
-    """Less than 241 bytes, or more than the target has: nothing is copied."""
-    out = np.zeros(300, np.uint8)
-    with pytest.raises(ValueError, match="240 bytes are too few"):
-        gather.summed_copy(out, np.ones(240, np.uint8))
-    with pytest.raises(ValueError, match="602 bytes do not fit into 300"):
-        gather.summed_copy(out, np.ones(301, np.uint16))
-    with pytest.raises((BufferError, ValueError)):
-        gather.summed_copy(out, np.ones(600, np.uint8)[::2])
-    assert not out.any()
