@@ -570,7 +570,7 @@ def test_publish_lock_that_never_comes_free_is_an_error(tmp_path: Path) -> None:
     path = str(tmp_path / "l")
     with (
         exclusive(path),
-        pytest.raises(LockedException, match="publishing"),
+        pytest.raises(LockedException, match="locked for"),
         exclusive(path, wait=0.05),
     ):
         pass
