@@ -38,7 +38,8 @@ from lakebed.versions.opening import TREE_KEY, lease_version, open_version
 from lakebed.versions.refs import REFS_KEY, read_refs
 from lakebed.versions.state import Snapshot, folder_of, split_chunk
 
-# Documents beside the tree that are replaced as a whole; a state has those of its tree.
+# Documents next to the version tree that are always rewritten whole. A backed-up state includes them as they were when
+# its tree was read.
 _BESIDE = (REFS_KEY, VIEWS_KEY, credentials.KEY)
 _MANIFESTS = manifest_key("")
 _COMMIT_INFO = "commit_info.json"
@@ -265,7 +266,7 @@ class _Survey:
         try:
             snapshot = open_version(self._source, self._tree, version)
         except CorruptError as error:
-            # The empty root of a dataset, and the rest of a lost publish, need not open.
+            # If the empty root version, or what a lost publish left behind, cannot be opened, that is no damage.
             if node.is_committed or _is_head(self._tree, version) or (node.children and version != FIRST):
                 key = f"{folder_of(version)}dataset_meta.json"
                 self._damaged[key] = f"this version does not open: {error}"

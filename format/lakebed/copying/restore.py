@@ -101,7 +101,7 @@ def restore(
     origin = Origin(f"{repository.url}#{found.id}", str(getattr(storage, "endpoint", "")), None)
     if unfinished(target) != origin:
         if overwrite and target.stat(TREE_KEY) is not None:
-            # Verified before anything is removed for a backup that could not replace it.
+            # Verify the backup before removing the existing dataset, in case the backup is damaged.
             wrong = wrong_objects(storage, found.objects.values())
             damaged = {key: wrong[file.object] for key, file in found.files.items() if file.object in wrong}
             if damaged:

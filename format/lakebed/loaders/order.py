@@ -73,7 +73,8 @@ class Spans:
     count: Integers
     nbytes: Integers
     chunk: Integers
-    first: Integers = field(init=False, repr=False)  # first sample of each, and the number of samples
+    # For each span, the index of its first sample; the last entry is the total number of samples.
+    first: Integers = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         first = np.zeros(len(self.count) + 1, dtype=np.int64)
@@ -113,11 +114,14 @@ class _Epoch:
     """Layout of one epoch: the samples of the permuted spans in sequence, and how the sequence is cut."""
 
     number: int
-    slots: Integers  # span by place in the sequence
-    starts: Integers  # first sample of each place in the sequence, and their number
-    blocks: Integers  # first sample of each block in the sequence, and their number; lanes are whole blocks
-    places: Integers  # the place in which each block begins
-    keys: NDArray[np.uint64]  # of the permutation of each block; none if samples keep their order
+    slots: Integers  # for each place in the sequence, its span
+    # For each place, the index of its first sample in the sequence; the last entry is the total number of samples.
+    starts: Integers
+    # For each block, the index of its first sample in the sequence; the last entry is the total number of samples. A
+    # lane is a whole number of blocks.
+    blocks: Integers
+    places: Integers  # for each block, the place in which it begins
+    keys: NDArray[np.uint64]  # for each block, the key of its permutation; empty if samples keep their order
 
 
 class Order:

@@ -110,8 +110,8 @@ class Run:
         self._read_bytes = 0
         self._batch_bytes = 0
         self._largest = 0
-        # Batches and reads ahead wait until all samples of a first batch that are read one by one have arrived; for
-        # local files, until the threads may decode that batch, which all of them read.
+        # Hold back later batches and read-ahead until the first batch's individually read samples have arrived. For
+        # local files, hold them back until the threads may decode that batch, because all threads read it.
         self._is_beginning = bool(self._spanned) and (not is_remote or plan.order.mode in ("window", "exact"))
         self._unreached: list[Exception] = []
         self._has_arrived = False

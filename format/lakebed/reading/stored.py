@@ -399,7 +399,9 @@ class StoredSamples:
             return
         size, count = self.item, self.state.table.samples(ordinal)
         if size <= _LONGEST_VERSION and not len(chunk.sums):
-            return  # one sample more or less, as a killed writer leaves it, would look like another version
+            # A killed writer can leave one sample too many or too few. With samples this short, the changed length
+            # could pass for a longer or shorter version in the header, so do not guess the layout.
+            return
         chunk.lay_out(layout_words(size, tuple(self.state.meta.max_shape), count), count)
 
     def _is_even(self, chunk: OpenChunk, ordinal: int) -> bool:

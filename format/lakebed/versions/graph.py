@@ -134,7 +134,7 @@ def _path(alive: Sequence[bool], start: int, end: int) -> Iterator[str]:
         yield _row(alive, {first: slash})
         return
     between = range(first + step, last, step)
-    # Over a free column the bar runs through; a line that lives there is crossed.
+    # Draw the bar through free columns; in an occupied column keep the line that is there, so that the bar crosses it.
     bar = {} if len(between) == 1 else dict.fromkeys((c for c in between if c % 2 or not alive[c // 2]), "_")
     yield _row(alive, {**bar, first: slash})
     yield _row(alive, {last: slash})

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Cost of one more request in bytes: 20 ms at 50 MB/s. Concurrent requests cost less each, up to a point.
 _REQUEST = 4 * BLOCK
 _LEAST = BLOCK // 8
-# Rows in any order whose chunks are looked at together.
+# Number of rows in any order that are planned at a time, at most.
 _ROWS = 256
 
 Piece = tuple[OpenChunk, ByteRange]

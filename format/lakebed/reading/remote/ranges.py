@@ -98,7 +98,7 @@ class PendingRead:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it brings; a guess where the size of the file is not known."""
+        """Number of bytes this request will fetch; a guess if the size of the file is unknown."""
         return self.span.size or _LIKELY
 
     @property
@@ -292,7 +292,7 @@ class RemoteRanges:
         return None
 
     def _taken(self, read: PendingRead, use: Callable[[PendingRead], T], *, is_last: bool = False) -> T:
-        """Wait for a request, or make it; forget it unless it was prefetched."""
+        """Return a read's result, waiting for it or running it now; forget the read unless a prefetcher owns it."""
         owner = None if read.owner is None else read.owner()
         waited = not read.is_done
         for task in read.tasks[1:] if owner is None else ():

@@ -83,7 +83,8 @@ class LazyFuture(Generic[T_co]):
         if not self.is_done:
             event = threading.Event()
             self._waiting.append(event)
-            if not self.is_done:  # if it is by now, the event may have come too late
+            # Check again: if the task finished before the event was registered, the event will never be set.
+            if not self.is_done:
                 event.wait(remaining())
             if not self.is_done:
                 raise late("read", "what another thread has asked for")

@@ -1,7 +1,8 @@
-"""Collect garbage: what a writer's own publishes left behind, little by little, and everything that nothing refers to.
+"""Remove garbage: a writer clears what its own publishes made obsolete, a full sweep clears everything unreferenced.
 
-A writer knows exactly what a publish of its own made superfluous: the metadata of the head it replaced, and chunks that
-only its own earlier heads have had. Everything else, as crashes and other writers leave it, takes a full sweep.
+A writer clears a little at a time. It knows exactly what each of its publishes made obsolete: the metadata of the head
+that was replaced, and chunks that only its own earlier heads have had. What crashes and other writers leave takes a
+full sweep.
 """
 
 from __future__ import annotations

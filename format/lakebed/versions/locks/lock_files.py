@@ -114,7 +114,8 @@ class _PlainLockFiles:
         why = self.lost(strictly=True)
         if not why:
             files = [lock_file(version) for version in self._versions]
-            self._storage.put_many(files, durable=False)  # after a power cut there is nothing to guard
+            # The lock need not survive a power cut, since the writer it protects would be gone too.
+            self._storage.put_many(files, durable=False)
         return why
 
     def release(self) -> None:
