@@ -137,7 +137,7 @@ def pieces(
     whole = [(chunk, ByteRange(0, chunk.size))]
     starts = chunk.starts()
     if starts is None:
-        # Its header comes first; with it a few samples, if they lie at the beginning.
+        # Read the header first; the same block may already hold a few samples.
         return [(chunk, chunk.blocks_of(0, BLOCK))] if len(insides) == 1 else whole
     cost = max(_REQUEST // rows, _LEAST)
     runs = [(insides[0], insides[-1])] if isinstance(insides, range) else [(n, n) for n in insides.tolist()]
