@@ -142,7 +142,7 @@ class LinkResolver:
         try:
             column = self._encoded(items, state)
         except SampleAppendError:
-            # One of them does not fit: find out which.
+            # One of the items does not fit: encode them one by one to find out which.
             for at, item in enumerate(items):
                 try:
                     self._encoded([item], state)

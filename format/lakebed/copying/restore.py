@@ -53,7 +53,7 @@ def chosen_point(repository: Repository, at: str | float | None) -> str:
     try:
         points = repository.catalog().points
     except ChecksumError:
-        # The lists of files are readable without the catalog.
+        # A point given by its whole id can be restored without the catalog: its list of files has that name.
         if isinstance(at, str) and len(at) == _WHOLE_ID and _ID.fullmatch(at):
             return at
         raise

@@ -53,7 +53,7 @@ EASED_BYTES = 64 << 20
 _FIRST_BYTES = 16 << 20  # limit of the first and the last block
 _FIRST_PART = 1 / 16  # limit of the first block, as a part of the epoch
 _LARGEST_PART = 1 / 4  # limit of the largest block
-_RESERVE = 0.94  # usable part of the window: random spans come unevenly
+_RESERVE = 0.94  # usable part of the window; the rest is spare, because random spans come unevenly
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -291,7 +291,7 @@ class Order:
             inner = starts[np.searchsorted(nbytes, targets)]
             inner = np.clip(inner, lanes[:-1, None], lanes[1:, None])
             lanes = np.concatenate([lanes, inner.ravel()])
-        ends = np.sort(lanes)  # np.unique would import all of numpy.ma
+        ends = np.sort(lanes)  # sorted by hand: np.unique would import all of numpy.ma
         found: Integers = ends[np.append(True, ends[1:] != ends[:-1])]
         return found
 
