@@ -79,7 +79,7 @@ def draw(history: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Drawn]:
         waiting[at] = None
         star = _row([name is not None for name in waiting], {2 * at: "*"})
         lines = [star, *_connect(waiting, at, list(dict.fromkeys(parents)))]
-        # Directly below a commit without parents, another one would look like its parent.
+        # Keep the column free on the next line: a commit directly below one without parents would look like its parent.
         avoided = at if len(lines) == 1 else -1
         while waiting and waiting[-1] is None:
             waiting.pop()
