@@ -16,8 +16,8 @@ MAX_UNPUBLISHED_SECONDS = 30.0
 # detected: one on a store, or on another machine.
 LEASE_SECONDS = float(os.environ.get("LAKEBED_LEASE_SECONDS") or 300)
 
-# Seconds for which garbage stays: readers on another host or of Deep Lake 3.9.52 may still need it. If readers are
-# known, it is removed earlier, after this number of newer heads.
+# Seconds for which garbage is kept, because readers on other hosts or Deep Lake 3.9.52 may still use it. If all readers
+# are known, it is removed once KEEP_HEADS newer heads exist.
 GRACE_SECONDS = 3600.0
 KEEP_HEADS = 64
 

@@ -20,7 +20,7 @@ from lakebed.runtime.progress import Advance, bytes_bar
 from lakebed.storage.base import Storage, place_of, traits_of, without_cache
 from lakebed.versions.opening import TREE_KEY, read_tree
 
-# Attempts if the source is written meanwhile; each time less remains to be copied.
+# Number of attempts if the source is written meanwhile; each attempt has less left to copy.
 _ROUNDS = 8
 
 _log = logging.getLogger(__name__)
@@ -163,7 +163,7 @@ def _copied(
                 intake = _Intake(source, run, known, state, note, advance)
                 outcome = intake.run(left)
                 if keep_damaged and outcome.damaged:
-                    # Once more, without the checksums that they fail.
+                    # Copy the damaged objects anyway, without comparing their checksums.
                     intake.run([replace(item, sums=None) for item in left if item.key in outcome.damaged])
                 intake.put(state.documents)
             is_lacking = bool(outcome.missing or state.damaged)

@@ -38,16 +38,17 @@ from lakebed.versions.opening import TREE_KEY, lease_version, open_version
 from lakebed.versions.refs import REFS_KEY, read_refs
 from lakebed.versions.state import Snapshot, folder_of, split_chunk
 
-# Documents beside the tree that are replaced as a whole; a state has those of its tree.
+# Documents next to the version tree that are always rewritten whole. A backed-up state includes them as they were when
+# its tree was read.
 _BESIDE = (REFS_KEY, VIEWS_KEY, credentials.KEY)
 _MANIFESTS = manifest_key("")
 _COMMIT_INFO = "commit_info.json"
-# Temporary objects: probes of a store's clock and conditions.
+# Prefixes of temporary objects, such as probes of a store's clock and conditions; they are not backed up.
 _FLEETING = (".lakebed/clock", ".lakebed/probe-", ".lakebed/copy/")
-# Versions in memory at once.
+# Number of versions in memory at a time.
 _AT_ONCE = 16
 _TRIES = 50
-# A file changed so recently may be changed again within the same modification time.
+# Seconds for which a changed file may change again without a new modification time, on the coarsest file systems.
 _COARSEST_CLOCK = 2.0
 
 
@@ -157,7 +158,7 @@ def changed_since(source: Storage, state: State) -> bool:
     versions = [i for i, node in state.tree.commits.items() if not node.is_committed]
     folders = [folder_of(i) for i in versions if i != FIRST]
     if _is_head(state.tree, FIRST):
-        folders.append("")  # all files: those of the root version are at the top
+        folders.append("")  # list all files, because those of the root version are at the top
     for folder in folders:
         for key, stat in source.list(folder):
             known = state.objects.get(key)
@@ -265,7 +266,7 @@ class _Survey:
         try:
             snapshot = open_version(self._source, self._tree, version)
         except CorruptError as error:
-            # The empty root of a dataset, and the rest of a lost publish, need not open.
+            # If the empty root version, or what a lost publish left behind, cannot be opened, that is no damage.
             if node.is_committed or _is_head(self._tree, version) or (node.children and version != FIRST):
                 key = f"{folder_of(version)}dataset_meta.json"
                 self._damaged[key] = f"this version does not open: {error}"

@@ -15,7 +15,7 @@ from lakebed.runtime.progress import Advance, bytes_bar
 from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.concurrently import concurrently
 
-# Contents that are read at the same time: each is in memory as a whole.
+# Number of contents that are read at the same time; small, because each is in memory as a whole.
 _WORKERS = 16
 _LOCAL_WORKERS = 4
 
@@ -132,7 +132,8 @@ def wrong_objects(
             advance(file.size)
 
     ordered = sorted(files, key=lambda file: -file.size)
-    # Threads share large contents; small ones go together.
+    # Sort by size and deal out in 64 runs: large files are spread over the threads, and each run also takes many small
+    # ones.
     workers = _LOCAL_WORKERS if traits_of(target).local else min(config.REQUESTS, _WORKERS)
     runs = [ordered[first::64] for first in range(64)]
     concurrently([partial(check, run) for run in runs if run], workers=workers)

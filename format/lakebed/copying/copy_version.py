@@ -90,7 +90,7 @@ def copy_version(
     left = [
         item
         for item in items
-        # Checksums of a chunk without recorded ones are computed while it is read.
+        # A chunk without recorded checksums must be read to compute them.
         if item.sums is None or here.get(item.goal) != item.stat.size or done.get(item.goal) != item.stat.etag
     ]
     total = sum(item.stat.size for item in items)

@@ -34,9 +34,9 @@ from lakebed.versions.swap import read_tree_at
 from lakebed.writing.names import normalize
 from lakebed.writing.structure import companions_of, is_inside, without
 
-# Versions in memory at once while checksums are gathered.
+# Number of versions in memory at a time while checksums are gathered.
 _AT_ONCE = 16
-# Attempts if the source is written meanwhile, and may have lost listed objects.
+# Number of attempts: a writer may remove objects of the source after they were listed.
 _ROUNDS = 5
 _SHOWN = 5
 
@@ -77,7 +77,7 @@ def deepcopy(source: Storage, target: Storage, tensors: Sequence[str] | None, *,
         else renew_digests(target, at, _visible(at.tree), sums)
     )
     if not traits_of(target).system_locks:
-        # On such stores the lock file of a head vouches for its manifest.
+        # Without system locks, the lock file of a head vouches for its manifest.
         heads = set(at.tree.branches.values())
         confirmed = [i for i in heads if i in digests and (i in plan.trusted or i not in had)]
         target.put_many([released_file(head, digests[head]) for head in confirmed])
@@ -102,7 +102,8 @@ def _copy_objects(
         journal.add(entries)
 
     for _ in range(_ROUNDS):
-        tree = source.get(TREE_KEY)  # first: the folders that it names do not change any more
+        # Read the tree before the folders: those that it names do not change any more.
+        tree = source.get(TREE_KEY)
         parsed = VersionTree.from_bytes(tree)
         _check_unfinished(target, parsed)
         plan = _plan(source, parsed, tensors)

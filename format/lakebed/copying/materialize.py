@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 KEY = ".lakebed/materializing.json"
 """The note."""
 
-# Progress is published after so many bytes, or seconds.
+# Progress is published after this many bytes or seconds.
 _PUBLISH_BYTES = 256 << 20
 _PUBLISH_SECONDS = 30.0
 _SUFFIX = "_unlinked"
@@ -190,7 +190,7 @@ def fill(table: Table, target: Session, job: Job, how: Copying) -> None:
     try:
         with _bar(table, shown=how.progressbar) as bar:
             fillings = [_Filling(table, new, target, job, bar, how) for new in table.names]
-            # The note must not name broken links beyond published rows: one tensor of links at a time.
+            # The note must not name broken links beyond the published rows, so fill one tensor of links at a time.
             alone = [one for one in fillings if how.workers < 2 or one.follows_links]
             together = [one for one in fillings if one not in alone]
             if together:
@@ -209,7 +209,7 @@ def _begun(source: Session, job: Job, dest: Path, *, overwrite: bool) -> tuple[H
     found = None if overwrite or storage.stat(TREE_KEY) is None else Job.at(storage)
     if found is None:
         handle = make(dest, overwrite=overwrite)
-        # Before the tensors: a process that is killed between them leaves a beginning that can be continued.
+        # Write the note before the tensors, so that the dataset can be continued if the process is killed in between.
         handle.session.storage.put(KEY, job.to_bytes())
     elif found.is_same(job):
         handle, job = Handle(Session(storage), parse(dest).shown), found
@@ -309,7 +309,7 @@ class _Filling:
 
     def columns(self, rows: NDArray[np.int64]) -> Iterator[tuple[Column, int]]:
         """Yield rows as columns, and the bytes of each."""
-        # The reader stays at this version, whatever is added to the dataset meanwhile.
+        # Use a reader of this version only, so that rows added to the dataset meanwhile do not matter.
         reader = self.table.reader(self.name)
         if self.follows_links:
             yield from LinkResolver(reader, self.job.broken if self.how.ignore_errors else None).columns(

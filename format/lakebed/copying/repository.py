@@ -51,9 +51,9 @@ from lakebed.storage.lock import Owner, WriterLock
 
 _LOCK = "backup"
 _TRIES = 50
-# Larger than a catalog of thousands of points, which is read by one request.
+# Size of the read of the catalog: a catalog of thousands of points fits, so one request is enough.
 _CATALOG_BYTES = 1 << 22
-# Seconds of work that a kill may lose.
+# Seconds between notes of progress: a killed backup loses at most this much work.
 _EVERY = 3.0
 
 _log = logging.getLogger(__name__)
@@ -216,7 +216,7 @@ class Repository:
             run = self._begin(source)
             run.resume()
             if any(point.id == run.id for point in self.catalog().points):
-                run.finish()  # it was interrupted after publishing: only its removals remain
+                run.finish()  # interrupted after publishing: only removals are left to do
                 run = self._begin(source)
                 run.resume()
             yield run

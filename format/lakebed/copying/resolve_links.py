@@ -21,7 +21,8 @@ from lakebed.versions.state import TensorState
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column
 
-# Rows whose links are read together, and bytes of files per column.
+# Number of rows whose links are read at a time and that a column has at most; a column also ends at this many
+# bytes of files.
 _ROWS = 1024
 _BATCH_BYTES = 16 << 20
 
@@ -141,7 +142,7 @@ class LinkResolver:
         try:
             column = self._encoded(items, state)
         except SampleAppendError:
-            # One of them does not fit: find out which.
+            # One of the items does not fit: encode them one by one to find out which.
             for at, item in enumerate(items):
                 try:
                     self._encoded([item], state)

@@ -53,7 +53,7 @@ def chosen_point(repository: Repository, at: str | float | None) -> str:
     try:
         points = repository.catalog().points
     except ChecksumError:
-        # The lists of files are readable without the catalog.
+        # A point given by its whole id can be restored without the catalog: its list of files has that name.
         if isinstance(at, str) and len(at) == _WHOLE_ID and _ID.fullmatch(at):
             return at
         raise
@@ -101,7 +101,7 @@ def restore(
     origin = Origin(f"{repository.url}#{found.id}", str(getattr(storage, "endpoint", "")), None)
     if unfinished(target) != origin:
         if overwrite and target.stat(TREE_KEY) is not None:
-            # Verified before anything is removed for a backup that could not replace it.
+            # Verify the backup before removing the existing dataset, in case the backup is damaged.
             wrong = wrong_objects(storage, found.objects.values())
             damaged = {key: wrong[file.object] for key, file in found.files.items() if file.object in wrong}
             if damaged:

@@ -103,9 +103,8 @@ def _day(day: date) -> tuple[int, ...]:
 
 
 def _week(day: date) -> tuple[int, ...]:
-    return day.isocalendar()[
-        :2
-    ]  # with the year of the week: the last days of December may belong to the next one
+    # Take the year of the week: the last days of December may belong to the first week of the next year.
+    return day.isocalendar()[:2]
 
 
 def _month(day: date) -> tuple[int, ...]:

@@ -25,12 +25,12 @@ from lakebed.storage.concurrently import concurrently
 Sums = tuple[int, Sequence[int]]
 """Size of an object, and the xxh3-64 of each of its blocks."""
 
-# Objects per task between local disks: a call for each would cost more than the object.
+# Objects per task between local disks: one call per object would cost more than copying it.
 _TOGETHER = 64
 _TOGETHER_BYTES = 4 << 20
-# Most threads for local disks: more are not faster.
+# Number of threads for local disks; more are not faster.
 _LOCAL_WORKERS = 4
-# Largest object that stores copy by themselves.
+# Largest object, in bytes, that a store can copy on its side by one request.
 _LARGEST_COPY = 5 << 30
 
 _log = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class Transfer:
         self._record([item for item in items if item.goal in found])
 
     def _write(self, found: Mapping[str, bytes]) -> None:
-        # One batch at a time on a disk: a batch owns the folders that it creates.
+        # On a disk, write one batch at a time, because a batch owns the folders that it creates.
         with self._batch if self._is_disk else nullcontext():
             self._target.put_many(found.items(), durable=False)
 

@@ -86,7 +86,7 @@ class DatasetLock:
         return cls(node, expiry, pid, found[1].decode() if found else "")
 
     def to_bytes(self) -> bytes:
-        """Write the file."""
+        """Return the lock file's bytes."""
         return _LAYOUT.pack(self.node, self.expiry, self.pid) + (
             _OURS + self.digest.encode() if self.digest else b""
         )

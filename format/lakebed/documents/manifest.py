@@ -271,7 +271,7 @@ def _parsed(header: Mapping[str, Any], payload: memoryview) -> Manifest:
     named = fields.mapping(header, "files", _WHAT)
     entries = fields.mapping(header, "chunks", _WHAT)
     limits.check("MAX_TENSORS", len(entries), f"{_WHAT}: tensors")
-    # Entries share bytes only in a hostile file, where every one could be a copy of them all.
+    # Valid entries never overlap. In a malicious file all could point at the same bytes, so check the total size.
     total = sum(max(length, 0) for _, length in named.values()) + sum(map(_nbytes, entries.values()))
     if total > len(payload):
         raise FormatError("the manifest is damaged: its entries overlap")

@@ -203,7 +203,7 @@ def _place(url: str, origin: str) -> Place:
         return Place.of(url)
     except ValueError as error:
         raise UnableToReadFromUrlError(
-            f"{shown(origin)} is, or redirects to, no valid address: {error}"
+            f"{shown(origin)} is not a valid address, or redirects to one that is not: {error}"
         ) from error
 
 
@@ -211,7 +211,9 @@ def _joined(url: str, location: str, origin: str) -> str:
     try:
         return urljoin(url, location)
     except ValueError as error:
-        raise UnableToReadFromUrlError(f"{shown(origin)} redirects to no valid address: {error}") from error
+        raise UnableToReadFromUrlError(
+            f"{shown(origin)} redirects to an address that is not valid: {error}"
+        ) from error
 
 
 def _headers(creds: Mapping[str, Any] | None) -> tuple[dict[str, Secret], Sequence[str]]:

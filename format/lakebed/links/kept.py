@@ -32,7 +32,7 @@ from lakebed.storage.files.disk import write_at
 
 _ODD = re.compile(r"\0|://|#bytes=")
 
-# Bytes of the links of one dataset: some millions of links.
+# Limit on the size of one dataset's link file, in bytes; enough for some million links.
 MOST_BYTES = 1 << 28
 
 

@@ -144,7 +144,7 @@ class Resident(Column):
     def _load(self) -> Any:
         reader = self.reader
         found = ColumnScan(reader, None).column(0, reader.state.length)
-        # Absent values of a column of single numbers are empty samples.
+        # In a column of single numbers, return absent values as empty samples.
         if isinstance(found, list) and reader.is_nullable:
             empty = np.zeros(0, reader.known_dtype())
             return [empty if row is None else row for row in found]
@@ -152,7 +152,7 @@ class Resident(Column):
             values: Any = found.data
             present = np.logical_not(np.ma.getmaskarray(found)).reshape(-1).tolist()
             return [row if there else row[:0] for row, there in zip(values, present, strict=True)]
-        # Copied: lists and texts are no views of chunks, but arrays are.
+        # Copy arrays, which are views of chunks; lists and texts are not.
         return found.copy() if isinstance(found, np.ndarray) else found
 
     @property
@@ -160,7 +160,7 @@ class Resident(Column):
         try:
             return self._loading.result()
         except BaseException:
-            self._loading = LazyFuture(self._load)  # the next pass tries again
+            self._loading = LazyFuture(self._load)  # so that the next pass tries again
             raise
 
     def prepare(self) -> None:

@@ -62,7 +62,7 @@ def key(*words: int) -> int:
 def fresh_seed() -> int:
     """Return a random seed below 2**48; if PyTorch is imported, it follows ``torch.manual_seed``."""
     torch: Any = sys.modules.get("torch")
-    # While another thread still imports it, it has no generator, and nobody has seeded it.
+    # While another thread still imports PyTorch, the module has no generator yet, and nobody has seeded it.
     if hasattr(torch, "randint") and hasattr(torch, "Generator"):
         return int(torch.randint(1 << 48, ()))
     return secrets.randbits(48)
@@ -146,7 +146,7 @@ def weighted(
         chosen = np.searchsorted(ends, np.sort(u) * ends[-1], side="right")
         drawn: NDArray[np.int64] = possible[np.minimum(chosen, len(possible) - 1)]
         return drawn
-    # Efraimidis and Spirakis 2006: the first arrivals of clocks that run at the rates of the weights.
+    # Efraimidis and Spirakis 2006: draw an arrival time for each row, at the rate of its weight; the first ones win.
     arrivals = -np.log1p(-u) / weight[possible]
     first = np.argpartition(arrivals, size - 1)[:size]
     return np.sort(possible[first])

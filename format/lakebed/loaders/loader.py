@@ -309,9 +309,8 @@ class Loader:
             )
         self._seed, self._is_drawn = state["seed"], False
         self._epoch, self._position = epoch, position
-        self._is_resumed = (
-            True  # even if no sample remains: that pass is one, so that loops over epochs count right
-        )
+        # Even if no sample remains, the next pass is the rest of this epoch, so that loops over epochs count right.
+        self._is_resumed = True
 
     def _fingerprint(self) -> str:
         """Return a short text that stands for all that the order depends on, beside seed and epoch; once per pass.
@@ -338,14 +337,14 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         """Begin the next epoch, or continue that of a loaded state; an earlier iterator ends."""
         self._end()
-        known, self._print = self._print, None  # the dataset may have changed
+        known, self._print = self._print, None  # compute it anew: the dataset may have changed
         if self._fingerprint() != known and known is not None and self._is_resumed:
-            self._print = known  # until set_epoch or another state begins anew
+            self._print = known  # keep the error until set_epoch or another state
             raise InvalidInputError(
                 "the dataset has changed since a state was loaded into this loader: open the version of the state "
                 f"(this one is {self.table.version!r}), or begin the epoch anew with set_epoch({self._epoch})"
             )
-        # The last pass was left early, or ended with its last batch.
+        # The last pass is over: its loop was left early, or reached the last batch.
         if self._position and not self._is_resumed:
             self._epoch, self._position = self._epoch + 1, 0
         self._is_resumed = False
@@ -403,7 +402,7 @@ class Loader:
         if transform is not None and isinstance(self._pool, SharedPool) and self._workers is None:
             self._workers = Processes(transform, self.processes, self._pool)
         settings = Settings(
-            # More threads than cores: those that wait for a process use none.
+            # Use more threads than cores, because threads that wait for a process use no core.
             threads=threads + self.processes if self._workers is not None else threads,
             processes=self._workers,
             batch_memory=max(1, self.memory - reads),
@@ -518,7 +517,7 @@ class Loader:
             rows = np.sort(rows)
         spans = self._spans(rows)
         if mode != "none" and all(isinstance(column, Resident) for column in columns):
-            mode = "exact"  # it costs nothing
+            mode = "exact"  # the columns are in memory, so an exact shuffle costs nothing
         order = Order(spans.sizes, mode=mode, seed=self.seed, window=self.window)
         self._ordered = wanted, number, columns, spans, order
         return spans, order
@@ -556,7 +555,7 @@ def _table(source: Any, tensors: Sequence[str] | None, transform: Transform | No
     if not table.names:
         raise InvalidOperationError("there are no tensors to load; create one, or name some in tensors=")
     if not table.length:
-        table.shared_rows()  # its error names the tensor that is empty beside others
+        table.shared_rows()  # raises an error that names the empty tensor, if others have rows
     return table
 
 

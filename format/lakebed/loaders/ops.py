@@ -309,7 +309,7 @@ class RandomCrop(Operation):
         free = geometry.rooms + np.array([top + bottom, left + right]) - size
         if self.pad_if_needed:
             before = before + np.maximum(-free, 0)
-            free = np.abs(free)  # both sides are padded by the missing pixels, which leaves as many
+            free = np.abs(free)  # padding both sides by the missing pixels leaves as many pixels to spare
         elif (free < 0).any():
             found = geometry.rooms[int((free < 0).any(axis=1).argmax())].tolist()
             raise InvalidInputError(

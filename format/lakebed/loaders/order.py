@@ -53,7 +53,7 @@ EASED_BYTES = 64 << 20
 _FIRST_BYTES = 16 << 20  # limit of the first and the last block
 _FIRST_PART = 1 / 16  # limit of the first block, as a part of the epoch
 _LARGEST_PART = 1 / 4  # limit of the largest block
-_RESERVE = 0.94  # usable part of the window: random spans come unevenly
+_RESERVE = 0.94  # usable part of the window; the rest is spare, because random spans come unevenly
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +73,8 @@ class Spans:
     count: Integers
     nbytes: Integers
     chunk: Integers
-    first: Integers = field(init=False, repr=False)  # first sample of each, and the number of samples
+    # For each span, the index of its first sample; the last entry is the total number of samples.
+    first: Integers = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         first = np.zeros(len(self.count) + 1, dtype=np.int64)
@@ -113,11 +114,14 @@ class _Epoch:
     """Layout of one epoch: the samples of the permuted spans in sequence, and how the sequence is cut."""
 
     number: int
-    slots: Integers  # span by place in the sequence
-    starts: Integers  # first sample of each place in the sequence, and their number
-    blocks: Integers  # first sample of each block in the sequence, and their number; lanes are whole blocks
-    places: Integers  # the place in which each block begins
-    keys: NDArray[np.uint64]  # of the permutation of each block; none if samples keep their order
+    slots: Integers  # for each place in the sequence, its span
+    # For each place, the index of its first sample in the sequence; the last entry is the total number of samples.
+    starts: Integers
+    # For each block, the index of its first sample in the sequence; the last entry is the total number of samples. A
+    # lane is a whole number of blocks.
+    blocks: Integers
+    places: Integers  # for each block, the place in which it begins
+    keys: NDArray[np.uint64]  # for each block, the key of its permutation; empty if samples keep their order
 
 
 class Order:
@@ -287,7 +291,7 @@ class Order:
             inner = starts[np.searchsorted(nbytes, targets)]
             inner = np.clip(inner, lanes[:-1, None], lanes[1:, None])
             lanes = np.concatenate([lanes, inner.ravel()])
-        ends = np.sort(lanes)  # np.unique would import all of numpy.ma
+        ends = np.sort(lanes)  # sorted by hand: np.unique would import all of numpy.ma
         found: Integers = ends[np.append(True, ends[1:] != ends[:-1])]
         return found
 

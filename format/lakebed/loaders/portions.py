@@ -82,7 +82,7 @@ def read_portion(reader: SampleReader, rows: Rows, shape: Shape | None = None) -
     else:
         numbers = np.asarray(rows, dtype=np.int64)
         low, high = int(numbers.min()), int(numbers.max()) + 1
-        if high - low <= 2 * len(numbers):  # gaps cost less than requests
+        if high - low <= 2 * len(numbers):  # reading the gaps too costs less than more requests
             wanted, portion.places = [(low, high)], numbers - low
         else:
             distinct, portion.places = np.unique(numbers, return_inverse=True)

@@ -36,12 +36,12 @@ from lakebed.reading.buffers import BufferPool
 
 Call = Callable[[Any], Any]
 
-# Smaller arrays are sent with the request: a place in a buffer takes nearly as much.
+# Arrays of fewer bytes are sent inside the request: describing their place in a buffer takes nearly as much.
 _SMALL = 512
 _PAGE = 1 << 16
 _ALIGNMENT = 64
 _HEADER = struct.Struct("<QB")
-# Seconds that a worker has to end before it is killed.
+# Seconds to wait for a worker to end before it is killed.
 _LAST = 2.0
 
 
@@ -85,7 +85,7 @@ class _Registry:
         self._segments: list[_Segment] = []
         self._starts: list[int] = []
         self._next = 0
-        # Reentrant: a finalizer takes it, too, and may run while it is held.
+        # Reentrant, because a finalizer takes the lock too and may run while the same thread holds it.
         self._mutex = threading.RLock()
 
     def add(self, fd: int, start: int, size: int) -> None:
@@ -338,7 +338,7 @@ class _Worker:
         for buffer in buffers:
             view = np.frombuffer(buffer.raw(), dtype=np.uint8)
             found = pool.place(view)
-            if found is None:  # outside of the loader's own memory: copied into it
+            if found is None:  # the buffer is outside the shared memory: copy it there
                 room = pool.take(len(view))
                 room[:] = view
                 copies.append(room)

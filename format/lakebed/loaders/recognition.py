@@ -62,7 +62,8 @@ def recognised(transform: Any) -> Recognised:
     if isinstance(transform, Compose):
         return Recognised(transform, ())
     steps = list(_flattened(transform))
-    # A leading ToPILImage changes no pixels, but steps that are called need its image, unless they follow a tensor.
+    # A leading ToPILImage changes no pixels, so skip it. Steps that are called as functions still need the PIL image,
+    # unless they come after a conversion to a tensor.
     first = steps[:1] if steps and _name(steps[0]) == "ToPILImage" and steps[0].mode is None else []
     told = _recognised(steps[len(first) :])
     if told.operations.planar or not told.rest or not told.operations.operations:

@@ -28,14 +28,14 @@ from lakebed.reading.index import Rows
 from lakebed.reading.remote.tasks import LazyFuture, submit
 from lakebed.runtime import process_hooks
 
-# Samples per task of a thread: a task costs as much as a tenth of decoding a small image.
+# Number of samples per task of a thread: one task costs as much as a tenth of decoding a small image.
 _MOST_SAMPLES = 16
-# Stands for the block of samples that are read one by one.
+# Number that stands for the block of samples that are read one by one.
 _ALONE = -1
-# Batches made ahead of the consumer; fewer if they exceed the processor's cache anyway.
+# Number of batches made ahead of the consumer; batches larger than the processor's cache use the number in _LARGE.
 AHEAD = 3
 _LARGE = 1 << 24, 2
-# Consecutive samples that the storage failed to deliver: more mean an unreachable storage, not bad samples.
+# If the storage fails to deliver this many samples in a row, it is unreachable, and the samples are not to blame.
 _MOST_UNREACHED = 64
 _UNREACHED = StorageError, DatasetNotFoundError
 # Seconds after which a loader that waits for a store checks for slow requests.
@@ -91,7 +91,7 @@ class Run:
         source = next((c.reader.source for c in columns if c.reader.source.remote is not None), None)
         self._remote = source.remote if source is not None and is_remote else None
         stats.watch(source)
-        # Decompressing whole chunks takes long even for local files: the threads share that work.
+        # Even for local files, decompressing whole chunks takes long, so let the threads share that work.
         self._is_read_apart = is_remote or any(c.reader.chunk_codec() is not None for c in self._spanned)
         self._pid = os.getpid()
         self._mutex = threading.RLock()
@@ -110,8 +110,8 @@ class Run:
         self._read_bytes = 0
         self._batch_bytes = 0
         self._largest = 0
-        # Batches and reads ahead wait until all samples of a first batch that are read one by one have arrived; for
-        # local files, until the threads may decode that batch, which all of them read.
+        # Hold back later batches and read-ahead until the first batch's individually read samples have arrived. For
+        # local files, hold them back until the threads may decode that batch, because all threads read it.
         self._is_beginning = bool(self._spanned) and (not is_remote or plan.order.mode in ("window", "exact"))
         self._unreached: list[Exception] = []
         self._has_arrived = False
@@ -253,7 +253,7 @@ class Run:
             return step
         for i, key in enumerate(step.keys):
             self._know(key[0])
-            left = self._uses.pop(key, 0) - 1  # repeated samples of a padded batch are no known use
+            left = self._uses.pop(key, 0) - 1  # repeated samples of a padded batch are not counted as uses
             if left > 0:
                 self._uses[key] = left
             self._alone_rows[i] = int(step.rows[i])

@@ -94,7 +94,7 @@ class _ShapedRoom(Arena):
     def _out_shapes(self, last: Geometry) -> list[Shape]:
         channels = self._table[:, 2].astype(np.int64)
         if set(channels.tolist()) == {1, 3}:
-            channels[:] = 3  # grey images among those with colours
+            channels[:] = 3  # grey images in a batch with colour images get three channels
         planar = self._column.operations.planar
         is_flat = len(self._stored_shapes[0]) == 2 and not planar
         return [

@@ -79,11 +79,11 @@ def chunked(reader: SampleReader) -> Chunked:
     counts = np.diff(last, prepend=-1)
     value = None if reader.dtype is None else reader.dtype.itemsize * int(np.prod(state.meta.max_shape))
     unknown = sizes == 0
-    if unknown.any():  # without a manifest: the bytes of the values, which is right in order of magnitude
+    # Without a manifest, use the bytes of the values, which have the right order of magnitude.
+    if unknown.any():
         sizes = np.where(unknown, np.maximum(counts, 1) * max(1, _UNKNOWN if value is None else value), sizes)
-    if (
-        reader.chunk_codec() is not None and value is not None
-    ):  # decompressed chunks are as large as the values
+    # Decompressed chunks are as large as the values.
+    if reader.chunk_codec() is not None and value is not None:
         sizes = np.maximum(sizes, counts * value)
     if reader.is_link or state.sequence is not None:
         size = _UNKNOWN * length if reader.is_link else int(sizes.sum())
@@ -139,9 +139,8 @@ def _edges(cut: Chunked) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _grouped(rows: Rows, edges: NDArray[np.int64], of_chunk: NDArray[np.int64], per_row: float) -> SpanTable:
-    if isinstance(rows, range) and rows == range(
-        rows.stop
-    ):  # all rows from the first one: the edges are the starts
+    # If the rows begin with the first one and none is left out, the edges are the starts.
+    if isinstance(rows, range) and rows == range(rows.stop):
         inside = edges < rows.stop
         starts, chunk = np.append(edges[inside], rows.stop), of_chunk[inside]
     else:

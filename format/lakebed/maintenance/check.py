@@ -171,8 +171,9 @@ class DocumentCheck:
         found = self._version(version_id)
         node = self._tree.commits[version_id]
         if not node.is_committed and self._tree.branches.get(node.branch) != node.id:
-            # Only the root version is checked without being a commit or head: later versions refer to its chunks, but
-            # nobody reads it. After a crash of 3.9.52 damaged it, a repair has put a head below it.
+            # The only version checked that is neither a commit nor a head is the root: later versions use its chunks,
+            # but nobody reads its documents. This happens when a crash of 3.9.52 damaged it and a repair put a new head
+            # below it.
             new = self._findings.damage[known:]
             harmless = [damage for damage in new if damage.kind == "content"]
             self._findings.damage[known:] = [damage for damage in new if damage.kind != "content"]

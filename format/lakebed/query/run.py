@@ -153,7 +153,7 @@ def explained(
     """
     asked = _EXPLAIN.match(text)
     if asked is not None:
-        # Spaces keep the places of errors.
+        # Replace EXPLAIN with spaces so that error positions still match the original text.
         text, analyze = " " * asked.end() + text[asked.end() :], analyze or asked.group(1) is not None
     limits = limits or Limits()
     query = parse(text, depth=limits.depth)

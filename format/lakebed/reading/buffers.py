@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 _PAGE = 1 << 16
 
 _ONE = [np.empty(1, dtype=np.uint8)]
-# References to a buffer that only a list holds, looked up as below; the number differs between Python releases.
+# Reference count of a buffer that only a list holds, measured as in `take`; it differs between Python releases.
 _UNUSED = sys.getrefcount(_ONE[0])
 
 
@@ -36,7 +36,7 @@ class BufferPool:
         self._mutex = threading.Lock()
 
     def begin_in_child(self) -> None:
-        """Go on in a forked child, which has not the thread that may have held the lock."""
+        """Replace the lock in a forked child: the thread that may have held it exists only in the parent."""
         self._mutex = threading.Lock()
 
     def take(self, size: int) -> NDArray[np.uint8]:
@@ -44,7 +44,7 @@ class BufferPool:
         if size > self._keep_bytes:
             return self.made(size)
         with self._mutex:
-            # By index: a loop variable, or enumerate() itself, would hold a reference to the buffer that is looked at.
+            # Loop by index: a loop variable, or enumerate() itself, would hold a reference to the buffer.
             for i in range(len(self._buffers)):
                 fits = size <= len(self._buffers[i]) <= 4 * size + _PAGE
                 if fits and sys.getrefcount(self._buffers[i]) == _UNUSED:

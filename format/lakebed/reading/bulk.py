@@ -26,17 +26,17 @@ Shape = tuple[int, ...]
 Pending = tuple[int, int, Buffer, Shape]
 _Fill = Callable[[NDArray[np.uint8]], object]
 
-# Stored and decoded bytes of files that wait to be decoded together.
+# Limits on the stored and decoded bytes of files that are collected and then decoded together.
 _WINDOW_STORED = 1 << 25
 _WINDOW_DECODED = 1 << 27
-# Decoded samples that share memory, which lives as long as one of them.
+# Bytes of decoded samples that share one allocation, which stays in memory as long as one of them does.
 _ARENA = 1 << 23
 _ALIGNMENT = 64
-# Bytes of arrays that are worth another thread.
+# Decode arrays from this many bytes on in several threads.
 _THREADED_FROM = 1 << 16
-# Bytes of samples that are only copied, and verified, that are worth another thread.
+# If samples are only copied and verified, use several threads from this many bytes on.
 _THREADED_COPY_FROM = 1 << 24
-# Smaller buffers cost nothing to make anew.
+# Take only larger buffers from the pool; smaller ones cost nothing to allocate.
 _SHARED_ABOVE = 1 << 20
 
 
@@ -56,7 +56,7 @@ def is_decoded(reader: StoredSamples) -> bool:
         return False
     if reader.decoder.files is not None:
         return True
-    # Threads would only wait for each other where each sample has few bytes.
+    # With few bytes per sample, threads would only wait for each other.
     return math.prod(reader.state.meta.max_shape) * reader.known_dtype().itemsize >= _THREADED_FROM
 
 
@@ -80,7 +80,7 @@ def gathered(reader: StoredSamples, rows: Rows) -> NDArray[Any]:
         with Locating(reader, first):
             return _opened(reader, ordinal, insides, item)
 
-    # Memory is allocated after the first chunk was found, so that a false length costs nothing.
+    # Find the first chunk before allocating memory, so that a false length in the metadata costs nothing.
     opened = {0: ready(0)}
     out = reader.source.pool.take(len(rows) * item)
 
@@ -226,7 +226,8 @@ def _windows(reader: StoredSamples, rows: Rows) -> Iterator[list[Pending]]:
     codec, is_told = reader.decoder.files, reader.decoder.traits.decodes_into
     for position, (row, data, shape) in enumerate(_files(reader, rows)):
         size = dtype.itemsize * math.prod(shape)
-        if not is_told or size > limits.FREE_BYTES:  # else the file is held against it when it is decoded
+        # Other files are compared with the recorded shape when they are decoded.
+        if not is_told or size > limits.FREE_BYTES:
             with Locating(reader, row):
                 if len(data) and codec is not None:
                     reader.decoder.check_facts(data, shape)
@@ -307,7 +308,7 @@ def _share(sizes: Sequence[int], start: int) -> int:
     total = sizes[start]
     for size in sizes[start + 1 :]:
         if total + size > _ARENA:
-            # One size for all that are full, so that the pool need not make another because it lacks a few bytes.
+            # Use one size for all full buffers: the pool can reuse one that would else lack a few bytes.
             return max(total, _ARENA)
         total += size
     return total

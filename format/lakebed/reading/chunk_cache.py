@@ -7,9 +7,9 @@ from collections import OrderedDict, deque
 from lakebed.chunks.chunk import Chunk
 from lakebed.reading.open_chunk import OpenChunk
 
-# Large chunks on this machine that are kept in memory: the system has them at hand, so more would only cost memory.
+# Number of large local chunks to keep in memory; few, because the system caches their files anyway.
 _MOST_LARGE = 4
-# Chunks whose header, and mapping or verified blocks, are remembered.
+# Number of chunks whose header, and mapping or verified blocks, are remembered.
 _MOST_OPEN = 1024
 
 

@@ -123,7 +123,7 @@ class ChunkFiles:
             return self._storage
         if len(chunk.sums):
             return self._cache.trusted
-        # A cache knows the past content of an object. For objects of a head nothing tells whether that is current.
+        # A cache may hold an outdated content of an object. For objects of a head, nothing shows whether it is current.
         return self._storage if chunk.is_settled else self._cache.origin
 
     def _checked(self, storage: Storage, chunk: OpenChunk, start: int, stop: int) -> memoryview:

@@ -134,7 +134,7 @@ class Decoder:
             return None
         shape = codec.facts(data).shape
         if len(shape) == 2 and len(meta.max_shape) == 3:
-            shape = (*shape, 1)  # grey pictures (FORMAT.md 5.3)
+            shape = (*shape, 1)  # grey pictures have one channel (FORMAT.md 5.3)
         if len(shape) != len(meta.max_shape):
             return None
         for low, extent, high in zip(meta.min_shape, shape, meta.max_shape, strict=True):

@@ -13,7 +13,7 @@ from lakebed.reading.samples import SampleReader
 
 Shape = tuple[int, ...]
 
-# Up to this number of rows, the extents of a whole tensor are those of its samples; above, those in its metadata.
+# For up to this many rows, look at the shape of every sample; for more, use the extents stored in the metadata.
 _LOOKED_AT = 10_000
 
 

@@ -36,7 +36,7 @@ from lakebed.versions.state import ChunkTable
 if TYPE_CHECKING:
     pass
 
-# Single samples of chunks above this size are read by range, those of smaller ones with the whole chunk.
+# For single samples, read a range of chunks above this size; read smaller chunks as a whole.
 RANGES_ABOVE = LARGE
 
 _sources: weakref.WeakSet[ChunkSource] = weakref.WeakSet()
@@ -388,8 +388,8 @@ class ChunkSource:
             if keep and (self.remote is None or mine is not None):
                 return self._local_chunk(table, row, codec, parse, mine, key)
         if self.remote is None or mine is not None:
-            # Without the lock, as nothing is to be kept: several threads decompress at the same time. What a chunk is
-            # decompressed to is the caller's own anyway.
+            # No lock is needed because nothing is kept, so several threads can decompress at the same time. The
+            # decompressed data belongs to the caller anyway.
             return parse(mine or self._local_file(table, row, key, fresh=codec is None, pooled=True))
         chunk = self.remote.whole(described(table, row, self.heads, key), parse, is_last=not keep)
         if keep:

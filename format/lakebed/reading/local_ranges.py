@@ -11,15 +11,16 @@ from lakebed.reading.chunk_cache import ChunkCache
 from lakebed.reading.chunk_files import ChunkFiles
 from lakebed.reading.open_chunk import Bytes, OpenChunk
 
-# Bytes that are read at once where neighbouring samples are read one after the other.
+# Bytes to read at once when neighbouring samples are read one after the other.
 _READ_AHEAD = 8 * BLOCK
-# Blocks are kept for samples of fewer bytes: many lie in one. To read a larger one again costs less than new memory.
+# Keep the blocks of samples with fewer bytes, since one block holds many. Reading a larger sample again costs less than
+# new memory.
 _KEPT_BELOW = BLOCK // 8
 _NO_WINDOW = ("", 0, memoryview(b""), -1)
 
 
 class LocalRanges:
-    """Reads ranges of files that are as good as in memory; callers hold the source's lock, if not said otherwise."""
+    """Read ranges of local files; callers hold the source's lock unless a method says otherwise."""
 
     def __init__(self, files: ChunkFiles, cache: ChunkCache) -> None:
         self._files = files
@@ -28,7 +29,7 @@ class LocalRanges:
 
     def clear(self) -> None:
         """Forget the data that was read ahead."""
-        # Key, offset, bytes, and where the last range in it ended.
+        # Key of the file, offset and bytes of the data that was read ahead, and where the last range in it ended.
         self._window: tuple[str, int, memoryview, int] = _NO_WINDOW
 
     def mapped(self, chunk: OpenChunk, data: memoryview, start: int, length: int) -> Bytes:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-# Decoding keeps a core busy, fetching waits: different numbers make sense.
+# Limits on threads. Decoding keeps a core busy while fetching mostly waits, so the numbers differ.
 MOST_DECODERS = 32
 MOST_FETCHERS = 16
 
@@ -28,8 +28,8 @@ class _Pools:
         try:
             submitted.extend(pool.submit(run) for _ in range(threads))
         except BaseException:
-            # An interrupt may have come after a thread was started and before the interpreter knew whom to tell of its
-            # end, for which it would wait for ever: the pool ends its threads itself.
+            # An interrupt may have come between the start of a thread and its registration with the interpreter, which
+            # would then wait for the thread for ever at exit. So shut down the pool, which ends its threads.
             self._made.pop(threads, None)
             pool.shutdown(wait=False)
             raise
@@ -66,7 +66,7 @@ def for_each(count: int, work: Callable[[int], object], *, threads: int | None =
         Most threads, the caller's included; None is one per core.
     """
     wanted = min(count, min(cores(), MOST_DECODERS) if threads is None else threads)
-    numbers = itertools.count()  # next() of it is atomic
+    numbers = itertools.count()  # next(numbers) is atomic, so no lock is needed
     stop = False
 
     def run() -> None:

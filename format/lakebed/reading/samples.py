@@ -106,7 +106,7 @@ class SampleReader(StoredSamples):
             end += 1
         entry = self.tile_entries.get(row)
         if not several and (last[ordinal - 1] + 1 if ordinal else 0) != row:
-            return None  # a stale entry: the sample shares its chunk
+            return None  # a stale entry: the sample shares its chunk, so it has no tiles
         from lakebed.reading.tiles import TiledSample
 
         with Locating(self, row):
@@ -165,7 +165,8 @@ class SampleReader(StoredSamples):
             if tiles is not None:
                 return tiles.array()
             return self.decode(*self._stored(ordinal, inside))
-        except (FormatError, LimitError, StorageError) as error:  # as `Locating` does by three calls
+        # Same as `with Locating(...)`, without the cost of its three calls.
+        except (FormatError, LimitError, StorageError) as error:
             located = self.located(error, row)
             if located is error:
                 raise

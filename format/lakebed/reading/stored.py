@@ -43,13 +43,13 @@ Stored = tuple[Buffer, Shape | None]
 
 # A chunk is read as a whole if at least one in this many of its samples is wanted.
 _WHOLE_FROM = 8
-# Chunks below the second size whose samples have fewer bytes than the first on average are read as a whole, if the
-# manifest does not tell where samples lie.
+# A chunk is also read as a whole if its samples have fewer bytes than _FINE_BELOW on average, the chunk has at most
+# _WHOLE_BELOW bytes, and the manifest does not tell where its samples lie.
 _FINE_BELOW = 16_000
 _WHOLE_BELOW = 16 << 20
-# Single arrays from this size on come from the pool.
+# Allocate single arrays from this many bytes on from the buffer pool.
 _POOLED_FROM = 1 << 20
-# Characters of the version in a chunk's header at most (FORMAT.md 5.5).
+# Largest number of characters of the version in a chunk's header (FORMAT.md 5.5).
 _LONGEST_VERSION = 10
 
 
@@ -68,7 +68,7 @@ class Locating:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, FormatError | LimitError | StorageError):
             located = self._reader.located(error, self._row)
-            if located is not error:  # it says where already
+            if located is not error:  # the error does not name its place yet
                 raise located from error
 
 
@@ -108,9 +108,9 @@ class StoredSamples:
         self.decoder = Decoder(name, state.meta)
         self.storing = self.decoder.storing
         self.is_link = state.meta.is_link
-        # Chunks that are read by range, by row of the chunk table.
+        # Row of the chunk table -> chunk that is read by range.
         self._ranged: dict[int, OpenChunk] = {}
-        # Start of the samples of chunks whose size tells it.
+        # Row of the chunk table -> offset of the first sample, for chunks whose size tells it.
         self._starts: dict[int, int] = {}
 
     # -- what kind of values ---------------------------------------------------------------------------------
@@ -300,7 +300,8 @@ class StoredSamples:
             if self.is_gathered and len(chunk.sums) and self._is_even(chunk, ordinal):
                 self._starts[ordinal] = chunk.size - self.state.table.samples(ordinal) * self.item
         start = self._starts.get(ordinal)
-        if start is not None:  # the checksum of the block is enough: nothing need be read of the header
+        # The header need not be read: the checksum of the block already verifies the sample.
+        if start is not None:
             item = self.item
             return self.source.piece(chunk, start + inside * item, item), self.state.meta.max_shape
         if chunk.header is None:
@@ -388,8 +389,8 @@ class StoredSamples:
             return chunk
         if self.is_gathered:
             self._lay_out(chunk, ordinal)
-        # Only the header tells where many small samples lie. The rest of the chunk costs no more than another request,
-        # and neighbours are likely to be read next.
+        # Only the header tells where many small samples lie. Reading the rest of the chunk with it costs no more than
+        # another request, and neighbours of the sample are likely to be read next.
         is_fine = chunk.size < _FINE_BELOW * table.samples(ordinal) and chunk.size <= _WHOLE_BELOW
         return None if chunk.layout is None and is_fine else chunk
 
@@ -399,7 +400,9 @@ class StoredSamples:
             return
         size, count = self.item, self.state.table.samples(ordinal)
         if size <= _LONGEST_VERSION and not len(chunk.sums):
-            return  # one sample more or less, as a killed writer leaves it, would look like another version
+            # A killed writer can leave one sample too many or too few. With samples this short, the changed length
+            # could pass for a longer or shorter version in the header, so do not guess the layout.
+            return
         chunk.lay_out(layout_words(size, tuple(self.state.meta.max_shape), count), count)
 
     def _is_even(self, chunk: OpenChunk, ordinal: int) -> bool:
@@ -425,8 +428,8 @@ class StoredSamples:
             size = math.prod(shape) * dtype.itemsize
             if size > limits.FREE_BYTES:
                 decoder.check_facts(data, shape)
-            # Else it is no more than blank images may have anyway: the shape row needs no second opinion beforehand.
-            # The allocator reuses memory for small arrays faster than the pool finds some.
+            # Smaller sizes are allowed even for blank images, so trust the recorded shape until the file is decoded.
+            # For small arrays, the allocator reuses memory faster than the pool does.
             room = np.empty(shape, dtype) if size < _POOLED_FROM else self.source.pool.array(shape, dtype)
             if decoder.direct is not None and decoder.direct(data, room):
                 return room

@@ -55,7 +55,7 @@ class TiledSample:
             return False
         last = len(self._ordinals) - 1
         if len(self._reader.state.table.sums(self._ordinals[last])):
-            return True  # our own writer keeps its entries up to date; tiles that are read are compared all the same
+            return True  # our own writer keeps its entries up to date; each tile is checked when read
         return self._tile_shape(last) == _extent(box(shape, tile, last))
 
     def _was_chosen(self, shape: Shape, tile: Shape) -> bool:
@@ -131,7 +131,8 @@ class TiledSample:
             for axis in range(len(self.shape))
         )
         inner = self._assembled(numbers, window)
-        # The subscript counts from the sample's corner; a view that claims its whole shape but holds the window only.
+        # The subscript counts from the sample's corner, so apply it to a view that has the whole shape but holds only
+        # the window.
         return shifted(inner, subscript, window, self.shape)
 
     def _blank(self) -> NDArray[Any]:
@@ -146,7 +147,7 @@ class TiledSample:
 
     def _joined(self, numbers: Sequence[int], window: tuple[slice, ...]) -> NDArray[Any]:
         decoder, shape = self._reader.decoder, _extent(window)
-        first = self._tile(numbers[0])  # proves that there is data, before the whole is allocated
+        first = self._tile(numbers[0])  # fails if there is no data, before the whole sample is allocated
         limits.check_sample(shape, first.itemsize, f"tiled sample of tensor {self._reader.name!r}")
         out = np.empty(shape, dtype=decoder.known_dtype())
         for number in numbers:

@@ -176,7 +176,8 @@ class LinkCredentials:
             names = self.names()  # another process may have added it
         names.check(key)
         if key not in names.used:
-            # Written before the samples are published: Deep Lake 3.x asks for the names in this list.
+            # Record the name as used before publishing the samples: Deep Lake 3.x asks the user for every name in this
+            # list.
 
             def used(found: LinkedCreds) -> LinkedCreds:
                 found.check(key)

@@ -23,7 +23,7 @@ _PADDING_ID = (0xD935).to_bytes(2, "little")
 
 
 class PackWriter(Storage):
-    """Objects of one file; thread-safe.
+    """A store that writes all its objects into one file; thread-safe.
 
     Chunks are written at once; other objects stay in memory until :meth:`finish`.
 

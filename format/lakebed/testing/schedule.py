@@ -21,12 +21,12 @@ class Crash(BaseException):
 
 
 def refused() -> StorageError:
-    """Return an error that a program survives: the device failed."""
+    """Return a simulated device I/O error that the program is expected to survive."""
     return StorageError("input/output error; this fault was made on purpose", errno=5)
 
 
 def full() -> StorageFullError:
-    """Return an error that a program survives: the disk is full."""
+    """Return a simulated full-disk error that the program is expected to survive."""
     return StorageFullError("no space left; this fault was made on purpose", errno=28)
 
 

@@ -34,8 +34,8 @@ from lakebed.transforms.processes import answer, pickled_error, pickled_job
 from lakebed.transforms.work import Failure, Job, Outcome, Task, Worker
 
 _TOLD_SECONDS = 0.2  # between reports of the progress
-_MOST_DEATHS = 2  # of processes with the same task, whose items are then to blame
-_MOST_LOSSES = 10  # of nodes with the same task
+_MOST_DEATHS = 2  # dead processes with the same task, at which the task fails: its items are to blame
+_MOST_LOSSES = 10  # lost nodes with the same task, at which the task fails
 _PAUSE_SECONDS = 0.5  # before the task of a lost node is restarted, so that the cluster notices the loss
 _CANCEL_SECONDS = 10.0  # for cancelled tasks to end
 _PROBE_SECONDS = 120.0  # for a node to start a process and to open the dataset

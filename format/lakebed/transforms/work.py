@@ -305,7 +305,8 @@ class Worker:
     def _wait(self, index: int, item: Any, rows: Rows | WholeRows) -> None:
         """Queue rows to be encoded together with those of others."""
         if not self._waiting.takes(rows):
-            self._encode()  # rows of the same tensors only are encoded together
+            # Only rows with the same tensors can be encoded together, so encode the waiting ones first.
+            self._encode()
         waiting = self._waiting
         waiting.add(index, item, rows)
         if waiting.nbytes >= self._job.cache_bytes or waiting.rows >= _MOST_ROWS:
@@ -439,7 +440,7 @@ class Worker:
         if not self._job.ignore_errors:
             self._told().failure = Failure(index, text, error)
             raise _Ended
-        # Frames would keep the arrays of the item alive.
+        # Drop the traceback: its stack frames would keep the item's arrays in memory.
         self._told().skipped.append(Failure(index, text, error.with_traceback(None)))
 
 

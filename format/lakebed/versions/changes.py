@@ -127,7 +127,7 @@ def modified_rows(steps: Iterable[Step]) -> Rows:
 def _after(rows: Rows, step: Step) -> Rows:
     diff = step.diff
     if step.is_fresh:
-        # Every row counts as added, whatever the record says of some.
+        # The tensor is new in this step, so count all its rows as added, whatever the record says of single rows.
         return np.arange(step.after, dtype=np.int64)
     ids = None if step.is_exact else step.ids()
     if ids is not None:
@@ -138,7 +138,7 @@ def _after(rows: Rows, step: Step) -> Rows:
         deleted = np.unique(diff.deleted).astype(np.int64)
         kept = rows[~np.isin(rows, deleted)]
         carried = kept - np.searchsorted(deleted, kept)
-        # Counted from the end: of sequences the record counts flat samples before them.
+        # Count from the end, because for sequences the recorded first index counts flat samples.
         added = np.arange(max(0, step.after - diff.added), step.after, dtype=np.int64)
     found = np.unique(np.concatenate([carried, diff.updated.astype(np.int64), added]))
     return found[found < step.after]

@@ -16,7 +16,7 @@ def inherited(snapshot: Snapshot, version_id: str) -> Snapshot:
         key: state.with_(table=state.table.inherited(), diff=None, pad=None)
         for key, state in snapshot.tensors.items()
     }
-    # As it will be read: 3.x prints tensors in this order once they are committed.
+    # Sort the names, because 3.x lists committed tensors in this order.
     names = dict(sorted(snapshot.meta.tensor_names.items()))
     meta = replace(snapshot.meta, tensor_names=names)
     return replace(snapshot, version_id=version_id, meta=meta, tensors=tensors, diff=None)

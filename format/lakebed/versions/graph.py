@@ -79,7 +79,7 @@ def draw(history: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Drawn]:
         waiting[at] = None
         star = _row([name is not None for name in waiting], {2 * at: "*"})
         lines = [star, *_connect(waiting, at, list(dict.fromkeys(parents)))]
-        # Directly below a commit without parents, another one would look like its parent.
+        # Keep the column free on the next line: a commit directly below one without parents would look like its parent.
         avoided = at if len(lines) == 1 else -1
         while waiting and waiting[-1] is None:
             waiting.pop()
@@ -134,7 +134,7 @@ def _path(alive: Sequence[bool], start: int, end: int) -> Iterator[str]:
         yield _row(alive, {first: slash})
         return
     between = range(first + step, last, step)
-    # Over a free column the bar runs through; a line that lives there is crossed.
+    # Draw the bar through free columns; in an occupied column keep the line that is there, so that the bar crosses it.
     bar = {} if len(between) == 1 else dict.fromkeys((c for c in between if c % 2 or not alive[c // 2]), "_")
     yield _row(alive, {**bar, first: slash})
     yield _row(alive, {last: slash})

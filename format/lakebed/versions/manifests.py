@@ -19,9 +19,9 @@ from lakebed.documents.version_tree import VersionTree
 from lakebed.storage.base import Storage
 from lakebed.versions.state import Origin
 
-# Smaller manifests are written whole: to open the version takes one read less.
+# Manifests of fewer bytes are written whole, which saves a read when the version is opened.
 _SMALL = 65_536
-# Bytes of the header for each file or tensor that it names, roughly.
+# Estimated size, in bytes, of the entry of a file or tensor in the header.
 _NAME_BYTES = 100
 
 

@@ -107,7 +107,7 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
         if found is not None and found.manifest.version_id == version_id:
             manifest = found.manifest
             meta = _meta_of(found) if digest == found.digest else None
-            # Another program copied the head, or 3.9.52 was there and is gone.
+            # The lock file is missing: another program copied the head without it, or 3.9.52 removed it.
             is_doubtful = digest == found.digest and lock is not None and lock.etag is None
             if (digest == found.digest and is_unmodified(storage, tree, manifest, lock, meta)) or (
                 is_doubtful and is_whole_copy(storage, manifest)
@@ -427,7 +427,7 @@ def lease_version(storage: Storage, version: str) -> Lease | None:
         return share(storage, reader_lease_key(version))
     except KeyNotFound:
         if version in read_tree(storage).commits:
-            return None  # the file is damage, which opening the version tells better
+            return None  # the file is missing: opening the version raises a better error
         raise VersionReplaced(
             f"version {version} of {storage.url} was replaced and removed while it was being opened; try again"
         ) from None

@@ -116,7 +116,7 @@ def publish(
     heads = set(tree.branches.values())
     locked = [v.version_id for v in versions if v.version_id in heads]
     if traits_of(storage).system_locks:
-        # The locks first: a collector that meets anything else in those folders finds a writer at work there.
+        # Write the locks first, so that a garbage collector that finds the other files sees that a writer is at work.
         storage.put_many(chain(map(lock_file, locked), chunks, new.items), durable=True)
         storage.sync([*spilled, *new.copied()])
     else:

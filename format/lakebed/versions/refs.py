@@ -51,7 +51,8 @@ SHORTEST_PREFIX = 7
 """Characters of an id that may stand for it."""
 
 _MOST_NAMES = 20
-# A merge is recorded before its commit is part of the history, and dropped when that has not happened after a day.
+# A merge is recorded before its commit becomes part of the history. The record is dropped if the commit is still not
+# part of it after this many seconds.
 _GRACE_SECONDS = 86400.0
 _UP = r"(?s)(.+?)~(\d{0,9})"
 
@@ -237,7 +238,7 @@ def _pruned(refs: Refs, storage: Storage) -> Refs:
     """Drop merges whose commits have left the history, or have not become part of it for a day."""
     if not refs.merges:
         return refs
-    # Read after the refs: whatever they recorded and is published by now is in it.
+    # Read the tree after the refs, so that it has every recorded merge that is published by now.
     known, limit = read_tree(storage).commits, clock.now() - _GRACE_SECONDS
     kept = {id_ for id_ in refs.merges if id_ in known or refs.recorded.get(id_, 0.0) > limit}
     if len(kept) == len(refs.merges):
@@ -309,7 +310,7 @@ def _named(storage: Storage, tree: VersionTree, name: str, branch: str) -> str |
     except DatasetCorruptError:
         if not found:
             raise
-        tag = None  # ids need no tags
+        tag = None  # the name is also an id, which can be resolved without tags
     if tag is not None and tag.commit not in tree.commits:
         raise CheckoutError(
             f"tag {name!r} is for commit {tag.commit}, which is no longer part of the history"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Encoder files of a tensor beside its chunk index (FORMAT.md 4.3 to 4.6).
 TILES, SEQUENCE, CREDS, PAD = (f"{name}_index/unsharded" for name in ("tiles", "sequence", "creds", "pad"))
 
-# From this number of folders on, those without chunks are dropped.
+# From this many folders on, drop folders without chunks.
 _MANY_FOLDERS = 32
 
 
@@ -96,7 +96,7 @@ class ChunkTable:
             return self
         p, folder_of = self.places, self.places.folder_of[:rows]
         sums = int(p.sum_counts()[:rows].sum())
-        # A tail that is written again and again would leave a folder behind each time.
+        # Drop folders beyond the last used one; otherwise a tail that is rewritten again and again adds one each time.
         folders = p.folders[: int(folder_of.max()) + 1] if rows else ()
         layouts = None if p.known_layouts is None else p.known_layouts.cut(0, rows)
         places = ChunkPlaces(folders, folder_of, p.sizes[:rows], p.sums[:sums], p.own[:rows], layouts)
@@ -179,7 +179,7 @@ class ChunkTable:
         same = (self.ids.ids[:rows] == other.ids.ids[:rows]) & (self.ids.last[:rows] == other.ids.last[:rows])
         same &= mine == its
         alike = rows if same.all() else int(np.argmin(same))
-        # A sample of several tiles counts if all of them are the same.
+        # Count a sample of several tiles only if all its tiles are the same.
         if 0 < alike < len(self) and self.ids.last[alike] == self.ids.last[alike - 1]:
             return int(self.ids.last[alike])
         return int(self.ids.last[alike - 1]) + 1 if alike else 0
@@ -246,7 +246,8 @@ def _grown(column: NDArray[Any], values: Sequence[int]) -> NDArray[Any]:
     before = len(column)
     found = np.empty(before + len(values), column.dtype)
     found[:before] = column
-    if len(values) == 1:  # mostly, and an array of one takes longer to make than to copy
+    # The usual case: making an array of one value takes longer than copying the value.
+    if len(values) == 1:
         found[before] = values[0]
     else:
         found[before:] = values
@@ -401,7 +402,7 @@ class Snapshot:
 
     def names(self, *, hidden: bool = False) -> list[str]:
         """Names of the visible tensors (or of all), in creation order."""
-        # 3.9.52 gives a key a second name, and lists it twice, when it merges a line that has the old name of a tensor.
+        # If 3.9.52 merges a branch that has the old name of a renamed tensor, it lists the key under both names.
         names: dict[str, list[str]] = {}
         for name, key in self.meta.tensor_names.items():
             names.setdefault(key, []).append(name)

@@ -83,9 +83,9 @@ def _swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> 
         except PreconditionFailed as error:
             now = _read_again(storage, error)
             if _took_effect(at.tree, tree, now.tree):
-                return ensure_durable(storage, now)  # an earlier attempt, whose answer was lost
+                return ensure_durable(storage, now)  # an earlier attempt succeeded, but its answer was lost
             _check_requirements(storage, at.tree, tree, now.tree, error)
-            # Another branch was published: the same updates on top of that are still right.
+            # Another branch was published: the same updates can be applied on top of it.
             _note("%s: applied again, as another branch was published: %s", storage.url, updates)
             tree = with_tombstones(now.tree, apply(now.tree, updates), clock.now())
             storage.put_many(node_files(now.tree, tree), durable=True)

@@ -28,7 +28,8 @@ _COMMIT_KEY = "commit_info.json"
 
 ADVICE = "`lakebed repair URL --plan` shows what can be saved"
 
-# Enough for the end of a history of some forty branches; over a network, for four hundred versions at the same price.
+# Bytes to read from the end of the tree: enough for some forty branches. Over a network a read of four hundred versions
+# costs no more, so read those.
 _TAIL_BYTES = 16_384
 _TAIL_BYTES_REMOTE = 131_072
 

@@ -93,7 +93,7 @@ def _follow_parent(server: Any, lake: Lake, lines: Iterator[bytes]) -> None:
     for line in lines:
         told = json.loads(line)
         lake.rows[told["name"]] = range(*told["range"]) if told["range"] else told["rows"]
-        sys.stdout.write("{}\n")  # from now on they are known
+        sys.stdout.write("{}\n")  # tell the parent that these rows can now be shown
         sys.stdout.flush()
     server.should_exit = True
     threading.Event().wait(_ENDING_SECONDS)

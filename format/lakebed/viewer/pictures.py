@@ -244,7 +244,7 @@ def _pixels(sample: lakebed.Tensor, kind: str, asked: Asked) -> NDArray[Any]:
     step = math.ceil(math.sqrt(height * width / _MOST_PIXELS))
     if step > 1 and (not asked.w or step > width // asked.w):
         raise LimitError(f"the picture has {height} x {width} pixels: ask for a part of it, or a smaller one")
-    if sample.is_tiled and asked.w:  # its tiles are put together no finer than it is shown
+    if sample.is_tiled and asked.w:  # read no more pixels than the display needs
         step = max(step, width // (2 * asked.w))
     if asked.box is not None or step > 1:
         sample = sample[rows.start : rows.stop : step, columns.start : columns.stop : step]

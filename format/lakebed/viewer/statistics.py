@@ -52,7 +52,8 @@ def of_answer(answer: Answer, name: str) -> dict[str, Any]:
 
 def of_tensor(tensor: lakebed.Tensor, name: str, rows: NDArray[np.int64] | None) -> dict[str, Any]:
     """Return the statistics of a tensor, of some rows or of all; where they are many, of some that lie evenly."""
-    rows = None if rows is None else rows[rows < len(tensor)]  # as of all rows, where a tensor is short
+    # Drop rows beyond the end of a short tensor, as is done when all rows are asked for.
+    rows = None if rows is None else rows[rows < len(tensor)]
     total, kind = len(tensor) if rows is None else len(rows), kind_of(tensor)
     most = _MOST_NUMBERS if kind in ("scalar", "label") and not tensor.is_sequence else _MOST_TEXTS
     step = max(1, -(-total // most))

@@ -128,7 +128,7 @@ def test_what_is_wrong_is_told(saved: Path, tmp_path: Path) -> None:
         ("{}", "no files"),
         ("[]", "no JSON object"),
         ("[" * 100_000, "no JSON"),
-        ('{"_indices_data_files": [{"filename": "i"}]}', "indices"),
+        ('{"_indices_data_files": [{"filename": "i"}]}', "index file"),
     ):
         state.write_text(text)
         refused(words, Exception if "below" in words else IngestionError)

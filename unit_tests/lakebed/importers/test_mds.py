@@ -233,7 +233,7 @@ def test_hashes_are_verified(tmp_path: Path, compression: str | None) -> None:
     report = load(tmp_path)
     assert report.written == 4
     assert report.skipped == 4
-    assert "damaged: its sha1" in report.left_out[0]["reason"]
+    assert "the file does not match the index: its sha1" in report.left_out[0]["reason"]
     shards[1]["raw_data"]["hashes"] = {"crc999": "00"}
     index(tmp_path, shards[0], {**shards[1], "zip_data": None} if compression is None else shards[1])
     if compression is None:

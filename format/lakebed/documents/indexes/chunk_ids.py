@@ -133,7 +133,7 @@ class ChunkIds:
             If there is no such sample.
         """
         if not 0 <= index < self.count:
-            raise IndexError(f"sample {index} of {self.count}")
+            raise IndexError(f"there is no sample {index}: the tensor has {self.count}")
         wanted = np.uint64(index)
         row = int(np.searchsorted(self.last, wanted))
         rows = 1

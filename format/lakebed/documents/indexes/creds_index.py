@@ -77,7 +77,7 @@ class CredsIndex:
             If there is no such sample.
         """
         if not 0 <= index < self.count:
-            raise IndexError(f"sample {index} of {self.count}")
+            raise IndexError(f"there is no sample {index}: the tensor has {self.count}")
         return int(self.codes[int(np.searchsorted(self.last, np.uint64(index)))])
 
     def values(self) -> NDArray[np.uint64]:

@@ -57,7 +57,7 @@ def write(width: int, columns: list[Column], what: str) -> bytes:
 
 
 def check_last(last: Column, what: str, *, repeats: bool = False) -> None:
-    """Refuse a last column that does not grow (with `repeats`: that shrinks).
+    """Refuse a last column that does not increase (with `repeats`: one that decreases).
 
     Raises
     ------
@@ -68,7 +68,7 @@ def check_last(last: Column, what: str, *, repeats: bool = False) -> None:
         return
     before, after = last[:-1], last[1:]
     if len(after) and bool((after < before).any() if repeats else (after <= before).any()):
-        raise FormatError(f"{what}: the last indices of its rows do not grow")
+        raise FormatError(f"{what} is damaged: the last indices of its rows do not increase")
     if int(last[-1]) > LARGEST_INDEX:
         raise FormatError(f"{what}: the last index {int(last[-1])} is beyond every limit")
 

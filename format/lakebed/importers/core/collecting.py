@@ -46,7 +46,8 @@ def _disable() -> bool:
 
 
 def _enable() -> None:
-    # Objects made meanwhile become old at once. Counting frozen objects visits all of them: only many are worth it.
+    # Move the objects made meanwhile into the oldest generation. Only do so for many objects, because counting frozen
+    # objects visits each of them.
     if gc.get_count()[0] >= _MANY and not gc.get_freeze_count():
         gc.freeze()
         gc.unfreeze()

@@ -55,7 +55,7 @@ from lakebed.writing.names import check_tensor_name, is_companion
 FIRST_ROWS = 64
 """Rows that are looked at to find the kinds of files."""
 
-# Texts and JSON of chunks are compressed, as the destination does it.
+# Chunk compression of texts and JSON, the same as in the Airbyte destination.
 _CHUNKS = "lz4"
 
 _MEDIA = ("image", "audio", "video")
@@ -65,11 +65,11 @@ SUPPOSED = {"audio": "wav", "video": "mp4", "image": "png", "dicom": "dcm"}
 
 _FEATURES = {"Image": "image", "Audio": "audio", "Video": "video"}
 
-# Characters with a meaning of their own in the files of datasets.
+# Characters that have a special meaning in the files of datasets.
 _NOT_IN_NAMES = re.compile(r"[,:\\\0.]")
-_LONGEST_PART = 200  # bytes of a part of a name; file systems take 255
+_LONGEST_PART = 200  # bytes of one part of a name; file systems allow 255
 
-# More rows for each byte of a file are no table, but an attack on this machine.
+# A file with more rows per byte is not a real table but an attack on this machine.
 _MOST_ROWS_PER_BYTE = 10_000
 
 

@@ -52,10 +52,10 @@ _CHUNKS = "lz4"
 _LEAST_BYTES = 12  # of a file
 _NPY = b"\x93NUMPY"
 _CONTROLS = re.compile(rb"[\0-\x08\x0b\x0e-\x1f\x7f]")
-# Protocols 2 to 5 begin with their number, and all end with a full stop.
+# Pickles of protocols 2 to 5 begin with the number of the protocol; all pickles end with a full stop.
 _PICKLE = re.compile(rb"\A\x80[\x02-\x05].*\.\Z", re.DOTALL)
 _PPM = re.compile(rb"P[4-6]\s(?:\s|#[^\n]*\n)*\d+\s+\d+\s")
-# Lengths of the second header of a bitmap.
+# Possible lengths, in bytes, of the second header of a BMP file.
 _BITMAPS = frozenset({12, 40, 52, 56, 64, 108, 124})
 # MPEG 1, then 2 and 2.5: kbit/s by the numbers 1 to 14 of layer III; and samples per second.
 _RATES = (

@@ -48,7 +48,7 @@ _CHECKPOINT_BYTES = 2_000_000_000
 _CHECKPOINT_ITEMS = 100_000
 # States of imports whose rows are all written; older releases published "rows" before "done".
 _OVER = ("rows", "done")
-# Nulls that are appended at a time to tensors that older rows lack.
+# Number of nulls appended at a time for older rows, which lack a new tensor.
 _NULLS = 100_000
 
 
@@ -420,7 +420,7 @@ class _Import:
                     "(overwrite=True, --overwrite)"
                 )
         plan, describe = self._plan, getattr(self._importer.functions, "describe", None)
-        with ds:  # published at once
+        with ds:  # publish all of it at once
             self._create(ds)
             record = {
                 **self._report.record(),
@@ -490,7 +490,7 @@ class _Import:
         if getattr(functions, "BATCHED", False):
             make, size = making.columns, 1
         elif hasattr(functions, "BATCH"):
-            # Small enough for every worker to get some.
+            # Make batches small enough for every worker to get some.
             make, size = making.many, min(functions.BATCH, -(-count // (2 * max(workers, 1))))
 
         def remember(done: TransformReport) -> None:
@@ -576,7 +576,7 @@ def _first_of(problems: Sequence[Problem]) -> str:
 
 def _split_counts(ds: Dataset, name: str, first: int) -> dict[str, int]:
     """Return the number of rows of each split from row `first` on."""
-    # Arrow counts them: a NumPy array of the column would import pandas, if it is installed.
+    # Count with Arrow: making a NumPy array of the column would import pandas if it is installed.
     counts = {
         one["values"]: one["counts"]
         for one in ds.read_columns(first, len(ds), [name])[name].value_counts().to_pylist()

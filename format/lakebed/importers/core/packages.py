@@ -13,7 +13,7 @@ def is_installed(package: str) -> bool:
     """Return whether a package is installed, by the name of its distribution."""
     try:
         return find_spec(_MODULES.get(package, package.replace("-", "_"))) is not None
-    except ModuleNotFoundError:  # the package above it
+    except ModuleNotFoundError:  # the parent package is not installed
         return False
 
 

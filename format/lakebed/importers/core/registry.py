@@ -11,7 +11,7 @@ from lakebed.runtime.plugins import Format, choices, formats
 
 ENTRY_POINTS = "lakebed.importers"
 
-# The order in which ``auto`` tries them: the most particular formats first.
+# Importers in the order in which ``auto`` tries them: the most specific formats first.
 _MODULES = {
     "deeplake": ("deeplake.deeplake_datasets", "Deep Lake datasets: 2 and 3 with their versions, and 4"),
     "coco": ("detection.coco", "COCO instances, key points, captions and panoptic segments"),
@@ -41,7 +41,7 @@ _MODULES = {
     "folder": ("folders.folder", "folders of images, audio, video, text or arrays, a class each"),
 }
 
-# Other names that users try.
+# Other names that users may give for a format.
 _ALSO = {"json": "jsonl", "excel": "xlsx"}
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lakebed.dataset.dataset import Dataset
     from lakebed.transforms.report import TransformReport
 
-# Rows left out that the dataset remembers; the file of the report lists all of them.
+# Number of left-out rows that the dataset's info lists; the file of the report lists all of them.
 _REMEMBERED = 100
 _SHOWN = 10
 

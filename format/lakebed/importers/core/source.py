@@ -37,19 +37,19 @@ if TYPE_CHECKING:
     from lakebed.codecs.sample import Sample
     from lakebed.storage.base import Storage
 
-# Largest file that is read whole as text or JSON.
+# Largest file, in bytes, that is read whole as text or JSON.
 MAX_DOCUMENT_BYTES = 4 << 30
 
-# First bytes by which files without a telling name are recognised.
+# Number of first bytes by which a file is recognised if its name does not tell the kind.
 _HEAD_BYTES = 1024
 
-# Unit in which files of a bucket are read.
+# Files of a bucket are read in blocks of this many bytes.
 _BLOCK_BYTES = 1 << 20
 
 # Files and folders that operating systems leave behind, besides those whose names begin with a dot.
 _LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx", "@eadir"})
 
-# Files at the root of a dataset. A dataset inside of a source, such as the destination, is no part of it.
+# Files at the root of a dataset. A dataset inside the source folder, such as the destination, is not imported.
 _OF_DATASETS = frozenset({"version_control_info.json", "dataset_meta.json"})
 _IS_DATASET = "a dataset of lakebed or Deep Lake, which is no part of the folder around it"
 
@@ -208,7 +208,7 @@ class Source:
     @property
     def left_out(self) -> dict[str, str]:
         """Entries of the folder that are no files of the source, with the reason: links out of it, pipes, datasets."""
-        is_listed = self.is_local or "_listing" in self.__dict__  # never list a bucket for this alone
+        is_listed = self.is_local or "_listing" in self.__dict__  # do not list a bucket only for this
         return self._listing[1] if is_listed and self.is_folder else {}
 
     def is_own(self, name: str) -> bool:
@@ -389,7 +389,7 @@ class Source:
                         )
                         continue
                     if entry.is_dir() and target in seen:
-                        continue  # a link to a folder above would never end
+                        continue  # skip it: a link to a folder above it would lead to endless recursion
                     seen.add(target)
                 if entry.is_dir():
                     folders.append(name)
@@ -530,10 +530,8 @@ def suffix_of(name: str) -> str:
 
 def _suffix_of_bytes(head: bytes) -> str | None:
     """Return the suffix of files that begin with these bytes; None if the bytes do not tell."""
-    if b"\x89HDF\r\n\x1a\n" in (
-        head[:8],
-        head[512:520],
-    ):  # .mat files of MATLAB begin with a block of their own
+    # In .mat files of MATLAB, a block of 512 bytes comes before the HDF5 signature.
+    if b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:520]):
         return ".h5"
     if head.startswith(b"PK\3\4") and head[30 : 30 + int.from_bytes(head[26:28], "little")].endswith(b".npy"):
         return ".npz"

@@ -273,7 +273,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
 def _names(names: Any, name: str, problems: list[Problem]) -> list[str]:
     """Return the names of classes by number; numbers that have none are named by themselves."""
     if isinstance(names, str) or not isinstance(names, list | Mapping):
-        raise IngestionError(f"names in {name} are a list, or a mapping of numbers to names")
+        raise IngestionError(f"names in {name} must be a list, or a mapping from numbers to names")
     pairs: Iterable[tuple[Any, Any]] = names.items() if isinstance(names, Mapping) else enumerate(names)
     found: dict[int, str] = {}
     for key, value in pairs:

@@ -286,7 +286,9 @@ def _manifest(data: bytes) -> tuple[list[_Table], int, int]:
             if tag == 1:
                 order, at = _part(record, at)
                 if order != _ORDER:
-                    raise IngestionError(f"keys are in an order of the writer's own, {order[:100]!r}")
+                    raise IngestionError(
+                        f"the keys are sorted by a custom comparator, {order[:100]!r}, which is not supported"
+                    )
             elif tag in (2, 3, 4, 9):
                 logs[tag], at = varint(record, at)
             elif tag == 5:

@@ -367,7 +367,9 @@ def _verify(hashes: Sequence[tuple[str, str]], blocks: Iterable[bytes]) -> None:
             hasher.update(block)
     for algorithm, digest, hasher in hashers:
         if hasher.hexdigest() != digest:
-            raise IngestionError(f"its {algorithm} is {hasher.hexdigest()}, and {digest} in the index")
+            raise IngestionError(
+                f"the file does not match the index: its {algorithm} is {hasher.hexdigest()}, the index says {digest}"
+            )
 
 
 def _hasher(algorithm: str) -> Callable[[], Any] | None:

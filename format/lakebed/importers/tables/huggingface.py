@@ -143,8 +143,8 @@ def _files(source: Source, folder: str) -> list[str]:
     state = source.json(source.find(f"{folder}{_STATE}"))
     if state.get("_indices_data_files"):
         raise IngestionError(
-            f"{folder}{_STATE} of {source.shown} selects rows by a file of indices, as old versions did: load it with "
-            "the datasets package, and import that"
+            f"{folder}{_STATE} of {source.shown} selects rows through an index file, which is not supported; open it "
+            "with the datasets package and import the loaded dataset"
         )
     try:
         names = [source.find(f"{folder}{file['filename']}") for file in state["_data_files"]]

@@ -74,7 +74,7 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Objects:
-    """Tensors of the boxes and classes of one kind of objects, and the feature of the classes."""
+    """Names of the tensors for one kind of object (boxes, labels), and of the feature that holds its classes."""
 
     prefix: str
     boxes: str

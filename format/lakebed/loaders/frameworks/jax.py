@@ -44,7 +44,7 @@ class JaxLoader(Passes):
     def _global(self, batch: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Any:
         """Make one array of the batches of all processes."""
         try:
-            # Given the shape, JAX refuses shardings by which a process needs more rows than it has read.
+            # Given the global shape, JAX raises an error if the sharding needs rows that this process has not read.
             return jax.make_array_from_process_local_data(self.sharding, batch, shape)
         except ValueError as error:
             raise InvalidInputError(

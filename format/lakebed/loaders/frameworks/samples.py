@@ -15,7 +15,7 @@ from lakebed.htypes.base import Storing
 
 _log = logging.getLogger(__name__)
 
-# Frameworks have few operations on unsigned integers; Deep Lake 3.x hands PyTorch the next signed types.
+# Frameworks have few operations on unsigned integers, so pass the next larger signed type, as Deep Lake 3.x does.
 WIDER = {"uint16": np.int32, "uint32": np.int64, "uint64": np.int64}
 
 
@@ -112,9 +112,8 @@ def columns_of(samples: Sequence[Any]) -> dict[str, list[Any]] | None:
 def fetched(batch: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of a batch of columns; integers get types that PyTorch knows."""
     torch = sys.modules.get("torch")
-    if (
-        torch is None or torch.utils.data.get_worker_info() is None
-    ):  # each epoch has new workers: they would repeat it
+    # Not in workers: each epoch starts new ones, which would repeat the hint.
+    if torch is None or torch.utils.data.get_worker_info() is None:
         _tell_once(
             "ds.pytorch(batch_size=..., shuffle=...) reads faster than torch.utils.data.DataLoader(ds)"
         )

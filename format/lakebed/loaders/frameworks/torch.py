@@ -99,11 +99,11 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
         self._ranks = ranks
         self._place = (0, 1)
         self._has_others = False
-        # In shared memory: workers are started anew for each epoch, and must know what earlier ones counted.
+        # In shared memory, because each epoch has new workers, which must know what earlier workers counted.
         self._epochs = torch.zeros(self.MOST_WORKERS, dtype=torch.int64).share_memory_()
         self._state: Mapping[str, Any] | None = None
         self._loader: Any = None
-        # Drawn here, not in the workers: they share the rows, and so must share the order.
+        # Draw the seed here and not in the workers: they share the rows, so they need the same order.
         given = random.get_seed() if source.options.get("seed") is None else source.options["seed"]
         self._is_drawn = given is None
         self._seed = fresh_seed() if given is None and source.options.get("shuffle") else given or 0
@@ -123,12 +123,13 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
             yield read["samples"].value
 
     def _count(self, epoch: int, number: int, workers: int) -> None:
-        # For all numbers that this worker stands for: the next pass may have more workers, and is the same epoch.
+        # Set the epoch for every worker number that this worker stands for: the next pass may have more workers, and
+        # all of them must begin with the same epoch.
         self._epochs[number::workers] = epoch
 
     def _loader_of(self, number: int, workers: int) -> Any:
         rank, world = self._placed()
-        # Trainers that share samples out, such as accelerate, rely on one order for all processes of a group.
+        # Trainers that divide the samples, such as accelerate, need the same order in all processes of a group.
         seed = 0 if self._is_drawn and self._has_others else self._seed
         alone = self._source.samples(None, rank=rank, world=world, seed=seed)
         if workers == 1:
@@ -183,7 +184,7 @@ class TorchRows(Dataset):  # type: ignore[misc]
                 "map_style=True returns samples by number, which a sampler of PyTorch, such as DistributedSampler, "
                 "shares out; leave out distributed, rank and world"
             )
-        # __getitems__ draws the epoch at random; the seed is the same for all workers.
+        # The seed is the same for all workers, so __getitems__ draws the epoch at random.
         self._source = source.using(shuffle=False, distributed=False, seed=source.options.get("seed") or 0)
         self._length = len(self._source.samples(None))
         self._loader: Any = None
@@ -197,9 +198,8 @@ class TorchRows(Dataset):  # type: ignore[misc]
         return self.__getitems__([i])[0]
 
     def __getitems__(self, numbers: Sequence[int]) -> list[Any]:
-        if (
-            self._loader is None
-        ):  # one per process; worker processes already share the cores, and use no threads
+        # Make one loader per process. Worker processes already share the cores, so their loaders use no threads.
+        if self._loader is None:
             threads = self._source.options.get("threads") if get_worker_info() is None else 0
             self._loader = self._source.samples(None, threads=threads)
         loader = self._loader

@@ -49,7 +49,7 @@ def time_of(info: Info) -> tuple[str, str] | None:
 
 
 def shared(infos: Sequence[Info]) -> Info | None:
-    """Return the domain of the values of several columns; None if they can meet as they are.
+    """Return the common type that several columns must be converted to; None if no conversion is needed.
 
     Raises
     ------

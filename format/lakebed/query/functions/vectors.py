@@ -91,7 +91,7 @@ def _one(name: str, many: Callable[[Any, Any, Any], Any], left: Any, right: Any)
     return _blocked(many, first, second)[0]
 
 
-# Functions of vectors `a`, shape (rows, n), and `b`, shape (n,) or (rows, n), in the namespace `x` of a library.
+# Vector functions. `x` is the array library's namespace; `a` has shape (rows, n), `b` has shape (n,) or (rows, n).
 
 
 def _dot(x: Any, a: Any, b: Any) -> Any:

@@ -80,5 +80,5 @@ class Segment:
                 raise
             raise FormatError(f"the header of a segment cannot be read: {error}") from error
         if not isinstance(facts, dict):
-            raise FormatError("the header of a segment has no facts")
+            raise FormatError('the index segment is damaged: its header has no "facts" object')
         return cls(facts, arrays)

@@ -19,7 +19,7 @@ from lakebed.reading.samples import SampleReader
 
 BATCH_ROWS = 1 << 16
 
-# Logical types that a tensor's info may name, over the integers that they are stored as.
+# Logical types that a tensor's info may name; their values are stored as integers.
 _LOGICAL: Mapping[str, pa.DataType] = {
     "date32[day]": pa.date32(),
     "date64[ms]": pa.date64(),
@@ -29,7 +29,7 @@ _LOGICAL: Mapping[str, pa.DataType] = {
 }
 
 
-# Value of a sample without bytes, which is an empty one of the 3.x writer.
+# Values of samples without bytes: the 3.x writer stores empty samples so.
 _EMPTY = {Storing.TEXT: b"", Storing.JSON: b"{}", Storing.LIST: b"[]"}
 
 
@@ -186,9 +186,8 @@ def number_array(values: NDArray[Any], kind: pa.DataType, mask: NDArray[np.bool_
     if values.dtype == np.bool_:
         bits = pa.py_buffer(np.packbits(values, bitorder="little"))
         return pa.Array.from_buffers(pa.bool_(), len(values), [_validity(mask), bits])
-    if (
-        values.dtype.kind == "M" and kind.bit_width < values.dtype.itemsize * 8
-    ):  # days, which Arrow counts in 32 bits
+    # Arrow counts days in 32 bits, NumPy in 64.
+    if values.dtype.kind == "M" and kind.bit_width < values.dtype.itemsize * 8:
         gone = np.isnat(values)
         mask = gone if mask is None else mask | gone
         values = values.view(np.int64).astype(np.int32)
@@ -199,7 +198,7 @@ def _text_array(run: ChunkRun, mask: NDArray[np.bool_] | None, empty: bytes) -> 
     chunk = run.chunk
     offsets = chunk.offsets()[run.start : run.stop + 1]
     if empty and bool(np.any(np.diff(offsets) == 0)):
-        # A json sample without bytes is an empty one of the 3.x writer and reads as {}.
+        # The 3.x writer stores an empty json sample as no bytes; it reads as {}.
         texts = [
             bytes(chunk.data[a:b]) or empty
             for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
@@ -236,7 +235,7 @@ def _list_array(
 def _fixed_lists(values: pa.Array, kind: pa.DataType, count: int, mask: NDArray[np.bool_] | None) -> pa.Array:
     """Wrap flat values into lists of one length, which may be 0."""
     if mask is not None:
-        # The rows of a fixed-size list may not be missing values below a null, so nulls go in by a take.
+        # In a fixed-size list each null must have values beneath it too, so insert the nulls by a take.
         whole = _fixed_lists(values, kind, count, None)
         return whole.take(number_array(np.arange(count), pa.int64(), mask))
     inner = kind.value_type

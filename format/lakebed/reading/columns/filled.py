@@ -97,7 +97,7 @@ def _columns(selection: Selection) -> tuple[NDArray[Any], Mask] | None:
     if selection.index.inside or not reader.is_scalar or not len(rows):
         return None
     if reader.state.meta.length <= int(np.max(rows)):
-        return None  # padded
+        return None  # some rows lie beyond the tensor's end and need padding
     scan = ColumnScan(reader, selection.companion("null"))
     if isinstance(rows, range) and rows.step == 1:
         column = scan.column(rows.start, rows.stop)

@@ -111,9 +111,8 @@ def whole_arrays(column: pa.ChunkedArray, pa: Any) -> NDArray[np.object_] | None
             row += 1
     if not len(column.chunks):
         return None
-    if (
-        len(inner) == 1
-    ):  # what has no elements along the first axis has the others as its neighbours have them
+    # A sample that is empty along its first axis takes its other extents from the other samples.
+    if len(inner) == 1:
         for at in empty:
             found[at] = found[at].reshape((0, *next(iter(inner))))
     return found

@@ -82,7 +82,7 @@ class Cursor:
             first = table.first(ordinal)
             end = min(stop, int(table.ids.last[ordinal]) + 1)
             if ordinal != self._ordinal or self._chunk is None:
-                self._chunk = None  # lets the pool reuse its buffer for the next one
+                self._chunk = None  # lets the pool reuse its buffer for the next chunk
                 self.expanded = None
                 try:
                     self._chunk = reader.source.chunk(table, ordinal, codec, keep=self._keep)
@@ -356,7 +356,7 @@ class ColumnScan:
         first, last = int(chunks.min()), int(chunks.max())
         if first == last:
             return None, np.zeros(0, np.int64)
-        if last - first > len(rows):  # most chunks have none of them
+        if last - first > len(rows):  # most chunks in between hold none of the rows
             order = np.argsort(chunks, kind="stable")
             return order, np.flatnonzero(np.diff(chunks[order])) + 1
         from lakebed.native import equals

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Cost of one more request in bytes: 20 ms at 50 MB/s. Concurrent requests cost less each, up to a point.
 _REQUEST = 4 * BLOCK
 _LEAST = BLOCK // 8
-# Rows in any order whose chunks are looked at together.
+# Number of rows in any order that are planned at a time, at most.
 _ROWS = 256
 
 Piece = tuple[OpenChunk, ByteRange]
@@ -137,7 +137,7 @@ def pieces(
     whole = [(chunk, ByteRange(0, chunk.size))]
     starts = chunk.starts()
     if starts is None:
-        # Its header comes first; with it a few samples, if they lie at the beginning.
+        # Read the header first; the same block may already hold a few samples.
         return [(chunk, chunk.blocks_of(0, BLOCK))] if len(insides) == 1 else whole
     cost = max(_REQUEST // rows, _LEAST)
     runs = [(insides[0], insides[-1])] if isinstance(insides, range) else [(n, n) for n in insides.tolist()]

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from lakebed.reading.index import Rows
     from lakebed.reading.remote.ranges import PendingRead, RemoteRanges
 
-# Bytes that are asked for ahead before the reader has had to wait.
+# Limit on read-ahead, in bytes, until the reader has had to wait for the first time.
 _FIRST = 16 << 20
-# Pieces of read-ahead data per request that may be under way.
+# Number of pieces of read-ahead data for each request that may be under way.
 _PIECES = 4
-# Reads of neighbouring rows, one after the other, from which on more of them are expected: of single ones, of several.
+# Number of consecutive reads of neighbouring rows after which read-ahead begins: of single rows, and of slices.
 _STREAK = 3
 _STREAK_OF_SLICES = 1
 
@@ -196,9 +196,8 @@ class Prefetch:
         try:
             window = next(self._planned, None)
         except (LakebedError, IndexError):
-            window = (
-                None  # the row that cannot be located fails when it is read, where its error says which it is
-            )
+            # Leave the error to the read of that row, which raises it with the number of the row.
+            window = None
         if window is None:
             self._planned = iter(())
             return False
@@ -261,7 +260,7 @@ class SequentialDetector:
         if remote is not None and self._streak >= wanted and not self._is_running:
             most = config.AHEAD_BYTES // 4
             rows = range(first, reader.state.meta.length)
-            # Not for the reader itself, which would keep itself alive.
+            # Plan with another reader: a plan that refers to this one would keep it alive.
             planned = read_windows(StoredSamples(reader.name, reader.state, reader.source), rows, most, 0)
             self._prefetch = Prefetch(remote, planned, most=most, passing=True)
             remote.follow(self._prefetch)

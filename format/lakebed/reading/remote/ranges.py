@@ -32,11 +32,11 @@ Parse = Callable[[memoryview], "Chunk"]
 
 # Assumed size of files whose size is unknown.
 _LIKELY = 8 << 20
-# Larger ranges are read in parts, at the same time.
+# Ranges of more bytes are split into parts that are read at the same time.
 _PARTS_ABOVE = 32 << 20
-# Most tensors that are read ahead because their rows are read in sequence; the oldest one gives way.
+# Number of tensors that are read ahead because their rows are read in sequence; beyond it, the oldest one ends.
 _MOST_PREFETCHES = 16
-# Blocks of larger ranges are kept as copies, or the last one would keep all of them in memory.
+# Copy the blocks to keep of ranges with more bytes; otherwise one block would keep the whole range in memory.
 _COPIED_ABOVE = 4 * BLOCK
 
 # Number of recent requests that are remembered, and the least number that gives a usual duration.
@@ -98,7 +98,7 @@ class PendingRead:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it brings; a guess where the size of the file is not known."""
+        """Number of bytes this request will fetch; a guess if the size of the file is unknown."""
         return self.span.size or _LIKELY
 
     @property
@@ -248,7 +248,7 @@ class RemoteRanges:
         data = self._taken(read, PendingRead.data)[span.start - read.span.start :][: span.size]
         bad = _first_bad(layout, first, stop, data)
         if bad is not None:
-            self.drop(read)  # who reads it again asks again
+            self.drop(read)  # so that the next reader sends a new request
         if bad is not None and self._files.has_cache:
             data = self._files.again(chunk, span.start, span.stop)
             bad = _first_bad(layout, first, stop, data)
@@ -292,7 +292,7 @@ class RemoteRanges:
         return None
 
     def _taken(self, read: PendingRead, use: Callable[[PendingRead], T], *, is_last: bool = False) -> T:
-        """Wait for a request, or make it; forget it unless it was prefetched."""
+        """Return a read's result, waiting for it or running it now; forget the read unless a prefetcher owns it."""
         owner = None if read.owner is None else read.owner()
         waited = not read.is_done
         for task in read.tasks[1:] if owner is None else ():
@@ -300,7 +300,7 @@ class RemoteRanges:
         try:
             found = use(read)
         except BaseException:
-            self.drop(read)  # who reads it again asks again
+            self.drop(read)  # so that the next reader sends a new request
             raise
         if owner is None:
             self.drop(read)

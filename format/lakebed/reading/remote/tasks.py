@@ -26,7 +26,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 # Seconds without work after which a thread ends.
 _IDLE = 2.0
-# Seconds in which a call that is under way may end when the interpreter does.
+# Seconds that the exiting interpreter waits for calls that are under way.
 _LAST = 20.0
 
 
@@ -38,7 +38,7 @@ class LazyFuture(Generic[T_co]):
     is_done
         Whether there is a result, or an error.
     is_dropped
-        No thread waits for it any more: if it was not begun it need not be.
+        No thread waits for the result any more: a call that has not begun need not be made.
     """
 
     __slots__ = ("_call", "_claim", "_error", "_result", "_waiting", "is_done", "is_dropped")
@@ -46,7 +46,7 @@ class LazyFuture(Generic[T_co]):
     def __init__(self, call: Callable[[], T_co]) -> None:
         self._call: Callable[[], T_co] | None = call
         self._claim = threading.Lock()
-        # Most are done before a thread waits, and an event costs more than all the rest.
+        # Create an event only when a thread waits: most calls are done before, and an event costs more than the rest.
         self._waiting: list[threading.Event] = []
         self._error: BaseException | None = None
         self._result: T_co | None = None
@@ -83,7 +83,8 @@ class LazyFuture(Generic[T_co]):
         if not self.is_done:
             event = threading.Event()
             self._waiting.append(event)
-            if not self.is_done:  # if it is by now, the event may have come too late
+            # Check again: if the task finished before the event was registered, the event will never be set.
+            if not self.is_done:
                 event.wait(remaining())
             if not self.is_done:
                 raise late("read", "what another thread has asked for")
@@ -96,8 +97,8 @@ class _Threads:
     """The threads of this process."""
 
     def __init__(self) -> None:
-        # A SimpleQueue may be used by a finalizer in the middle of another use of it; so may this lock.
-        # It has an entry for each task, and False for a thread that is to end.
+        # One entry for each task, and False for a thread that is to end. A finalizer may interrupt a method and call
+        # another one; a SimpleQueue allows that, and so does a reentrant lock.
         self._waiting: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._tasks: deque[LazyFuture[object]] = deque()
         self._mutex = threading.RLock()
@@ -123,13 +124,13 @@ class _Threads:
         self._threads.add(thread)
         try:
             thread.start()
-        except RuntimeError:  # no more threads can be had: those that wait for results make the calls
+        except RuntimeError:  # out of threads: whoever waits for a result makes the call
             self._threads.discard(thread)
 
     def _work(self) -> None:
         while True:
             task = None
-            with contextlib.suppress(queue.Empty, IndexError):  # one that closes may take it first
+            with contextlib.suppress(queue.Empty, IndexError):  # `close` may take the entry or the task first
                 task = self._tasks.popleft() if self._waiting.get(timeout=_IDLE) else None
             if task is None:
                 with self._mutex:
@@ -141,7 +142,7 @@ class _Threads:
                 task.run()
             with self._mutex:
                 self._open -= 1
-            del task  # or its result would live until the next one
+            del task  # otherwise its result stays in memory until the next task
 
     def close(self) -> None:
         """Drop what was not begun, and wait for the rest, but not for ever."""

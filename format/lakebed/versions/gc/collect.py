@@ -1,7 +1,8 @@
-"""Collect garbage: what a writer's own publishes left behind, little by little, and everything that nothing refers to.
+"""Remove garbage: a writer clears what its own publishes made obsolete, a full sweep clears everything unreferenced.
 
-A writer knows exactly what a publish of its own made superfluous: the metadata of the head it replaced, and chunks that
-only its own earlier heads have had. Everything else, as crashes and other writers leave it, takes a full sweep.
+A writer clears a little at a time. It knows exactly what each of its publishes made obsolete: the metadata of the head
+that was replaced, and chunks that only its own earlier heads have had. What crashes and other writers leave takes a
+full sweep.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ if TYPE_CHECKING:
 
 # Publishes between two removals of garbage; one removal serves many heads.
 _EVERY = 16
-# Versions left behind by others that are worth a sweep; from the second number on it is done at once.
+# Number of versions left behind by others from which on a sweep begins; from the second number on, it is
+# done in one go.
 _MANY = 128
 _TOO_MANY = 192
 # Seconds that a sweep may take of one publish, at every look.
 _SLICE_SECONDS = 0.02
-# A sweep of everything that is due for so long, since writers are too short-lived for it, is done in one go.
+# If a full sweep has been due for this many seconds, because writers end before it does, do it in one go.
 _OVERDUE_SECONDS = 86_400.0
 
 
@@ -101,7 +103,7 @@ class Collector:
         self._heads: deque[_Head] = deque()
         self._read: list[_Head] = []
         self._chunks: list[str] = []
-        self._folders: set[str] = set()  # of files that were removed: they may be empty now
+        self._folders: set[str] = set()  # folders of removed files, which may be empty now
         self._gone: set[str] = set()
         self._recorded: set[str] = set()
         self._publishes = 0
@@ -205,7 +207,7 @@ class Collector:
             files = () if self._knows_readers else _files_of(old)
             self._heads.append(_Head(old.version_id, self._number - 1, clock.now(), chunks, files))
         if len(new) > 1 or not is_gone:
-            self._line = {}  # what was this writer's alone is part of a commit now
+            self._line = {}  # chunks that only this writer's heads had are part of a commit now
         self._line[head.version_id] = self._number
 
     def _dropped(self, old: Snapshot, new: Sequence[Snapshot]) -> list[tuple[str, int]]:
@@ -311,7 +313,7 @@ class Collector:
             self._delete(held, *others, manifest_key(head.id))
         self._gone.add(head.id)
         for key, first in head.chunks:
-            # A head in between that is still read has the chunk, too.
+            # If a head in between is still being read, keep the chunk, because that head has it too.
             reader = next((r for r in self._read if first <= r.number <= head.number), None)
             if reader is None:
                 self._chunks.append(key)
@@ -354,7 +356,7 @@ class Collector:
         self._gone.update(self._sweep.ended)
         if not self._sweep.recent:
             self._swept = clock.now()
-        # Items that were kept are not worth another sweep until more have come.
+        # Kept items alone are not worth another sweep, so wait for more than these.
         self._more = min(_MANY, len(self._sweep.report.kept))
         self._sweep = None
 

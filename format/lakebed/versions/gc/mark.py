@@ -101,7 +101,7 @@ def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str]
         for key, places in found.manifest.chunks.items():
             live.add_places(_index(found.manifest, key), places, own=True)
     if not (is_known and node.is_committed):
-        # 3.9.52 may have changed a head in place; its files tell to which chunks it refers.
+        # 3.9.52 may have changed a head in place, so also mark the chunks that the files of the head refer to.
         _mark_files(storage, version, files, live)
 
 

@@ -38,7 +38,7 @@ class Kept:
 
 @dataclass(slots=True)
 class Report:
-    """One collection.
+    """What one garbage collection removed and kept.
 
     Attributes
     ----------

@@ -39,9 +39,9 @@ _UNDER_WAY = 300.0
 _VERSIONS = "versions/"
 _MANIFESTS = manifest_key("")
 _STEP = 256
-# Seconds that the clocks of two machines may differ.
+# Seconds by which the clocks of two machines may differ.
 _SKEW = 3600.0
-# Versions whose manifests are read at the same time, and files that are removed by one request.
+# Number of versions whose manifests are read at the same time, and of files that one request removes.
 _AT_ONCE = 64
 _BULK = 1000
 # An object that is written to read the clock of a store.
@@ -104,7 +104,7 @@ class Sweep:
         self._live = LiveChunks()
         self._seen: set[str] = set()
         self._unlisted_wait = grace
-        self._behind = 0.0  # seconds that the clock of the files is behind ours
+        self._behind = 0.0  # seconds by which the clock of the files is behind ours
         self._to_remove: list[str] = []  # files that will be removed by one request
 
     def steps(self) -> Iterator[None]:
@@ -229,7 +229,7 @@ class Sweep:
         else:
             busy = True
         if not traits_of(self._storage).reader_leases:
-            # Files of a publish come in any order there, so that it cannot be told from one that was cut off.
+            # On such stores files arrive in any order, so a running publish looks like one that was cut off.
             self._unlisted_wait = max(self._grace, config.GRACE_SECONDS if busy else _UNDER_WAY)
         elif busy:
             self._unlisted_wait = max(self._grace, _UNDER_WAY)
@@ -240,7 +240,7 @@ class Sweep:
 
     def _is_in_writing(self, version: str, tombstones: Tombstones) -> bool:
         """Return whether a version that is not in the tree is being written."""
-        # On stores the lock of a head that was replaced is left to run out.
+        # On stores, the lock of a replaced head is left to expire, so it does not mean that a writer is at work.
         is_left = tombstones.lists(version) and read_lock(self._storage, version).digest != ""
         return not is_left and self._is_locked(version)
 
@@ -276,7 +276,7 @@ class Sweep:
         rank = tombstones.rank(version)
         left = tombstones.left_at(version)
         if rank is None:
-            # It fell out of the list, or never was in the tree: as a crash, or a lost race, leaves it.
+            # The version fell out of the list, or never was in the tree, because its writer crashed or lost a race.
             left = max(folder.newest, self._tree_changed() if left is None else left)
         age = max(0.0, self._now - (left or 0.0))
         if rank is not None and self._keep is not None and rank >= self._keep and age > YOUNG_SECONDS:
@@ -289,12 +289,12 @@ class Sweep:
         return self._now if stat is None else self._changed(stat)
 
     def _end(self, version: str) -> str | None:
-        """End a version, so that no reader begins with it any more. Return why not."""
+        """End a version, so that no reader can open it any more; return why it cannot be ended, or None."""
         key = reader_lease_key(version)
         if self._dry_run:
             return "somebody reads it" if is_shared(self._storage, key) else None
         if not traits_of(self._storage).reader_leases:
-            return None  # it is so old that no reader begins with it
+            return None  # the version is so old that no reader opens it any more
         with claimed(self._storage, key) as free:
             if free is False:
                 return "somebody reads it"
@@ -328,7 +328,7 @@ class Sweep:
         wanted = []
         for version, node in tree.commits.items():
             if self.recent and node.time is not None and node.time < self._oldest - _SKEW:
-                self._seen.add(version)  # it refers to nothing that is younger than itself
+                self._seen.add(version)  # older than all garbage of this sweep, so it refers to none
             elif version not in self._live.versions:
                 wanted.append(version)
         step = 1 if traits_of(self._storage).reader_leases else _AT_ONCE
@@ -390,7 +390,7 @@ class Sweep:
 
     def _remove_version(self, version: str) -> None:
         if version in self._live.versions:
-            return  # the tree has it again
+            return  # the version is part of the tree again
         folder = self._folders[version]
         gone = {key: stat for key, stat in folder.chunks.items() if not self._is_live(version, key)}
         self._remove("version", version, folder.files | gone, "no branch leads to it")

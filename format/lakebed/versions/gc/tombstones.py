@@ -111,9 +111,10 @@ def with_tombstones(before: VersionTree, after: VersionTree, now: float) -> Vers
     since = now if known.since is None else known.since
     for id_ in list(times)[: max(0, surplus)]:
         since = max(since, times.pop(id_))
-    # 3.9.52, or an earlier release, wrote the last tree: the garbage that it left is unknown.
+    # If the last tree has no tombstones, 3.9.52 or an earlier release wrote it, and its garbage is unknown.
     sweep = known.sweep if known.since is not None else now + _SWEEP_EVERY
-    if len(gone) > 1:  # a branch, or a history: it takes a full sweep to find what only they had
+    # A whole branch or history is gone: only a full sweep finds the chunks that only these versions had.
+    if len(gone) > 1:
         sweep = min(sweep, now + config.GRACE_SECONDS)
     return Tombstones(times, since, known.left + len(gone), sweep).into(after)
 

@@ -23,7 +23,8 @@ from lakebed.versions.swap import TreeAt, read_tree_at, swap
 from lakebed.versions.tree_file import TREE_KEY
 from lakebed.versions.updates import RaiseFence, apply
 
-# Seconds between two attempts to become the writer; on a store, where each is two requests, they grow to the second.
+# Seconds between two attempts to become the writer. On a store an attempt takes two requests, so the pause grows to
+# _LONGEST_PAUSE.
 _PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 # Number of heads in a row that may be replaced while their lock is being taken.
@@ -52,7 +53,7 @@ class Lease:
         self._mutex = threading.Lock()
         self._lock_files = lock_files_of(storage, branch)
         self._lost = ""
-        self._written = 0.0  # when the lock files were, by the monotonic clock
+        self._written = 0.0  # when the lock files were written, by the monotonic clock
         self.took_over = False  # whether the writer before this one ended without giving its lease back
         self.found = LockFile()  # the lock file of the head as it was when the lease was taken
 
@@ -114,7 +115,7 @@ class Lease:
             if seized or (expired and not self._lock.is_system_lock):
                 at = self._fence(at)
                 now = at.tree.head(self._branch).id
-                if now != head:  # the other one was faster this last time
+                if now != head:  # the previous writer published once more before the fence
                     self._enter(now, None)
                     self._storage.delete(lock_key(head))
         except BaseException:
@@ -235,7 +236,7 @@ class Lease:
                 )
 
     def release(self) -> None:
-        """Let others write; no effect if it is not held."""
+        """Let others write; no effect if the lease is not held."""
         _renewer.remove(self)
         try:
             with self._mutex:
@@ -244,7 +245,7 @@ class Lease:
                 else:
                     self._lock_files.release()
         finally:
-            self._lock.release()  # also when Ctrl-C comes while the store is told
+            self._lock.release()  # even if Ctrl-C interrupts the requests to the store
 
     def forget(self) -> None:
         """Let go without touching the storage, as the end of the process does."""
@@ -274,7 +275,7 @@ class _Renewer:
             try:
                 thread.start()
             except RuntimeError:
-                # At the exit of the interpreter no thread starts any more, and nothing lasts long enough to need one.
+                # The interpreter is exiting and starts no more threads. It ends before a lease needs renewal.
                 return
             self._thread = thread
 

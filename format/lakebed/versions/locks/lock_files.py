@@ -114,7 +114,8 @@ class _PlainLockFiles:
         why = self.lost(strictly=True)
         if not why:
             files = [lock_file(version) for version in self._versions]
-            self._storage.put_many(files, durable=False)  # after a power cut there is nothing to guard
+            # The lock need not survive a power cut, since the writer it protects would be gone too.
+            self._storage.put_many(files, durable=False)
         return why
 
     def release(self) -> None:
@@ -128,7 +129,7 @@ class _PlainLockFiles:
         for version in versions:
             try:
                 self._storage.delete(lock_key(version))
-            except StorageError as error:  # it runs out by itself
+            except StorageError as error:  # the lock expires by itself
                 import logging
 
                 logging.getLogger(__name__).warning("a lock file of %s stays: %s", self._storage.url, error)
@@ -165,7 +166,8 @@ class _ConditionalLockFiles:
 
     def enter(self, head: str, found: LockFile) -> None:
         try:
-            # If 3.9.52 opened the version since it was published, the digest is gone, and must not come back.
+            # Write the digest that was found: if 3.9.52 has opened the version since its publish, the digest is gone
+            # and must not come back.
             mine = self._write(head, own_lock(found.digest), found.etag)
             confirm(self._storage, lock_key(head), mine.lock.to_bytes())
             self._written = {head: mine}
@@ -183,13 +185,13 @@ class _ConditionalLockFiles:
         lock, now = own_lock(digest), clock.monotonic()
         if leaving:
             lock = lock.released()
-        # It is not renewed until it is the head's: a renewal would rely on the file that `add` wrote.
+        # Do not renew the lock until its version is the head: a renewal would expect the file that `add` wrote.
         self._written.pop(version, None)
         etag = self._storage.put(lock_key(version), lock.to_bytes())
         self._next[version] = _Written(etag, lock, now)
 
     def moved(self, head: str) -> None:
-        # The lock of the head before stays until it runs out: a writer that still takes that for the head is kept out.
+        # Leave the lock of the previous head until it expires, to keep out writers that still believe in that head.
         self._written, self._next = {head: self._next.get(head)}, {}
 
     def lost(self, *, strictly: bool) -> str:
@@ -214,7 +216,7 @@ class _ConditionalLockFiles:
             try:
                 self._written[version] = self._write(version, lock, before.etag)
             except PreconditionFailed:
-                # An earlier answer may have been lost: then the file is ours, and only its identity is unknown.
+                # The answer to an earlier write may have been lost. Then the file is ours, but has another etag.
                 now = self._found(version)
                 if now is None or now.lock.digest != lock.digest:
                     return _why(read_lock(self._storage, version))
@@ -232,7 +234,7 @@ class _ConditionalLockFiles:
                 self._write(version, before.lock.released(), before.etag)
         except PreconditionFailed:
             pass  # another writer has taken over, and has a lock of its own
-        except StorageError as error:  # it runs out by itself
+        except StorageError as error:  # the lock expires by itself
             import logging
 
             logging.getLogger(__name__).warning("a lock file of %s stays: %s", self._storage.url, error)
@@ -255,7 +257,7 @@ class _ConditionalLockFiles:
             found = read_lock(self._storage, version)
             if found.etag is None or found.data != data:
                 raise
-            written = found.etag  # an attempt of which the answer was lost
+            written = found.etag  # an earlier attempt succeeded, but its answer was lost
         return _Written(written, lock, now)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LOCK_NAME = "dataset_lock.lock"
 
-# More than any lock file has.
+# Size of the read of a lock file; every lock file is smaller.
 _MOST_BYTES = 256
 
 
@@ -151,7 +151,7 @@ def _owner_is_dead(lock: DatasetLock) -> bool:
     if lock.node != DatasetLock.own(0.0).node or not 0 < lock.pid < 1 << 31:
         return False
     if lock.expiry - LOCK_SECONDS < clock.now() - _uptime() - 1.0:
-        return True  # taken before this machine started: the process number may belong to another one by now
+        return True  # taken before this machine started: another process may have the number by now
     return not process_hooks.is_alive(lock.pid)
 
 

@@ -45,7 +45,10 @@ class _Spill:
         self.keys.extend(keys)
 
     def forget(self, first: int) -> None:
-        """Delete all written files but the first few; nothing refers to those that the storage fails to delete."""
+        """Delete all written files after the first `first`.
+
+        A file that cannot be deleted stays; nothing refers to it, so it does no harm.
+        """
         gone = self.keys[first:]
         del self.keys[first:]
         for key in gone:

@@ -193,8 +193,10 @@ def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> An
     kind = logical_type(known)
     zoned = [getattr(k, "tz", None) is not None for k in (kind, array.type)]
     try:
-        if kind is None or zoned[0] != zoned[1]:
-            raise pa.ArrowInvalid("they do not mean the same")
+        if kind is None:
+            raise pa.ArrowInvalid("there is no conversion between the two")
+        if zoned[0] != zoned[1]:
+            raise pa.ArrowInvalid("one has a time zone and the other does not")
         found = array.cast(kind)
         is_cut = pa.types.is_timestamp(array.type) and not pa.types.is_timestamp(kind)
         # Arrow drops the time of day without a word, or the day.
