@@ -23,9 +23,9 @@ from typing import Any
 from benchmarks import inputs, measure
 from benchmarks.inputs import CACHE, Input
 from benchmarks.sync import LONGER, NOOP, Contender, by_key, check, measured, ours
+from destination_deeplake.airbyte_types import columns
 from destination_deeplake.catalog import plans
 from destination_deeplake.columns import Lanes, PartitionIds, RecordTable
-from destination_deeplake.schema import columns
 from destination_deeplake.wire import Wire
 from integration_tests.messages import parse
 from integration_tests.sockets.encode import Encoder, delimited

@@ -13,7 +13,7 @@ from typing import Any
 from destination_deeplake.choices import NO_CHOICES, StreamChoices
 from destination_deeplake.config import read_json_object
 from destination_deeplake.failures import ConfigError
-from destination_deeplake.mapping import NO_MAPPING, NamespaceMapping, read_mapping
+from destination_deeplake.namespaces import NO_MAPPING, NamespaceMapping, read_mapping
 
 StreamKey = tuple[str | None, str]
 """(namespace, name) of a stream, in messages; the namespace is None when there is none."""

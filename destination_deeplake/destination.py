@@ -40,8 +40,8 @@ from destination_deeplake import run, write
 from destination_deeplake.catalog import plans, read_catalog
 from destination_deeplake.config import DestinationConfig, read_json_object
 from destination_deeplake.failures import ConfigError, Failure, describe
-from destination_deeplake.mapping import read_mapping
 from destination_deeplake.messages import Message, Output, shown, spec_message, specification
+from destination_deeplake.namespaces import read_mapping
 from destination_deeplake.probe import problem_with
 
 

@@ -18,12 +18,11 @@ from typing import Any
 import pyarrow as pa
 
 import lakebed
-from destination_deeplake import schema
+from destination_deeplake.airbyte_types import StreamColumn
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.columns import Column, Kind
 from destination_deeplake.failures import ConfigError
 from destination_deeplake.naming import DELETED_AT, META_COLUMNS, tensor_names
-from destination_deeplake.schema import StreamColumn
 from destination_deeplake.stream import transfers
 from destination_deeplake.stream.evolution import Step, decide, is_plain, suffix
 from destination_deeplake.stream.record import INFO_KEY
@@ -105,7 +104,7 @@ def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
     """Return the columns that schema and choices want, and note what cannot be."""
     notes += [
         f"the configuration speaks of column {name!r}, which the source does not have"
-        for name in schema.unheard(plan.json_schema, plan.choices)
+        for name in airbyte_types.unheard(plan.json_schema, plan.choices)
     ]
     keys: list[tuple[str, ...]] = []
     cursor: tuple[str, ...] = ()
@@ -114,7 +113,7 @@ def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
         keys, cursor = list(plan.primary_key), plan.cursor
         if isinstance(properties, Mapping) and DELETED_AT[0] in properties:
             keys.append(DELETED_AT)
-    columns = schema.columns(plan.json_schema, plan.choices, keys, cursor)
+    columns = airbyte_types.columns(plan.json_schema, plan.choices, keys, cursor)
     for column in columns:
         # The record of the stream knows its own tensors by such names; a column would be taken for one of them.
         if column.field.startswith((transfers.FIELD, EXACT_FIELD)):

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 import lakebed
+from destination_deeplake.airbyte_types import columns, unheard
 from destination_deeplake.choices import ColumnChoice, Decoding, StreamChoices
 from destination_deeplake.chosen import ARRAY_HTYPES, chosen
 from destination_deeplake.columns import Column, Kind
 from destination_deeplake.failures import ConfigError
-from destination_deeplake.schema import columns, unheard
 from destination_deeplake.tensors import FORMATS, LINK, TENSOR_TYPES, TensorType
 
 SCHEMA = {

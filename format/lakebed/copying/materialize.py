@@ -24,7 +24,7 @@ from lakebed.copying.copy import refuse_same_place
 from lakebed.copying.resolve_links import BrokenLink, LinkResolver
 from lakebed.documents import json_style
 from lakebed.errors import DatasetExistsError, GetDataFromLinkError, KeyNotFound, SampleAppendError
-from lakebed.reading.index import Index
+from lakebed.reading.subscripts import Index
 from lakebed.session.changes.copy_samples import Source, columns
 from lakebed.session.handle import Handle
 from lakebed.session.places import Path, make

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lakebed.errors import InvalidOperationError, InvalidViewException, TensorDoesNotExistError
-from lakebed.reading.index import Index, Rows
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.selection import Selection
+from lakebed.reading.subscripts import Index, Rows
 from lakebed.writing.names import companion, companion_key, normalize
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from lakebed.writing.names import normalize
 
 if TYPE_CHECKING:
     from lakebed.dataset.info import Edit, Info
-    from lakebed.reading.index import Index
+    from lakebed.reading.subscripts import Index
     from lakebed.session.process.pickling import Address
     from lakebed.storage.base import Storage
     from lakebed.verbs.dataset import DatasetVerbs

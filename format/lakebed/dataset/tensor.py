@@ -15,7 +15,7 @@ from lakebed.dataset.tensor_chapters.operators import CompareMethods, OperatorMe
 from lakebed.dataset.tensor_chapters.read import ReadMethods
 from lakebed.dataset.tensor_chapters.shape import ShapeMethods
 from lakebed.htypes.base import Storing
-from lakebed.reading.index import Index
+from lakebed.reading.subscripts import Index
 from lakebed.session.handle import Handle
 from lakebed.session.tensor_samples import TensorSamples
 from lakebed.verbs.condition import Condition

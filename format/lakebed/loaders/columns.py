@@ -20,11 +20,11 @@ from lakebed.loaders.portions import Portion, Shape, read_portion, shape_in
 from lakebed.native import gather
 from lakebed.reading.buffers import BufferPool
 from lakebed.reading.columns.scan import ColumnScan
-from lakebed.reading.index import Index, Rows
+from lakebed.reading.locate import Locating
 from lakebed.reading.remote.tasks import LazyFuture, submit
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.selection import Selection
-from lakebed.reading.stored import Locating
+from lakebed.reading.subscripts import Index, Rows
 
 Decode = Literal["numpy", "bytes", "pil"]
 

@@ -15,8 +15,8 @@ from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.errors.root import strict
 from lakebed.loaders.collate import RAGGED, Batch, Ragged
 from lakebed.loaders.columns import Column, Decode, Resident, column_of
+from lakebed.loaders.decoding import OnError, Settings
 from lakebed.loaders.draws import fresh_seed, weighted
-from lakebed.loaders.filling import OnError, Settings
 from lakebed.loaders.order import Mode, Order, Shares, Tail
 from lakebed.loaders.plan import Plan
 from lakebed.loaders.processes import Processes, SharedPool
@@ -26,8 +26,8 @@ from lakebed.loaders.run import Run
 from lakebed.loaders.spans import SpanTable, span_table
 from lakebed.loaders.stats import Stats
 from lakebed.reading.buffers import BufferPool
-from lakebed.reading.index import Rows
 from lakebed.reading.parallel import cores
+from lakebed.reading.subscripts import Rows
 from lakebed.session.table import HasTable, Table
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from lakebed.chunks.chunk import Chunk
 from lakebed.codecs.base import Buffer
 from lakebed.errors import FormatError
 from lakebed.loaders.spans import runs
-from lakebed.reading.index import Rows
+from lakebed.reading.locate import Locating
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.stored import Locating
+from lakebed.reading.subscripts import Rows
 
 Shape = tuple[int, ...]
 

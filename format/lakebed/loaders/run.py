@@ -20,12 +20,12 @@ from functools import partial
 from lakebed.errors import DatasetNotFoundError, InvalidOperationError, LakebedError, LimitError, StorageError
 from lakebed.loaders.collate import Batch
 from lakebed.loaders.columns import Column, Picked, Room
-from lakebed.loaders.filling import Filling, Job, Settings
+from lakebed.loaders.decoding import Filling, Job, Settings
 from lakebed.loaders.plan import Key, Plan, Step
 from lakebed.loaders.portions import Portion
 from lakebed.loaders.stats import Stats
-from lakebed.reading.index import Rows
 from lakebed.reading.remote.tasks import LazyFuture, submit
+from lakebed.reading.subscripts import Rows
 from lakebed.runtime import process_hooks
 
 # Number of samples per task of a thread: one task costs as much as a tenth of decoding a small image.

@@ -15,8 +15,8 @@ from lakebed.loaders.draws import draws
 from lakebed.loaders.ops import Compose, Geometry
 from lakebed.loaders.portions import Shape, shape_in
 from lakebed.reading.buffers import BufferPool
+from lakebed.reading.locate import Locating
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.stored import Locating
 
 _UINT8 = np.dtype(np.uint8)
 

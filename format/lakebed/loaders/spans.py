@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.loaders.order import Spans
-from lakebed.reading.index import Rows
 from lakebed.reading.samples import SampleReader
+from lakebed.reading.subscripts import Rows
 
 SPAN_BYTES = 1 << 19
 """Approximate stored bytes of a span: a request costs little beside its transfer, and many spans fit into a window."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.chunks.chunk import Chunk
+from lakebed.reading.locate import Locating
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.stored import Locating
 from lakebed.session.incoming import Held
 
 Ints = NDArray[np.int64]

@@ -18,9 +18,9 @@ from lakebed.errors import FormatError
 from lakebed.htypes.base import Storing
 from lakebed.native import chunks as native
 from lakebed.native import views
-from lakebed.reading.index import Rows
+from lakebed.reading.locate import Locating, StoredSamples
 from lakebed.reading.open_chunk import OpenChunk
-from lakebed.reading.stored import Locating, StoredSamples
+from lakebed.reading.subscripts import Rows
 
 Shape = tuple[int, ...]
 Pending = tuple[int, int, Buffer, Shape]

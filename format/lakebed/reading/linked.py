@@ -23,8 +23,8 @@ from lakebed.links.policy import Policy
 from lakebed.links.ranged import RangedFile
 from lakebed.links.verify import described
 from lakebed.reading.decode import file_part, timestamps
-from lakebed.reading.index import Rows
-from lakebed.reading.stored import StoredSamples
+from lakebed.reading.locate import StoredSamples
+from lakebed.reading.subscripts import Rows
 from lakebed.storage.address import shown
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.htypes.base import Storing
-from lakebed.reading.index import Rows
+from lakebed.reading.subscripts import Rows
 
 Subscript = tuple[Any, ...]
 

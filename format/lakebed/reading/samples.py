@@ -19,9 +19,9 @@ from lakebed.htypes.base import Storing
 from lakebed.reading.bulk import decoded, gathered, is_decoded, listed
 from lakebed.reading.decode import along_first, file_part, unchanged
 from lakebed.reading.fetch import RANGES_ABOVE, ChunkSource
-from lakebed.reading.index import Rows
+from lakebed.reading.locate import Locating, Shape, StoredSamples
 from lakebed.reading.parts import shifted
-from lakebed.reading.stored import Locating, Shape, StoredSamples
+from lakebed.reading.subscripts import Rows
 from lakebed.versions.state import TensorState
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from lakebed.errors import DynamicTensorNumpyError, InvalidInputError, InvalidOperationError
 from lakebed.htypes.base import Storing
 from lakebed.reading.decode import timestamps
-from lakebed.reading.index import Index, Rows
+from lakebed.reading.locate import Locating
 from lakebed.reading.parts import Subscript, as_rows, ints, object_array, run_of, within
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.stored import Locating
+from lakebed.reading.subscripts import Index, Rows
 
 if TYPE_CHECKING:
-    from lakebed.reading.extents import Extents
     from lakebed.reading.sequences import Pick, Spans
+    from lakebed.reading.shapes import Extents
 
 Companion = Callable[[str], SampleReader | None]
 
@@ -207,7 +207,7 @@ class Selection:
     def _stacked(self, rows: Rows) -> NDArray[Any]:
         reader, inside = self.reader, self.index.inside
         if not len(rows):
-            from lakebed.reading.extents import part_shape
+            from lakebed.reading.shapes import part_shape
 
             dtype = reader.dtype or (object if reader.storing is not Storing.ARRAY else np.float64)
             shape = tuple(reader.state.meta.max_shape)
@@ -290,7 +290,7 @@ class Selection:
     # -- shapes ----------------------------------------------------------------------------------------------
 
     def _extents(self) -> Extents:
-        from lakebed.reading.extents import Extents
+        from lakebed.reading.shapes import Extents
 
         return Extents(self.reader, self.companion("shape"))
 
@@ -328,7 +328,7 @@ class Selection:
 
     def _bounds(self, rows: Rows, *, recorded: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the smallest and the largest extent per axis, without the sample axis."""
-        from lakebed.reading.extents import bounds
+        from lakebed.reading.shapes import bounds
 
         extents, inside = self._extents(), self.index.inside
         if self._spans is None:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.documents.indexes.sequence_index import SequenceIndex
-from lakebed.reading.index import Rows
 from lakebed.reading.parts import Subscript
+from lakebed.reading.subscripts import Rows
 
 
 @dataclass(frozen=True, slots=True)

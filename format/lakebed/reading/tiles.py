@@ -15,9 +15,9 @@ from lakebed.chunks.tiling import Box, box, choose_tile_shape, grid, layouts, to
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TILING_THRESHOLD
 from lakebed.errors import FormatError, InvalidInputError
+from lakebed.reading.locate import StoredSamples
 from lakebed.reading.parts import shifted
 from lakebed.reading.remote.prefetch import prefetch_tiles
-from lakebed.reading.stored import StoredSamples
 
 Shape = tuple[int, ...]
 

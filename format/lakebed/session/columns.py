@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.reading.columns.scan import ColumnScan
-from lakebed.reading.index import Rows
 from lakebed.reading.remote.prefetch import prefetch
+from lakebed.reading.subscripts import Rows
 from lakebed.session.schema import approximate_size
 from lakebed.session.table import Table
 

@@ -19,8 +19,8 @@ from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.tensor_meta import Bounds
 from lakebed.htypes.base import Storing
 from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.locate import Locating
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.stored import Locating
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing import diffs, structure
 from lakebed.writing.draft.draft import Draft

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from lakebed.errors import InvalidInputError
-from lakebed.reading.index import Index, Rows
 from lakebed.reading.samples import SampleReader
+from lakebed.reading.subscripts import Index, Rows
 from lakebed.session.session import Session
 from lakebed.versions.state import TensorState
 from lakebed.writing.names import companion, companion_key

@@ -17,7 +17,7 @@ from lakebed.errors import (
     InvalidInputError,
     KeyNotFound,
 )
-from lakebed.reading.index import Index
+from lakebed.reading.subscripts import Index
 from lakebed.session.credentials import LinkCredentials
 from lakebed.session.session import Session
 from lakebed.session.table import Table

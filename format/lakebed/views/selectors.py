@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import DatasetViewSavingError, FormatError
-from lakebed.reading.index import Index, RowSelector
+from lakebed.reading.subscripts import Index, RowSelector
 
 MOST_LISTED = 10_000
 """Most rows that the entry lists for people and other programs; the data of the view have all rows."""

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from destination_deeplake.airbyte_types import unheard
 from destination_deeplake.choices import NO_CHOICES, ColumnChoice, Compression, StreamChoices
 from destination_deeplake.config import DestinationConfig
 from destination_deeplake.config.patterns import matches
 from destination_deeplake.failures import ConfigError
-from destination_deeplake.schema import unheard
 
 
 def config(*streams: Any) -> DestinationConfig:

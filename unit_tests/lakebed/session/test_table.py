@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import lakebed
 from lakebed.errors import MemoryDatasetCanNotBePickledError, VersionReplaced
-from lakebed.reading.index import Index
+from lakebed.reading.subscripts import Index
 from lakebed.session.table import Table
 from unit_tests.lakebed.datasets import create_on, new_memory
 

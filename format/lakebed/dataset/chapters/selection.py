@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lakebed.dataset.base import DatasetBase
 from lakebed.errors import InvalidInputError, ReadOnlyModeError
-from lakebed.reading.index import Index
+from lakebed.reading.subscripts import Index
 from lakebed.verbs.condition import Compared, Condition
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from lakebed.storage.base import innermost
 from lakebed.storage.secret import for_own_process
 
 if TYPE_CHECKING:
-    from lakebed.reading.index import Rows
+    from lakebed.reading.subscripts import Rows
     from lakebed.session.handle import Handle
     from lakebed.storage.credentials import Given
 

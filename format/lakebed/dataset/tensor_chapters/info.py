@@ -10,7 +10,7 @@ import numpy as np
 from lakebed.dataset.base import TensorBase
 from lakebed.htypes.registry import full_name, htype_named
 from lakebed.reading.decode import stored_dtype
-from lakebed.reading.index import Index
+from lakebed.reading.subscripts import Index
 
 if TYPE_CHECKING:
     from lakebed.dataset.info import Edit, Info

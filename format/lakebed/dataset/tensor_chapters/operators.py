@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lakebed.dataset.base import TensorBase
 from lakebed.errors import DynamicTensorNumpyError, LakebedError, SampleUpdateError
-from lakebed.reading.index import Index
+from lakebed.reading.subscripts import Index
 from lakebed.verbs.condition import Compared, Condition, Name, Value
 
 

@@ -13,9 +13,9 @@ from lakebed.dataset.base import TensorBase
 from lakebed.errors import DynamicTensorNumpyError, InvalidOperationError
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import full_name
-from lakebed.reading.index import Index
+from lakebed.reading.locate import Locating
 from lakebed.reading.selection import Selection
-from lakebed.reading.stored import Locating
+from lakebed.reading.subscripts import Index
 
 if TYPE_CHECKING:
     from lakebed.documents.tensor_meta import TensorMeta

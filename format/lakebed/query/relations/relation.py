@@ -41,7 +41,7 @@ from lakebed.query.values.columns import (
 from lakebed.query.values.info import NUMBER, Info, merged
 from lakebed.query.values.limits import tick
 from lakebed.query.values.subscripts import shape_of
-from lakebed.reading.index import Index
+from lakebed.reading.subscripts import Index
 from lakebed.session.table import Table
 
 Positions = NDArray[np.int64]

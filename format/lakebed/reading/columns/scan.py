@@ -21,11 +21,11 @@ from lakebed.htypes.base import Storing
 from lakebed.native import chunks as native
 from lakebed.reading.bulk import cut
 from lakebed.reading.columns.strings import Documents, Encoded, Lists, Strings, join
-from lakebed.reading.index import Index, Rows
+from lakebed.reading.locate import Locating
 from lakebed.reading.remote.prefetch import Wanted
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.selection import Selection
-from lakebed.reading.stored import Locating
+from lakebed.reading.subscripts import Index, Rows
 
 if TYPE_CHECKING:
     from lakebed.reading.columns.scattered import ScatteredRows

@@ -12,8 +12,8 @@ from lakebed.documents.manifest import BLOCK
 from lakebed.native import gather
 from lakebed.reading.bulk import whole_chunk
 from lakebed.reading.fetch import EvenSamples
+from lakebed.reading.locate import Locating
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.stored import Locating
 
 # Chunk files of a tensor that are mapped at the same time; the system allows a process some 65,000 mappings.
 _MOST_MAPPED = 8192

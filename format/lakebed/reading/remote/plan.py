@@ -18,8 +18,8 @@ from lakebed.reading.open_chunk import ByteRange, OpenChunk, described
 from lakebed.reading.parallel import for_each
 
 if TYPE_CHECKING:
-    from lakebed.reading.index import Rows
-    from lakebed.reading.stored import StoredSamples
+    from lakebed.reading.locate import StoredSamples
+    from lakebed.reading.subscripts import Rows
 
 # Cost of one more request in bytes: 20 ms at 50 MB/s. Concurrent requests cost less each, up to a point.
 _REQUEST = 4 * BLOCK

@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lakebed import config
 from lakebed.errors import LakebedError
+from lakebed.reading.locate import Detector, StoredSamples
 from lakebed.reading.remote.plan import ReadWindow, headers, read_windows, tiles
 from lakebed.reading.remote.tasks import submit
-from lakebed.reading.stored import Detector, StoredSamples
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lakebed.reading.index import Rows
     from lakebed.reading.remote.ranges import PendingRead, RemoteRanges
+    from lakebed.reading.subscripts import Rows
 
 # Limit on read-ahead, in bytes, until the reader has had to wait for the first time.
 _FIRST = 16 << 20

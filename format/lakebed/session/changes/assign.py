@@ -30,7 +30,7 @@ from lakebed.htypes.arrays import array_dtype, cast
 from lakebed.htypes.base import Storing
 from lakebed.htypes.class_label import to_indices
 from lakebed.htypes.registry import htype_named
-from lakebed.reading.index import Index
+from lakebed.reading.subscripts import Index
 from lakebed.session.changes.copy_samples import chunk_bytes
 from lakebed.session.changes.inputs import encode_sample, encode_samples, of_one_length
 from lakebed.session.changes.new_classes import NewClasses

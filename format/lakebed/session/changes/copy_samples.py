@@ -14,8 +14,8 @@ from lakebed.codecs.base import Buffer
 from lakebed.codecs.block import Block, join_samples
 from lakebed.codecs.registry import byte_codec, file_codec
 from lakebed.htypes.documents import decode_document
-from lakebed.reading.index import Rows
 from lakebed.reading.samples import SampleReader
+from lakebed.reading.subscripts import Rows
 from lakebed.versions.state import TensorState
 from lakebed.writing.encode.encoded import Column, Encoded, Tiled
 

@@ -5,10 +5,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from destination_deeplake.airbyte_types import columns, kind_of
 from destination_deeplake.choices import ColumnChoice, StreamChoices
 from destination_deeplake.columns import Kind
 from destination_deeplake.failures import ConfigError
-from destination_deeplake.schema import columns, kind_of
 from destination_deeplake.tensors import META_KINDS, TENSOR_TYPES
 
 WELL_KNOWN = "WellKnownTypes.json#/definitions/"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import lakebed
 from lakebed.errors import InvalidKeyTypeError
-from lakebed.reading.index import Index
+from lakebed.reading.subscripts import Index
 from unit_tests.effort import examples
 
 SMALL = settings(max_examples=examples(80))

@@ -34,8 +34,8 @@ from lakebed.htypes.base import Storing
 from lakebed.native import chunks as native
 from lakebed.reading.decode import Decoder
 from lakebed.reading.fetch import ChunkSource
-from lakebed.reading.index import Rows
 from lakebed.reading.open_chunk import OpenChunk
+from lakebed.reading.subscripts import Rows
 from lakebed.versions.state import TensorState
 
 Shape = tuple[int, ...]

@@ -15,8 +15,8 @@ from destination_deeplake.catalog import StreamPlan, WriteMode, plans, read_cata
 from destination_deeplake.choices import NO_CHOICES, StreamChoices
 from destination_deeplake.config import DestinationConfig
 from destination_deeplake.failures import ConfigError
-from destination_deeplake.mapping import NamespaceMapping, read_mapping
 from destination_deeplake.messages import Output
+from destination_deeplake.namespaces import NamespaceMapping, read_mapping
 from destination_deeplake.write import begin
 
 VARIABLE = "NAMESPACE_MAPPING_CONFIG_PATH"

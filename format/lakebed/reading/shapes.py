@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.reading.index import Rows
 from lakebed.reading.samples import SampleReader
+from lakebed.reading.subscripts import Rows
 
 Shape = tuple[int, ...]
 
