@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 import lakebed
+from destination_deeplake import airbyte_types
 from destination_deeplake.airbyte_types import StreamColumn
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.columns import Column, Kind

@@ -17,6 +17,7 @@ import pytest
 import lakebed
 from lakebed.errors import QueryError
 from lakebed.native import equals
+from lakebed.query.engine import planning
 from lakebed.query.functions.function import forget
 from lakebed.query.language import parser
 from lakebed.query.relations.relation import Chained, Combined, Picked, Stored
