@@ -111,10 +111,10 @@ class Column:
         """Request data that all batches need, if that takes time."""
 
     def finish(self) -> None:
-        """Wait for that data; errors as in :func:`read_portion`."""
+        """Wait for the data that all batches need; errors as in :func:`read_portion`."""
 
     def room(self, picked: Picked) -> Room:
-        """Return the room for the samples of a batch; see :class:`Room`."""
+        """Return the memory for the samples of a batch; see :class:`Room`."""
         raise NotImplementedError
 
 
@@ -448,7 +448,7 @@ def column_of(
 
 
 def _is_small(reader: SampleReader, wanted: int) -> bool:
-    """Whether the values, decompressed too, take little memory, and most of them are wanted."""
+    """Return whether the values take little memory, decompressed too, and most of them are wanted."""
     state = reader.state
     stored = int(state.table.places.sizes.sum())
     values = state.meta.length

@@ -158,7 +158,7 @@ class Loader:
         progress: bool = False,
     ) -> None:
         if batch_size is not None and batch_size < 1:
-            raise InvalidInputError(f"a batch has at least one sample, not {batch_size}")
+            raise InvalidInputError(f"batch_size must be at least 1, not {batch_size}")
         if str(ragged) == "nested":
             raise InvalidInputError(
                 "ragged='nested' makes nested tensors of PyTorch: ds.pytorch(ragged='nested'); use 'flat' here"
@@ -168,7 +168,7 @@ class Loader:
         _one_of("shuffle", shuffle, (True, False, "window", "exact", "chunk"))
         for name, count in (("threads", threads), ("processes", processes)):
             if count is not None and count < 0:
-                raise InvalidInputError(f"{name} is a number of {name}, or 0 for none, not {count}")
+                raise InvalidInputError(f"{name} must be a number of {name}, or 0 for none, not {count}")
         self.table = _table(source, tensors, transform)
         self.batch_size = batch_size
         self.mode: Mode = "none" if shuffle is False else "window" if shuffle is True else shuffle
@@ -374,7 +374,9 @@ class Loader:
         wanted = np.asarray(positions, dtype=np.int64)
         rows = self.table.rows()
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(rows):
-            raise IndexError(f"samples are 0 to {len(rows) - 1}")
+            raise IndexError(
+                f"samples {wanted.min()} to {wanted.max()} were requested; the loader has samples 0 to {len(rows) - 1}"
+            )
         if isinstance(rows, range):
             chosen = rows.start + wanted * rows.step
         else:
@@ -587,7 +589,7 @@ def _companions(table: Table, name: str) -> Callable[[str], SampleReader | None]
 
 def _one_of(name: str, value: object, allowed: Sequence[object]) -> None:
     if value not in allowed:
-        raise InvalidInputError(f"{name} is one of {', '.join(map(repr, allowed))}, not {value!r}")
+        raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
 
 
 def _default_memory() -> int:

@@ -127,20 +127,20 @@ def _size(size: int | Sequence[int]) -> Size:
     pair = pair * 2 if len(pair) == 1 else pair
     if len(pair) != 2 or min(pair) < 1:
         raise InvalidInputError(
-            f"a size is a height and a width of at least 1, or one number for both: {size!r}"
+            f"{size!r} is no size: give a height and a width of at least 1, or one number for both"
         )
     return int(pair[0]), int(pair[1])
 
 
 def _probability(p: float) -> float:
     if not 0 <= p <= 1:
-        raise InvalidInputError(f"a probability lies in [0, 1]: {p!r}")
+        raise InvalidInputError(f"a probability must be between 0 and 1, not {p!r}")
     return float(p)
 
 
 def _least_and_greatest(name: str, pair: Sequence[float]) -> tuple[float, float]:
     if len(pair) != 2 or not 0 < pair[0] <= pair[1]:
-        raise InvalidInputError(f"{name} is (least, greatest), above 0: {pair!r}")
+        raise InvalidInputError(f"{name} must be two numbers above 0, (least, greatest), not {pair!r}")
     return float(pair[0]), float(pair[1])
 
 
@@ -280,7 +280,9 @@ class RandomCrop(Operation):
         sides = self.padding if self.padding is not None else 0
         sides = (sides,) if isinstance(sides, int) else tuple(sides)
         if len(sides) not in (1, 2, 4) or min(sides) < 0:
-            raise InvalidInputError(f"a padding is one, two or four numbers, not below 0: {self.padding!r}")
+            raise InvalidInputError(
+                f"{self.padding!r} is no padding: give one, two or four numbers of at least 0"
+            )
         padding = tuple(map(int, sides * (4 // len(sides))))
         _set(self, size=_size(self.size), padding=padding, pad_if_needed=bool(self.pad_if_needed))
 
@@ -340,7 +342,7 @@ class Resize(Operation):
         is_one = isinstance(self.size, int) or len(self.size) == 1
         if max_size is not None and (not is_one or max_size <= size[0]):
             raise InvalidInputError(
-                f"max_size goes with a size that is one number, below it: {self.size!r}, {max_size!r}"
+                f"max_size={max_size!r} needs a size that is one smaller number, not {self.size!r}"
             )
         _set(self, size=size[0] if is_one else size)
 
@@ -418,7 +420,9 @@ class Normalize:
     def __post_init__(self) -> None:
         mean, std = self.mean, self.std
         if not mean or len(mean) != len(std) or not all(std):
-            raise InvalidInputError(f"mean and std are a number per channel, std not 0: {mean!r}, {std!r}")
+            raise InvalidInputError(
+                f"mean={mean!r} and std={std!r} do not fit: give a number per channel for each, and no std of 0"
+            )
         _set(self, mean=tuple(map(float, mean)), std=tuple(map(float, std)))
 
 

@@ -152,7 +152,9 @@ class Order:
         self, spans: Spans, *, mode: Mode, seed: int, window: int = WINDOW, lanes: int | None = None
     ) -> None:
         if mode not in ("none", "chunk", "window", "exact"):
-            raise InvalidInputError(f"the mode of an order is none, chunk, window or exact, not {mode!r}")
+            raise InvalidInputError(
+                f"the mode of an order must be none, chunk, window or exact, not {mode!r}"
+            )
         if window < 1 or (lanes is not None and lanes < 1):
             raise InvalidInputError("a window and a number of lanes must be positive")
         self.spans = spans
@@ -233,7 +235,10 @@ class Order:
 
     def _check(self, positions: Integers) -> None:
         if len(positions) and not (int(positions.min()) >= 0 and int(positions.max()) < len(self)):
-            raise IndexError(f"positions of an epoch are 0 to {len(self) - 1}")
+            raise IndexError(
+                f"positions {positions.min()} to {positions.max()} were requested; the epoch has positions 0 to "
+                f"{len(self) - 1}"
+            )
 
     def _lane_starts(self, lanes: ArrayLike) -> Integers:
         """Return the starts of lanes in the sequence: the first ones are longer by a sample if necessary."""
@@ -401,7 +406,7 @@ class Shares:
                 f"a batch of {self.batch} has no sample for each of {self.world} processes: make batches larger"
             )
         if self.tail not in ("pad", "drop", "keep"):
-            raise InvalidInputError(f"the tail of an epoch is one of pad, drop and keep, not {self.tail!r}")
+            raise InvalidInputError(f"the tail of an epoch must be pad, drop or keep, not {self.tail!r}")
 
     @property
     def end(self) -> int:
@@ -432,6 +437,6 @@ class Shares:
         start = number * self.batch
         stop = min(start + self.batch, self.end)
         if not 0 <= start < stop:
-            raise IndexError(f"steps of an epoch are 0 to {len(self) - 1}")
+            raise IndexError(f"step {number} is out of range: the epoch has steps 0 to {len(self) - 1}")
         own = np.arange(start + (self.rank - start) % self.world, stop, self.world, dtype=np.int64)
         return own % self.samples, own < self.samples

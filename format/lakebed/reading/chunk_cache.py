@@ -46,7 +46,7 @@ class ChunkCache:
         return key in self._chunks
 
     def chunk(self, key: str) -> Chunk | None:
-        """Return a chunk if it is here."""
+        """Return a chunk if the cache holds it."""
         found = self._chunks.get(key)
         if found is None:
             return None
@@ -54,7 +54,7 @@ class ChunkCache:
         return found[0]
 
     def keep(self, key: str, chunk: Chunk, size: int) -> None:
-        """Put a chunk in; others go where room is needed, this one stays."""
+        """Put a chunk in; if room is needed, drop other chunks."""
         old = self._chunks.pop(key, None)
         self.used += size - (0 if old is None else old[1])
         self._chunks[key] = (chunk, size)
@@ -70,7 +70,7 @@ class ChunkCache:
     # -- chunks that are read by range -------------------------------------------------------------------------
 
     def opened(self, key: str) -> OpenChunk | None:
-        """Return a chunk that is read by range, if it is known."""
+        """Return a chunk that is read by range, if the cache knows it."""
         found = self._open.get(key)
         if found is not None:
             self._open.move_to_end(key)
@@ -94,7 +94,7 @@ class ChunkCache:
             self.used += len(data)
 
     def evict(self) -> None:
-        """Make room for blocks that came in; two of them stay whatever the bound, as samples lie across two."""
+        """Make room for new blocks; keep at least two whatever the bound, because a sample may lie across two."""
         self._make_room(0)
 
     def _make_room(self, chunks: int) -> None:

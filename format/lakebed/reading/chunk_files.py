@@ -1,4 +1,4 @@
-"""Chunk files as storage has them: whole or in ranges, held against their checksums, with errors that name them."""
+"""Chunk files as storage has them: whole or in ranges, verified by their checksums, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class ChunkFiles:
         return self._cache is not None
 
     def again(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
-        """Read a range past the cache, which had it wrongly."""
+        """Read a range from the origin, because the cache has wrong data."""
         storage = self._storage
         if self._cache is not None:
             self._cache.forget(chunk.key)
@@ -183,24 +183,24 @@ class ChunkFiles:
     # -- checks --------------------------------------------------------------------------------------------------
 
     def verify(self, chunk: OpenChunk, first: int, data: memoryview) -> None:
-        """Hold blocks, from number ``first`` on, against their checksums."""
+        """Verify blocks, from number ``first`` on, by their checksums."""
         for block in range(first, min(first - (-len(data) // BLOCK), len(chunk.sums))):
             at = (block - first) * BLOCK
             self.verify_block(chunk, block, data[at : at + BLOCK])
 
     def verify_block(self, chunk: OpenChunk, block: int, data: memoryview) -> None:
-        """Hold one block against its checksum."""
+        """Verify one block by its checksum."""
         if xxhash.xxh3_64_intdigest(data) != int(chunk.sums[block]):
             raise self.damaged(chunk.key, ByteRange(block * BLOCK, (block + 1) * BLOCK))
         chunk.seen[block] = 1
 
     def verify_sample(self, chunk: OpenChunk, layout: Layout, inside: int, data: Bytes) -> None:
-        """Hold the bytes of a sample against the checksum that its layout has for it."""
+        """Verify the bytes of a sample by the checksum in the layout of its chunk."""
         if layout.sums is not None and xxhash.xxh3_64_intdigest(data) & 0xFFFFFFFF != layout.sums[inside]:
             raise self.damaged(chunk.key, ByteRange(*layout.span(inside, inside + 1)))
 
     def check_size(self, key: str, found: int, size: int) -> None:
-        """Refuse a file that is not as long as it was written; size 0 for any."""
+        """Raise an error if a file does not have the size with which it was written; any size is right if that is 0."""
         if size and found != size:
             message = f"chunk {key} of {self.url} has {found} bytes, {size} were written"
             raise ChecksumError(message, dataset=self.url)

@@ -285,7 +285,7 @@ def stored_dtype(name: str | None) -> np.dtype[Any] | None:
     try:
         dtype = np.dtype(name)
     except (TypeError, ValueError, SyntaxError) as error:
-        raise FormatError(f"the tensor's metadata names the dtype {name!r}, which there is not") from error
+        raise FormatError(f"the tensor's metadata names the dtype {name!r}, which does not exist") from error
     if dtype.kind not in "biufcOmM":
         raise FormatError(f"the tensor's metadata names the dtype {name!r}, which holds no numbers")
     return dtype.newbyteorder("<")

@@ -86,7 +86,7 @@ class ChunkSource:
             self.remote = RemoteRanges(self._files, self.cache, self._mutex)
 
     def after_fork(self) -> None:
-        """Begin anew in a forked child: locks may be held by, and requests be those of, threads that it has not."""
+        """Begin anew in a forked child: it lacks the parent's threads, which may hold locks and make requests."""
         self.pool.begin_in_child()
         self.cache.clear()
         self._begin()
@@ -107,7 +107,7 @@ class ChunkSource:
         return 0 if self.remote is None else self._hits + self.remote.hits + self._files.hits
 
     def clear(self) -> None:
-        """Forget everything that is cached, or on its way."""
+        """Forget all cached data and all requests under way."""
         with self._mutex:
             self.cache.clear()
             self._local.clear()
@@ -228,7 +228,7 @@ class ChunkSource:
         return self._even(chunk, table.samples(row), item)
 
     def is_settled(self, table: ChunkTable, row: int) -> bool:
-        """Return whether the file of a chunk can be mapped, as it can not change any more."""
+        """Return whether the file of a chunk can be mapped, because it cannot change any more."""
         is_known = self._files.mappable is not None and int(table.places.sizes[row]) > 0
         return is_known and table.folder(row)[0] not in self.heads and table.key(row) not in self._unpublished
 
@@ -479,7 +479,7 @@ class EvenSamples(NamedTuple):
         self.ranges.copy(self.chunk, self.mapped, self.start + first * self.item, room)
 
     def verify(self, number: int) -> None:
-        """Hold the blocks that a sample lies in against their checksums.
+        """Verify the blocks that a sample lies in by their checksums.
 
         Raises
         ------

@@ -79,7 +79,7 @@ class OpenChunk:
 
     @property
     def layout(self) -> Layout | None:
-        """Places of its samples, as far as they are known without its header."""
+        """Places of the chunk's samples, as far as they are known without its header."""
         told = self._told
         if self._layout is None and told is not None:
             table, row = told
@@ -90,11 +90,11 @@ class OpenChunk:
         return self._layout
 
     def lay_out(self, words: Words, count: int) -> None:
-        """Let it be known where its ``count`` samples lie."""
+        """Set where the ``count`` samples of the chunk lie."""
         self._layout = Layout(words, count, self.size)
 
     def told_by(self, table: ChunkTable, row: int) -> None:
-        """Let its layout be that of a row of a table, once it is asked for."""
+        """Take the layout from a row of a table, once the layout is needed."""
         self._told = table, row
 
     def starts(self) -> Sequence[int] | None:

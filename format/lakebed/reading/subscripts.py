@@ -34,7 +34,7 @@ class Index:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether everything is selected, be it by ``[:]``."""
+        """Return whether everything is selected, including by ``[:]``."""
         return not self.inside and all(isinstance(s, slice) and s == slice(None) for s in self.chain)
 
     @property
@@ -88,7 +88,7 @@ class Index:
         return self.rows(length)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both select the same rows of every length."""
+        """Return whether both indexes select the same rows of tensors of any length."""
         if not isinstance(other, Index):
             return NotImplemented
         if self.is_whole and other.is_whole:

@@ -129,7 +129,9 @@ def _own_chunks(manifest: Manifest) -> Iterator[tuple[str, int]]:
             continue
         names = ChunkIds.from_bytes(manifest.files.get(f"{tensor}/chunks_index/unsharded", b"")).ids
         if len(names) != len(places.sizes):
-            raise FormatError(f"{tensor}: {len(places.sizes)} places are known of {len(names)} chunks")
+            raise FormatError(
+                f"{tensor}: the manifest has the places of {len(places.sizes)} chunks, the tensor has {len(names)}"
+            )
         for row in rows:
             _, key = places.folders[int(places.folder_of[row])]
             yield f"{key}/chunks/{chunk_name(int(names[row]))}", int(places.sizes[row])

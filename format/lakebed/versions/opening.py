@@ -271,7 +271,9 @@ def _tensor(key: str, files: Mapping[str, bytes], places: ChunkPlaces, *, keep: 
     meta = TensorMeta.from_bytes(files[f"{key}/tensor_meta.json"], keep=keep)
     ids = _chunk_ids(files.get(f"{key}/chunks_index/unsharded"), keep=keep)
     if len(ids) != len(places.sizes):
-        raise FormatError(f"{key}: {len(places.sizes)} places are known of {len(ids)} chunks")
+        raise FormatError(
+            f"{key}: the manifest has the places of {len(places.sizes)} chunks, the tensor has {len(ids)}"
+        )
     info = files.get(f"{key}/tensor_info.json")
     return TensorState(
         key,

@@ -273,7 +273,9 @@ def resolve(storage: Storage, tree: VersionTree, address: str, branch: str = MAI
         If the file with the tags is needed and damaged.
     """
     if type(address) is not str:
-        raise CheckoutError(f"Address {address} not found: it is text, not {type(address).__name__}")
+        raise CheckoutError(
+            f"Address {address} not found: an address must be text, not {type(address).__name__}"
+        )
     # 3.9.52 may have made a branch with a tilde in its name; tags have none.
     is_whole = address in tree.branches or address in tree.commits
     steps = None if is_whole else re.fullmatch(_UP, address)

@@ -214,5 +214,5 @@ def _check(table: Table, methods: Mapping[str, str]) -> None:
 
 def _window(megabytes: float) -> int:
     if megabytes < 0:
-        raise InvalidInputError(f"buffer_size is a number of megabytes, not {megabytes}")
+        raise InvalidInputError(f"buffer_size must be a number of megabytes, not {megabytes}")
     return max(1, int(megabytes * MEGABYTE))

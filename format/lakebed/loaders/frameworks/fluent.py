@@ -79,7 +79,7 @@ class DataLoader:
             If the size is set already, or not positive.
         """
         if batch_size < 1:
-            raise InvalidInputError(f"a batch has at least one sample, not {batch_size}")
+            raise InvalidInputError(f"batch_size must be at least 1, not {batch_size}")
         return self._with("batch size", batch_size=batch_size, drop_last=drop_last)
 
     def shuffle(self, shuffle: bool = True, buffer_size: int = BUFFER) -> DataLoader:

@@ -241,7 +241,7 @@ class Tensors:
         """
         for how in ragged.values() if isinstance(ragged, Mapping) else [ragged]:
             if how not in (None, "list", "pad", "nested"):
-                raise InvalidInputError(f"ragged is one of 'list', 'pad' and 'nested', not {how!r}")
+                raise InvalidInputError(f"ragged must be 'list', 'pad' or 'nested', not {how!r}")
         if isinstance(ragged, Mapping):
             return cls(ragged, frozenset(name for name, how in ragged.items() if how == "nested"))
         if ragged != "nested" or not source.is_plain:

@@ -67,10 +67,12 @@ def read(
     """
     reader = selection.reader
     if masked and fill is not UNFILLED:
-        raise InvalidInputError("fill and masked exclude each other: nulls are filled, or masked")
+        raise InvalidInputError("fill and masked cannot be combined: nulls are either filled or masked")
     if reader.state.sequence is not None or reader.storing is Storing.POLYGON:
         what = "sequences" if reader.state.sequence is not None else "polygons"
-        raise InvalidOperationError(f"tensor {reader.name!r} holds {what}, which are no array: use values()")
+        raise InvalidOperationError(
+            f"tensor {reader.name!r} holds {what}, which cannot form one array: use values()"
+        )
     moments = moments_dtype(reader.state.info.get("logical_type")) if datetimes else None
     if datetimes and moments is None:
         raise InvalidOperationError(
@@ -143,7 +145,9 @@ def _filled(values: NDArray[Any], mask: Mask, fill: Any, name: str) -> NDArray[A
     given = np.asarray(fill)
     if values.dtype.kind == "U":
         if not isinstance(fill, str):
-            raise InvalidInputError(f"tensor {name!r} holds text; {fill!r} is none to fill nulls with")
+            raise InvalidInputError(
+                f"tensor {name!r} holds text, so its nulls cannot be filled with {fill!r}"
+            )
         return np.where(mask.reshape(-1, 1), given, values)
     dtype = _dtype_for(values, mask, given, name)
     out = values.astype(dtype)
@@ -152,7 +156,7 @@ def _filled(values: NDArray[Any], mask: Mask, fill: Any, name: str) -> NDArray[A
             out[mask] = given.astype(dtype)
         except ValueError as error:
             raise InvalidInputError(
-                f"fill of shape {given.shape} is no sample of shape {values.shape[1:]}, nor one number for all of it"
+                f"fill has shape {given.shape}: give one number, or a sample of shape {values.shape[1:]}"
             ) from error
     return out
 
@@ -163,7 +167,9 @@ def _dtype_for(values: NDArray[Any], mask: Mask, fill: NDArray[Any], name: str) 
     if dtype.kind in "mM":
         return dtype
     if fill.dtype.kind not in "biufc":
-        raise InvalidInputError(f"tensor {name!r} holds {dtype}; {fill!s} is no number to fill nulls with")
+        raise InvalidInputError(
+            f"tensor {name!r} holds {dtype}, so its nulls cannot be filled with {fill!s}, which is no number"
+        )
     with np.errstate(invalid="ignore", over="ignore"):
         back = fill.astype(dtype).astype(fill.dtype)
         if bool(np.all((back == fill) | (np.isnan(fill) if fill.dtype.kind in "fc" else False))) and not (

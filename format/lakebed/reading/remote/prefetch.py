@@ -141,17 +141,17 @@ class Prefetch:
 
     @property
     def is_alive(self) -> bool:
-        """Return whether it may still ask for something, in this process."""
+        """Return whether this prefetch may still make requests, in this process."""
         return not self._is_over and self._pid == os.getpid()
 
     def close(self) -> None:
-        """Forget unused requests; those that were not begun are never made."""
+        """Forget unused requests; do not make those that were not begun."""
         self._is_over = True
         if self._pid == os.getpid():
             self._drop(lambda _: True)
 
     def taken(self, read: PendingRead, *, waited: bool, is_last: bool) -> None:
-        """Go on, as the reader has got so far; see :class:`lakebed.reading.remote.ranges.Owner`."""
+        """Prefetch more, because the reader has taken a request; see :class:`lakebed.reading.remote.ranges.Owner`."""
         if not self.is_alive:
             return
         if waited:
@@ -237,7 +237,7 @@ class SequentialDetector:
         self._stop()
 
     def resume(self) -> None:
-        """Watch again."""
+        """Watch the reads again for rows in sequence."""
         self._paused -= 1
 
     def _stop(self) -> None:

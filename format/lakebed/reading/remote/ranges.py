@@ -53,10 +53,10 @@ class Owner(Protocol):
     """A prefetch that made requests."""
 
     def taken(self, read: PendingRead, *, waited: bool, is_last: bool) -> None:
-        """Learn that a reader has it; ``is_last`` if no other reader will want it."""
+        """Learn that a reader has taken a request; ``is_last`` if no other reader will want its data."""
 
     def close(self) -> None:
-        """Have nothing read ahead any more."""
+        """Stop reading ahead."""
 
 
 class PendingRead:
@@ -117,7 +117,7 @@ class PendingRead:
         return memoryview(self._room).toreadonly()
 
     def chunk(self, parse: Parse) -> Chunk:
-        """Return the whole chunk, parsed once for all who wait."""
+        """Return the whole chunk, parsed once for all threads that wait."""
         data = self.data()
         with self._mutex:
             if self._chunk is None:
@@ -395,7 +395,7 @@ def _first_bad(layout: Layout, first: int, stop: int, data: memoryview) -> int |
 
 
 def _cut(blocks: dict[int, memoryview], start: int, stop: int) -> memoryview:
-    """Return a range of a file of which neighbouring blocks are here."""
+    """Return a range of a file from neighbouring blocks in memory."""
     first = min(blocks)
     offset = start - first * BLOCK
     whole = blocks[first] if len(blocks) == 1 else memoryview(b"".join(blocks[n] for n in sorted(blocks)))

@@ -145,7 +145,7 @@ class _Threads:
             del task  # otherwise its result stays in memory until the next task
 
     def close(self) -> None:
-        """Drop what was not begun, and wait for the rest, but not for ever."""
+        """Drop calls that were not begun, and wait for the others, but not for ever."""
         self._is_closed = True
         try:
             while True:
@@ -166,7 +166,7 @@ _threads = _Threads()
 
 
 def submit(task: LazyFuture[object], *, is_urgent: bool = False) -> None:
-    """Let a thread make a call soon, if one is free; nothing is promised but that asking for the result works.
+    """Let a thread make a call soon, if one is free; otherwise whoever asks for the result makes the call.
 
     Parameters
     ----------
