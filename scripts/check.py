@@ -35,7 +35,7 @@ CORE = (
     "unit_tests/lakebed/versions/test_publish.py",
     "unit_tests/destination_deeplake/test_catalog.py",
     "unit_tests/destination_deeplake/test_columns.py",
-    "unit_tests/destination_deeplake/test_schema.py",
+    "unit_tests/destination_deeplake/test_airbyte_types.py",
     "unit_tests/destination_deeplake/test_sync.py",
     "unit_tests/destination_deeplake/stream/test_writer.py",
 )

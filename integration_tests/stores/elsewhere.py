@@ -67,7 +67,6 @@ LOCAL_ONLY: dict[str, str] = {
     "test_golden_versions": "the folders are those of Deep Lake 3.9.52",
     "test_publishes_leave_few_files": "counts the files of a folder",
     "writing/test_early_chunks": "is about files of a folder that have no name yet; a store gets whole objects",
-    r"test_passing_sums\.py::test_extend_reads": "only a folder shows bytes as it writes them; asks for its class, too",
     "test_layouts_kept.*test_verify_compares": "looks into the folder",
     "test_opening.*copies_and_builds_on_others": "a store is given what a local dataset copies within one publish",
     "test_publish.*everything_named_is_durable": "what a store has acknowledged is durable: nothing is synced",
