@@ -215,7 +215,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
 @pytest.mark.parametrize("name", ["street", "users", "moving", "pictures"])
 def test_what_lakebed_has_written_reads_as_in_python(name: str, reader: Path, ours: Bucket) -> None:
     path = next(one.parent for one in ours.root.rglob("version_control_info.json") if one.parent.name == name)
-    refs = refs_of(path)
+    refs = refs_of(path)[:2]
     ours.asked.clear()
     found = read(reader, f"{ours.url}/{path.relative_to(ours.root)}", *refs)
     assert any(".lakebed/manifest-" in path for path, _ in ours.asked)
@@ -256,7 +256,7 @@ def test_versions_that_build_on_others(reader: Path, tmp_path: Path) -> None:
     ds.create_tensor("x", dtype="int64", max_chunk_size=4_000)
     ds.create_tensor("text", htype="text", max_chunk_size=4_000)
     for commit in range(3):
-        ds.extend({"x": np.arange(60_000) + commit, "text": [f"row {n}" for n in range(60_000)]})
+        ds.extend({"x": np.arange(30_000) + commit, "text": [f"row {n}" for n in range(30_000)]})
         ds.commit(f"commit {commit}")
         ds.x[7] = -commit
     ds.checkout("other", create=True)
@@ -351,7 +351,7 @@ def test_a_million_rows_open_by_four_requests(reader: Path, tmp_path: Path) -> N
 def test_a_packed_dataset_is_one_file(reader: Path, ours: Bucket, tmp_path: Path) -> None:
     path = next(ours.root.rglob("street"))
     lakebed.pack(path, tmp_path / "street.lake")
-    refs = refs_of(path)
+    refs = ["main"]
     with serving(tmp_path) as bucket:
         assert compare(read(reader, f"{bucket.url}/street.lake", *refs), path, refs) == {}
 

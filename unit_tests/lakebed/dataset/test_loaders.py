@@ -68,7 +68,7 @@ def test_settings_are_chained_and_leave_the_loader_before_as_it_was(ds: lakebed.
     for name, again in (("batch size", base.batch), ("transform", base.transform(print).transform)):
         with pytest.raises(InvalidInputError, match=f"{name} is already set"):
             again(3)
-    with pytest.raises(InvalidInputError, match="at least one"):
+    with pytest.raises(InvalidInputError, match="batch_size must be at least 1"):
         ds.dataloader().batch(0)
 
 
