@@ -253,8 +253,8 @@ def test_nulls_of_every_kind(reader: Path, tmp_path: Path) -> None:
 def test_versions_that_build_on_others(reader: Path, tmp_path: Path) -> None:
     """Manifests of many chunks say only what differs; chunks of parents are found where they lie."""
     ds = lakebed.empty(tmp_path / "deltas")
-    ds.create_tensor("x", dtype="int64", max_chunk_size=4_000)
-    ds.create_tensor("text", htype="text", max_chunk_size=4_000)
+    ds.create_tensor("x", dtype="int64", max_chunk_size=2_000)
+    ds.create_tensor("text", htype="text", max_chunk_size=2_000)
     for commit in range(3):
         ds.extend({"x": np.arange(30_000) + commit, "text": [f"row {n}" for n in range(30_000)]})
         ds.commit(f"commit {commit}")
