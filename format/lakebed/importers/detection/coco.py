@@ -266,11 +266,6 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
             yield which, columns_of_rows(made)
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Return what the files say of themselves: info, licences."""
-    return plan.about
-
-
 # -- pictures together -------------------------------------------------------------------------------------------
 
 

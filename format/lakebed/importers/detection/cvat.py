@@ -184,11 +184,6 @@ def rows(item: _Row, context: Context) -> Iterator[Any]:
     return row_of(item, item.image or item.name, item.image, context, fill)
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Return what the files say of their tasks."""
-    return plan.about
-
-
 # -- the first pass ----------------------------------------------------------------------------------------------
 
 

@@ -142,11 +142,6 @@ def rows(item: _Row, context: Context) -> Iterator[Any]:
     return row_of(item, str(item.image or item.annotation), item.image, context, fill)
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Return how many images have no annotation."""
-    return plan.about
-
-
 # -- files -------------------------------------------------------------------------------------------------------
 
 

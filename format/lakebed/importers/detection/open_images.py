@@ -193,11 +193,6 @@ def rows(item: _Row, context: Context) -> Iterator[Any]:
     return row_of(item, item.image, item.image, context, fill)
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Return the files and the hierarchy of the classes."""
-    return plan.about
-
-
 # -- files -------------------------------------------------------------------------------------------------------
 
 

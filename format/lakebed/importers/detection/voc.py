@@ -148,11 +148,6 @@ def rows(item: _Row, context: Context) -> Iterator[Any]:
     return row_of(item, item.image, item.image, context, fill)
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Return how many images have no annotation."""
-    return plan.about
-
-
 # -- files -------------------------------------------------------------------------------------------------------
 
 

@@ -242,11 +242,6 @@ def rows(item: Labelled, context: Context) -> Iterator[Any]:
     yield {name: made.get(part) for part, name in context.tensors.items()}
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Return the task, and other entries of data.yaml."""
-    return plan.about
-
-
 # -- the task ----------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ The files are only read: no lock is taken, nothing is compacted, no log is writt
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from lakebed.errors import IngestionError
 from lakebed.importers.core.packages import check_installed
@@ -70,11 +70,6 @@ def plan(
 
 
 rows = made
-
-
-def describe(plan: Plan) -> dict[str, Any]:
-    """Return the entries that belong to no row."""
-    return plan.about
 
 
 def _shown(folders: Sequence[str]) -> str:

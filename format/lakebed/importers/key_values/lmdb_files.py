@@ -96,11 +96,6 @@ def plan(
 rows = made
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Return the entries that belong to no row."""
-    return plan.about
-
-
 def _shown(names: Sequence[str]) -> str:
     return f"{len(names):,} LMDB files" if len(names) > 1 else "an LMDB file"
 

@@ -182,11 +182,6 @@ def rows(item: Item, context: _Context) -> Iterator[Any]:
     return rows_of(item, found, partial(_row, context=context))
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Return the number of chunks, and the format and the tensor of each value."""
-    return plan.about
-
-
 def _row(sample: bytes, context: _Context) -> dict[str, Any]:
     row = {}
     parts = _parts(sample, len(context.values), is_bare=context.is_bare)

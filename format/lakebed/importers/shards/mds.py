@@ -136,11 +136,6 @@ def rows(item: Item, context: _Context) -> Iterator[Any]:
     return rows_of(item, found, partial(_row, layout=context.layouts[item.shard.layout], context=context))
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Return the number of shards, and the encoding and the tensor of each column."""
-    return plan.about
-
-
 def _row(sample: bytes, layout: Sequence[Column], context: _Context) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(column.tensor for column in context.columns.values())
     for column, value in zip(layout, parts_of(sample, [column.size for column in layout]), strict=True):

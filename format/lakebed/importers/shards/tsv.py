@@ -200,11 +200,6 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
                 yield Skipped(f"{item.where}, row {item.first + row:,}", f"{error}")
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Return the roles of the files, and the other entries of a description."""
-    return plan.about
-
-
 # -- places of lines ----------------------------------------------------------------------------------------------
 
 

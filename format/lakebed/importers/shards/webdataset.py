@@ -193,11 +193,6 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
         yield Skipped(str(item), wrong)
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Return the number of shards, and the suffix of each tensor."""
-    return plan.about
-
-
 def _made(item: _Item, key: str, row: dict[str, Any], wrong: str) -> Any:
     return Skipped(f"{item.shard}: {key}", wrong) if wrong else row
 

@@ -248,11 +248,6 @@ def rows(item: Item, context: _Context) -> Iterator[Any]:
         )
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Return the number of files, and the description by TensorFlow Datasets."""
-    return plan.about
-
-
 # -- files -------------------------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ export interface Listing {
 }
 
 const PEAKS = 2000;
+const MOST_PLAYED = 4; // films and sounds of one page that are kept
 
 export class StaticProvider implements Provider {
   private readonly opened = new Map<string, Promise<Dataset>>();
@@ -93,6 +94,12 @@ export class StaticProvider implements Provider {
         const file = fileOf(await this.sample((await this.at(place, signal)).tensor(tensor), row, undefined, signal), tensor, row);
         address = URL.createObjectURL(new Blob([file.bytes], { type: file.mime }));
         this.urls.set(key, address);
+        // Each address keeps its file in memory.
+        const [oldest] = this.urls;
+        if (this.urls.size > MOST_PLAYED && oldest) {
+          this.urls.delete(oldest[0]);
+          URL.revokeObjectURL(oldest[1]);
+        }
       }
       return { address, rate: null };
     });
