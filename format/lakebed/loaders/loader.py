@@ -313,7 +313,7 @@ class Loader:
         self._is_resumed = True
 
     def _fingerprint(self) -> str:
-        """Return a short text that stands for all that the order depends on, beside seed and epoch; once per pass.
+        """Return a fingerprint of all that determines the order except seed and epoch; computed once per pass.
 
         It covers the chunks of the tensors that are read, which change with their rows.
         """

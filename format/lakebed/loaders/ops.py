@@ -35,7 +35,7 @@ class State(Flag):
 
     WHOLE = 0
     CUT = auto()
-    """Pixels may lie around the window that a later crop must not see."""
+    """The resized image may extend beyond the window; a later crop must not use those pixels."""
     PADDED = auto()
     """The window may contain padding zeros."""
     RESIZED = auto()

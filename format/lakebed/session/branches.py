@@ -32,7 +32,7 @@ from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import read_tree_at
 from lakebed.versions.updates import CommitHead, DropBranch, SwapHead, Update
 
-# Shortest wait in seconds of a commit for another writer of the branch: its rows may be published already.
+# A commit waits at least this many seconds for another writer of the branch, since its rows may be published already.
 _PATIENCE = 10.0
 
 _NO_CHANGES = "There are no changes, commit is not done. Try again with allow_empty=True."
