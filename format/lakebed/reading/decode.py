@@ -359,13 +359,13 @@ def timestamps(data: Buffer, codec: FileCodec | None) -> NDArray[np.float32]:
     Raises
     ------
     FormatError
-        If the file is no video.
+        If the file is not a video.
     """
     if len(data) == 0:
         return np.zeros(0, dtype=np.float32)
     name = sniff(data) if codec is None else codec.name
     if name not in VIDEO_NAMES:
-        raise FormatError(f"the file is no video but {name or 'of an unknown kind'}")
+        raise FormatError(f"the file is not a video but {name or 'of an unknown kind'}")
     from lakebed.codecs.video import Video
 
     return Video(name).timestamps(data)

@@ -200,7 +200,7 @@ class StoredSamples:
             row = end
 
     def tiles_from(self, ordinal: int) -> range:
-        """Return the rows of the chunk table with the tiles of a sample, given one; only that row if it is no tile."""
+        """Return the rows of the chunk table with the tiles of a sample, given one; only itself if it is no tile."""
         last, end = self._last, ordinal + 1
         while end < len(last) and last[end] == last[ordinal]:
             end += 1

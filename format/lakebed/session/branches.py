@@ -67,7 +67,7 @@ def commit(session: Session, message: str | None, *, allow_empty: bool, processe
         except LockedException as error:
             raise LockedException(
                 f"{error}. Rows that were published before are there, only the commit is missing: call commit() again, "
-                "and do not add them anew; lock_timeout= of lakebed.load waits longer"
+                "and do not add them again; lock_timeout= of lakebed.load waits longer"
             ) from error
     with session.mutex, session.writing() as draft:
         committed = session.packed(draft) if draft.dirty else session.snapshot

@@ -155,7 +155,7 @@ class SampleOut:
         Raises
         ------
         SampleAppendingError
-            If the row is no dictionary.
+            If the row is not a dictionary.
         """
         if not isinstance(sample, Mapping):
             sample = getattr(sample, "tensors", sample)  # a row of a dataset
@@ -186,7 +186,7 @@ class SampleOut:
         Raises
         ------
         SampleAppendingError
-            If the rows are no dictionary.
+            If the rows are not a dictionary.
         """
         if not isinstance(samples, Mapping):
             raise SampleAppendingError(
@@ -235,7 +235,7 @@ class SampleOut:
     # -- for the caller of the function ------------------------------------------------------------------------
 
     def take(self) -> dict[str, list[Any]]:
-        """Return {tensor: values} of the added rows, and begin anew.
+        """Return {tensor: values} of the added rows, and start over.
 
         Raises
         ------

@@ -454,7 +454,7 @@ class _Run:
                 if is_changed(session, session.snapshot):
                     raise ResumeError(
                         f"{self.name} stopped after {done} samples, and the dataset was changed since: commit() the "
-                        "changes to begin anew after them, or reset() to drop them and continue"
+                        "changes to begin again after them, or reset() to drop them and continue"
                     )
                 self.report.resumed_at = self.checkpoint = done
                 return done, old

@@ -104,7 +104,7 @@ def _moved_up(rows: NDArray[np.uint64], gone: NDArray[np.uint64]) -> NDArray[np.
 def _in_previous_version(rows: NDArray[np.uint64], deleted: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Number rows as in the previous version, which has the deleted ones too."""
     before = np.sort(deleted)
-    # before[j] - j is the present number of the first row behind the j-th deleted one.
+    # before[j] - j is the present number of the first row after the j-th deleted one.
     present = before - np.arange(len(before), dtype=np.uint64)
     return rows + np.searchsorted(present, rows, side="right").astype(np.uint64)
 

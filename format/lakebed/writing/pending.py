@@ -106,7 +106,7 @@ class PendingEdits:
     def original(self, row: int) -> int:
         """Return the number of a row in the table."""
         removed = self._removed
-        # removed[j] - j is the present number of the first row behind the j-th removed one.
+        # removed[j] - j is the present number of the first row after the j-th removed one.
         return row + bisect_right(range(len(removed)), row, key=lambda j: removed[j] - j)
 
     def at(self, row: int) -> Piece | None:

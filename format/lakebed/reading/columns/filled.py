@@ -24,7 +24,7 @@ Mask = NDArray[np.bool_]
 
 
 def moments_dtype(logical: Any) -> np.dtype[Any] | None:
-    """Return NumPy's dtype for the type in ``info["logical_type"]``; None if that is no date or time."""
+    """Return NumPy's dtype for the type in ``info["logical_type"]``; None if that is not a date or time."""
     import pyarrow as pa
 
     from lakebed.reading.columns.arrow import logical_type
@@ -168,7 +168,7 @@ def _dtype_for(values: NDArray[Any], mask: Mask, fill: NDArray[Any], name: str) 
         return dtype
     if fill.dtype.kind not in "biufc":
         raise InvalidInputError(
-            f"tensor {name!r} holds {dtype}, so its nulls cannot be filled with {fill!s}, which is no number"
+            f"tensor {name!r} holds {dtype}, so its nulls cannot be filled with {fill!s}, which is not a number"
         )
     with np.errstate(invalid="ignore", over="ignore"):
         back = fill.astype(dtype).astype(fill.dtype)

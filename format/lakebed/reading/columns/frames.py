@@ -183,7 +183,7 @@ def row_numbers(table: Any, name: str, length: int) -> list[int]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    hint = "make the relation by ds.to_duckdb(row_ids=True), and name that column behind SELECT"
+    hint = "make the relation by ds.to_duckdb(row_ids=True), and name that column after SELECT"
     names = getattr(table, "columns", None) if hasattr(table, "project") else None
     if names is not None and name in names:
         table = table.project(f'"{name}"')  # a relation of DuckDB: the other columns are not computed

@@ -122,7 +122,7 @@ class Strings(Encoded[str]):
             try:
                 result = [raw[a - first : b - first].decode() for a, b in pairwise(bounds)]
             except UnicodeDecodeError as error:
-                raise FormatError(f"a text sample is no UTF-8: {error.reason}") from error
+                raise FormatError(f"a text sample is not UTF-8: {error.reason}") from error
         if self.nulls is not None:
             for i in np.flatnonzero(self.nulls).tolist():
                 result[i] = None

@@ -78,7 +78,7 @@ class _Closer:
 _closer = _Closer()
 
 
-# The last key is the phase that the collector reported last. The callback is no Python function: a Ctrl-C during the
+# The last key is the phase that the collector reported last. The callback is not a Python function: a Ctrl-C during the
 # collection would be raised inside of one, where nothing can catch it, and be lost.
 _phases: OrderedDict[str, None] = OrderedDict(start=None, stop=None)
 

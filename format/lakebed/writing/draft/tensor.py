@@ -418,7 +418,7 @@ class TensorDraft(TensorChunks):
             self._set(sequence=SequenceIndex.from_lengths(lengths))
 
     def rows_updated(self, rows: diffs.RowNumbers) -> None:
-        """Record that rows were replaced, so that they are no padding any more."""
+        """Record that rows were replaced, so that they are no longer padding."""
         pad = self.state.pad
         self._set(
             diff=diffs.with_updated(self.diff, rows),

@@ -148,7 +148,7 @@ def flattened(rows: Samples) -> tuple[Samples, NDArray[np.int64]]:
     Raises
     ------
     TensorDtypeMismatchError
-        If a row is no sequence.
+        If a row is not a sequence.
     """
     if isinstance(rows, np.ndarray) and rows.dtype != object:
         if rows.ndim < 2:

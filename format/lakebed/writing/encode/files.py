@@ -28,7 +28,7 @@ from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shap
 Info = Mapping[str, Any]
 
 RECAST: ContextVar[list[tuple[str, str]] | None] = ContextVar("RECAST", default=None)
-"""List that collects files of another kind that were encoded anew: path of the file, and its new kind."""
+"""List that collects files of another kind that were encoded again: path of the file, and its new kind."""
 
 _HEADERS = {"jpeg": native.jpeg_headers, "png": native.png_headers}
 
@@ -58,7 +58,7 @@ def _are_unread(values: Any) -> bool:
 def encode_files(rows: Samples, meta: TensorMeta) -> list[Encoded]:
     """Encode samples for a tensor whose samples are image, sound, video, scan or mesh files.
 
-    A file of the tensor's own kind is stored byte for byte; an image of another kind is decoded and encoded anew.
+    A file of the tensor's own kind is stored byte for byte; an image of another kind is decoded and encoded again.
 
     Raises
     ------
@@ -300,7 +300,7 @@ class _FileBatch:
 
 def _codec(spec: TensorSpec) -> FileCodec:
     if spec.files is None:
-        raise SampleCompressionError(f"{spec.meta.sample_compression!r} is no compression by files")
+        raise SampleCompressionError(f"{spec.meta.sample_compression!r} is not a compression by files")
     return spec.files
 
 

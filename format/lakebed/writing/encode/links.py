@@ -89,7 +89,7 @@ def encode_links(rows: Iterable[Any], meta: TensorMeta, linking: Linking | None 
     Raises
     ------
     TensorDtypeMismatchError
-        If a value is no link.
+        If a value is not a link.
     SampleHtypeMismatchError
         If the htype would have to convert the linked file.
     TensorInvalidSampleShapeError
