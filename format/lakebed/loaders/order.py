@@ -328,9 +328,9 @@ def _parts(total: float, each: int, least: float) -> NDArray[np.float64]:
     total
         Stored bytes of the epoch.
     each
-        Least number of blocks of equal size that the window requires; 0 if spans have one sample each.
+        Minimum number of blocks of equal size that the window requires; 0 if spans have one sample each.
     least
-        Least bytes of a block, so that it has spans of all lanes.
+        Minimum size of a block, so that it has spans of all lanes.
     """
     if each < 1:
         return np.zeros(0)

@@ -126,7 +126,7 @@ class _Target:
 def _merges(session: Session) -> dict[str, tuple[str, ...]]:
     try:
         return dict(read_refs(session.storage).merges)
-    except DatasetCorruptError:  # the messages of the commits tell the same
+    except DatasetCorruptError:  # the commit messages record the merge, too
         return {}
 
 

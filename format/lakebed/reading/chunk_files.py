@@ -169,10 +169,7 @@ class ChunkFiles:
 
     def range(self, key: str, start: int, length: int) -> bytes:
         """Read a range of a file, as it is."""
-        try:
-            return self._storage.get_range(key, start, length)
-        except (KeyNotFound, InvalidInputError, TruncatedReadError) as error:
-            raise self._told(error, key) from error
+        return self.asked(key, lambda: self._storage.get_range(key, start, length))
 
     def map(self, chunk: OpenChunk) -> memoryview:
         """Map a whole file; only the caller sees what it writes there."""

@@ -16,7 +16,7 @@ from lakebed.verbs.one import Key, OneValue, of_row
 # Values of these types are immutable.
 _CONSTANT = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
-# Most samples of a tensor that one call may hold.
+# Limit of the samples of a tensor that one call may hold.
 _MOST = 65_536
 
 _NOT_SUPPORTED = (

@@ -2,9 +2,6 @@
 
 Pieces of the input go to workers, whose parts come back in order. The parts of a checkpoint, or all parts, are adopted
 in one change and published at once; until then the dataset stays as it was at the last checkpoint.
-
-Pieces of the input go to workers, whose parts come back in order. The parts of a checkpoint, or of all, are adopted in
-one change and published at once; whatever happens before, the dataset stays as it was at the last checkpoint.
 """
 
 from __future__ import annotations

@@ -466,7 +466,7 @@ def test_what_the_disk_lost_is_not_published(tmp_path: Path) -> None:
         sample = ds._session._unpublished.draft.buffer.rows[0][1][0]
         assert type(sample) is early_chunks.EarlySample
         os.pwrite(sample.chunk.file._fd, bytes(30), 100)
-        with pytest.raises(StorageError, match="not what was written"):
+        with pytest.raises(StorageError, match="other bytes than were written"):
             ds.flush()
         ds.reset(force=True)
 

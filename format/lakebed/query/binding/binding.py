@@ -71,7 +71,7 @@ class Binder(Context):
         return self._column(node)
 
     def _column(self, node: syntax.Name) -> Bound:
-        """Return a column of the relation, or else of the query around this one."""
+        """Return a column of the relation, or else of the outer query."""
         if self.outer is not None and not self.names.find(node.table, node.column):
             is_own = node.table is not None and node.table in self.names.tables
             found = None if is_own else self.outer(node)

@@ -1,7 +1,7 @@
-"""Correlated queries: queries inside others that name columns of these.
+"""Correlated subqueries, which name columns of their outer query.
 
-Such a query is answered for each distinct set of values that it names. If it uses these values in equalities with its
-own columns only, it is answered once, without the equalities, and its rows are looked up by their keys.
+Such a query is answered for each distinct set of values of these columns. If it uses them only in equalities with its
+own columns, it is answered once without the equalities, and its rows are looked up by their keys.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Named:
 
 
 class Inner:
-    """A query inside another, checked; it may name columns of the outer query."""
+    """A checked subquery; it may name columns of the outer query."""
 
     def __init__(self, context: Context, query: syntax.Query) -> None:
         self.context = context
@@ -155,7 +155,7 @@ class Inner:
                 except QueryError as error:
                     if error.kind == "limit":
                         raise
-                    message = f"the query inside: {error.message}"
+                    message = f"the subquery: {error.message}"
                     raise QueryError(message, kind=error.kind, row=number) from error
                 self.context.watch.hold(_ANSWER_BYTES + 8 * (len(made) if isinstance(made, list) else 1))
                 self._answers[key] = made

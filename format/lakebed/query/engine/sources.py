@@ -67,7 +67,7 @@ class Opened:
         self._read: dict[tuple[str, str | None], Relation] = {}
 
     def ask(self, query: syntax.Query) -> None:
-        """Note the query; the first one is the outermost."""
+        """Record a query; the outermost comes first."""
         if self._query is None:
             self._query = query
 

@@ -37,7 +37,7 @@ _SEGMENT_KEY = re.compile(r"\.lakebed/index/[0-9a-f]{32}")
 _FORMAT = 1
 _GRACE = 3600.0
 KEPT_BYTES = 1 << 29
-"""Most bytes of segments that the process keeps in memory between queries; mapped files do not count."""
+"""Limit of the bytes of segments that the process keeps in memory between queries; mapped files do not count."""
 
 _KEPT_FILES = 128
 

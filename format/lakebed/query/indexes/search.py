@@ -41,7 +41,7 @@ _FEW_OF = 0.02
 
 _LEAST_BEST = 10
 _MOST_FETCHED = 1 << 13
-"""Least rows for which candidates are fetched, and most candidates."""
+"""Minimum number of rows for which candidates are fetched, and maximum number of candidates."""
 
 _METRICS = {"COSINE_SIMILARITY": ("cosine", True), "L2_DISTANCE": ("l2", False), "DOT": ("dot", True)}
 """Function -> its metric, and whether the nearest rows have the largest values."""

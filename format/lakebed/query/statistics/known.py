@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _LEAST_PIECES = 8
 # A file is written again once 1 / 8 of its chunks are new.
 _SHARE = 8
-# Most chunks of other versions that stay in the file, unless this version has more.
+# Limit of chunks of other versions that stay in the file, unless this version has more chunks.
 _OTHERS = 1024
 
 _sessions: weakref.WeakKeyDictionary[Session, dict[str, Known]] = weakref.WeakKeyDictionary()

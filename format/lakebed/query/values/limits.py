@@ -26,11 +26,11 @@ class Limits:
     seconds
         Longest running time.
     memory
-        Most bytes of sort keys, groups and pairs.
+        Maximum number of bytes of sort keys, groups and pairs.
     rows
-        Most rows of the result.
+        Maximum number of rows in the result.
     depth
-        Deepest nesting of expressions and queries.
+        Maximum nesting of expressions and queries.
     """
 
     seconds: float | None = None

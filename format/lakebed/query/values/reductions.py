@@ -34,7 +34,7 @@ from lakebed.query.values.columns import (
 from lakebed.query.values.limits import tick
 
 _VALUES = 1 << 20
-"""Most values that are gathered into one matrix; a single sample may have more."""
+"""Limit of values that are gathered into one matrix; a single sample may have more."""
 
 Matrix = Callable[[NDArray[np.generic]], NDArray[np.generic]]
 
@@ -350,7 +350,7 @@ def by_size(
 
 
 def _alike(sizes: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
-    """Yield samples of one length, as many as one matrix may hold, and that length."""
+    """Yield (samples of one length, their length), a few at a time so that they fit into one matrix."""
     order = np.argsort(sizes, kind="stable")
     ordered = sizes[order]
     edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]

@@ -54,7 +54,7 @@ def as_moments(column: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
 def read(
     selection: Selection, *, fill: Any = UNFILLED, masked: bool = False, datetimes: bool = False
 ) -> NDArray[Any]:
-    """Read a selection as one array; see the top of this module.
+    """Read a selection as one array; see the module.
 
     Raises
     ------

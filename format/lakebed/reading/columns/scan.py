@@ -311,7 +311,7 @@ class ColumnScan:
         return scattered(self.reader, rows, _DENSE)
 
     def gathered(self, rows: NDArray[np.int64], order: NDArray[np.int64] | None = None) -> Column:
-        """Return any rows, in the order given; where there are many in a chunk, each chunk is read once.
+        """Return any rows in the given order; a chunk that has many of them is read once.
 
         Parameters
         ----------
