@@ -274,7 +274,7 @@ class PartWriter:
             try:
                 self._target.storage.delete(key)
             except StorageError as error:
-                _log.warning("chunk %s of a discarded part stays: %s", key, error)
+                _log.warning("chunk %s of a discarded part could not be deleted: %s", key, error)
 
     def __enter__(self) -> Self:
         return self

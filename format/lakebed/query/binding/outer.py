@@ -41,7 +41,9 @@ from lakebed.query.values.lookup import Found, Key, Lookup
 _COST = 50.0
 _ANSWER_BYTES = 64
 _TICK_ROWS = 1 << 12
-_SEVERAL = "a query that stands for a value has one column and one row, not {} and {}; GROUP BY true makes one of all"
+_SEVERAL = (
+    "a subquery used as a value has one column and one row, not {} and {}; GROUP BY true makes one row of all"
+)
 
 Answer = Callable[[Relation], Any]
 """Makes an answer of the result of a query for one set of values."""

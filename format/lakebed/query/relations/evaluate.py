@@ -147,7 +147,7 @@ def _applied(node: Apply, given: Given) -> Column:
     except (ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError) as error:
         raise QueryError(f"{node.name}: {error}", kind="runtime") from error
     except MemoryError as error:
-        raise QueryError(f"{node.name} needs more memory than there is: {error}", kind="limit") from error
+        raise QueryError(f"{node.name} ran out of memory: {error}", kind="limit") from error
     except RecursionError as error:
         raise QueryError(f"{node.name}: the values are nested too deeply", kind="limit") from error
 

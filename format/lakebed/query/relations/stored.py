@@ -279,13 +279,13 @@ def _of_run(run: ChunkRun, dtype: np.dtype[Any], rank: int, mask: NDArray[np.boo
         flat = np.zeros(int(np.prod(shapes, axis=1).sum()), dtype)
     else:
         if (end - begin) % dtype.itemsize:
-            raise FormatError("the samples' bytes do not fill the shapes of the chunk")
+            raise FormatError("the chunk's bytes do not match the shapes of its samples")
         flat = np.frombuffer(chunk.data[begin:end], dtype)
     found = Ragged(flat, shapes, mask)
     if not chunk.is_unwritten:
         told = offsets[run.start : run.stop + 1]
         if not np.array_equal(found.offsets * dtype.itemsize, told - begin if begin else told):
-            raise FormatError("the samples' bytes do not fill the shapes of the chunk")
+            raise FormatError("the chunk's bytes do not match the shapes of its samples")
     return found
 
 

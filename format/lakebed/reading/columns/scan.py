@@ -451,7 +451,7 @@ def _fixed(run: ChunkRun, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArr
     if chunk.is_unwritten or item == 0:
         return np.zeros((run.count, *shape), dtype=dtype)
     if chunk.uniform is None or chunk.uniform[1] != item:
-        raise FormatError("the chunk's samples do not have the one shape that the tensor's metadata names")
+        raise FormatError("the shapes of the chunk's samples differ from the one in the tensor's metadata")
     return np.frombuffer(chunk.data[run.start * item : run.stop * item], dtype=dtype).reshape(
         run.count, *shape
     )

@@ -139,7 +139,7 @@ def _numbers(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: Info)
         raise InvalidOperationError(f"tensor {name!r} holds {old}, and {new} is not a wider type")
     if state.meta.sample_compression is not None:
         raise InvalidOperationError(
-            f"tensor {name!r} compresses each sample by itself, and such samples get no other dtype: "
+            f"tensor {name!r} compresses each sample separately, so its dtype cannot change: "
             "store the values in another tensor"
         )
     reader = scan.reader
