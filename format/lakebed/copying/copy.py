@@ -11,6 +11,7 @@ from lakebed.copying.copy_version import copy_version, counterparts
 from lakebed.copying.deepcopy import deepcopy
 from lakebed.documents.version_tree import new_id
 from lakebed.errors import DatasetExistsError, TensorDoesNotExistError
+from lakebed.runtime.failures import OnFailure
 from lakebed.session import credentials
 from lakebed.session.changes.copy_samples import Source, columns
 from lakebed.session.changes.inputs import progress
@@ -136,7 +137,7 @@ def copy_table(
             return handle
     handle = make(dest, overwrite=overwrite)
     target = handle.session
-    try:
+    with OnFailure(remove, target.storage), OnFailure(target.discard):
         target.hold()
         copy_structure(table, target)
         if source.storage.stat(credentials.KEY) is not None:
@@ -144,10 +145,6 @@ def copy_table(
         if samples:
             copy_samples(table, target, progressbar=progressbar)
         target.release()
-    except BaseException:
-        target.discard()
-        remove(target.storage)
-        raise
     return handle
 
 

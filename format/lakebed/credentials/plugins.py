@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint
 
 from lakebed.credentials.base import entry, plain
 from lakebed.errors import LakebedError, StorageUnavailableError
+from lakebed.runtime.failures import outcome
 from lakebed.runtime.installed import entry_points
 from lakebed.storage.credentials import CredentialSource, Given, Grant, kept
 
@@ -34,26 +35,27 @@ def ask(point: EntryPoint, key: str, options: Given | None = None) -> Given | Cr
     StorageUnavailableError
         If it fails. Its own error is not shown, since it may hold secrets.
     """
-    problem, found = _asked(point, key, options)
-    if problem is not None:
+    found = outcome(_answer, point, key, options, kind=Exception)
+    if found.error is not None:
+        problem = str(found.error) if isinstance(found.error, _NoAnswer) else type(found.error).__name__
         raise StorageUnavailableError(
             f"the provider {point.name!r} ({point.value}) failed to look for the credentials {key!r}: {problem}"
         )
-    return found
+    return found.value
 
 
-def _asked(
-    point: EntryPoint, key: str, options: Given | None
-) -> tuple[str | None, Given | CredentialSource | None]:
-    """Return the class name of an error, and the result."""
-    try:
-        found = point.load()(key, {} if options is None else plain(options))
-        if isinstance(found, CredentialSource) or found is None:
-            return None, found
-        covered = entry(found) if isinstance(found, Mapping) else None
-    except Exception as error:  # noqa: BLE001 - code of others, whose errors may show a secret
-        return type(error).__name__, None
-    return None if covered else f"it returned {type(found).__name__}, and no credentials", covered
+class _NoAnswer(TypeError):
+    """A provider returned something else than credentials."""
+
+
+def _answer(point: EntryPoint, key: str, options: Given | None) -> Given | CredentialSource | None:
+    found = point.load()(key, {} if options is None else plain(options))
+    if isinstance(found, CredentialSource) or found is None:
+        return found
+    covered = entry(found) if isinstance(found, Mapping) else None
+    if covered is None:
+        raise _NoAnswer(f"it returned {type(found).__name__}, and no credentials")
+    return covered
 
 
 def first(key: str) -> tuple[str, Given | CredentialSource] | None:
@@ -66,7 +68,7 @@ def first(key: str) -> tuple[str, Given | CredentialSource] | None:
     return None
 
 
-def granted(source: CredentialSource, key: str) -> Grant:
+def granted(source: CredentialSource) -> Grant:
     """Return the present grant of a provider's source, with its secrets covered.
 
     Raises
@@ -76,20 +78,15 @@ def granted(source: CredentialSource, key: str) -> Grant:
     StorageUnavailableError
         If it fails in another way.
     """
-    problem, grant = _granted(source)
-    if grant is None:
-        raise problem or StorageUnavailableError(f"the source of the credentials {key!r} granted nothing")
-    return grant
+    found = outcome(_granted, source, kind=Exception)
+    if found.value is not None:
+        return found.value
+    if isinstance(found.error, LakebedError):
+        raise found.error
+    raise StorageUnavailableError(f"{source.name} failed to grant credentials: {type(found.error).__name__}")
 
 
-def _granted(source: CredentialSource) -> tuple[LakebedError | None, Grant | None]:
-    try:
-        grant = source.grant()
-        values = kept(dict(grant.values))
-    except LakebedError as error:
-        return error, None
-    except Exception as error:  # noqa: BLE001 - code of others, as above
-        return StorageUnavailableError(
-            f"{source.name} failed to grant credentials: {type(error).__name__}"
-        ), None
-    return None, Grant(Given({}) if values is None else values, grant.expires)
+def _granted(source: CredentialSource) -> Grant:
+    grant = source.grant()
+    values = kept(dict(grant.values))
+    return Grant(Given({}) if values is None else values, grant.expires)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from lakebed.errors import LakebedError, MissingCredsError
 from lakebed.runtime import clock, process_hooks
+from lakebed.runtime.failures import outcome
 from lakebed.storage.credentials import CredentialSource, Grant
 
 log = logging.getLogger(__name__)
@@ -156,13 +157,12 @@ class Renewal:
         return grant
 
     def _granted(self) -> Grant:
-        try:
-            return self._source.grant() if isinstance(self._source, CredentialSource) else self._source()
-        except LakebedError:
-            raise
-        except Exception as error:  # noqa: BLE001 - code of third parties
-            failure = type(error).__name__
-        # Errors of third parties, and their frames, may hold a secret.
+        source = self._source
+        found = outcome(source.grant if isinstance(source, CredentialSource) else source, kind=Exception)
+        if found.error is None or isinstance(found.error, LakebedError):
+            return found.result()
+        # Do not chain the error: errors of third parties, and their frames, may hold a secret.
+        failure = type(found.error).__name__
         raise MissingCredsError(
             f"{self.name} gives no credentials: it failed with {failure}; call its grant() to see why"
         )

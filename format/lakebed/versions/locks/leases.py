@@ -14,6 +14,7 @@ from lakebed import config
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import LeaseLost, LockedException, StorageError
 from lakebed.runtime import clock, process_hooks
+from lakebed.runtime.failures import OnFailure
 from lakebed.storage.base import Storage
 from lakebed.storage.concurrently import concurrently
 from lakebed.storage.lock import Owner, WriterLock
@@ -107,7 +108,7 @@ class Lease:
                 raise
             self._lock.seize(self._is_stale)
             seized = True
-        try:
+        with OnFailure(self._lock_files.forget), OnFailure(self._lock.release):
             at, found = self._read(expected, known)
             head = at.tree.head(self._branch).id
             expired = self._enter(head, found)
@@ -118,10 +119,6 @@ class Lease:
                 if now != head:  # the previous writer published once more before the fence
                     self._enter(now, None)
                     self._storage.delete(lock_key(head))
-        except BaseException:
-            self._lock.release()
-            self._lock_files.forget()
-            raise
         self._lost, self._written = "", clock.monotonic()
         _renewer.add(self)
         return at
