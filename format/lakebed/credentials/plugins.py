@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from importlib.metadata import EntryPoint
 
 from lakebed.credentials.base import entry, plain
-from lakebed.errors import LakebedError, StorageUnavailableError
-from lakebed.runtime.failures import outcome
+from lakebed.errors import StorageUnavailableError
 from lakebed.runtime.installed import entry_points
-from lakebed.storage.credentials import CredentialSource, Given, Grant, kept
+from lakebed.storage.credentials import CredentialSource, Given, Grant, answer_of, kept
 
 _log = logging.getLogger(__name__)
 
@@ -35,27 +35,23 @@ def ask(point: EntryPoint, key: str, options: Given | None = None) -> Given | Cr
     StorageUnavailableError
         If it fails. Its own error is not shown, since it may hold secrets.
     """
-    found = outcome(_answer, point, key, options, kind=Exception)
-    if found.error is not None:
-        problem = str(found.error) if isinstance(found.error, _NoAnswer) else type(found.error).__name__
+    found, problem = answer_of(partial(_asked, point, key, options), passing=())
+    if isinstance(found, type):
+        found, problem = None, f"it returned {found.__name__}, and no credentials"
+    if problem:
         raise StorageUnavailableError(
             f"the provider {point.name!r} ({point.value}) failed to look for the credentials {key!r}: {problem}"
         )
-    return found.value
+    return found
 
 
-class _NoAnswer(TypeError):
-    """A provider returned something else than credentials."""
-
-
-def _answer(point: EntryPoint, key: str, options: Given | None) -> Given | CredentialSource | None:
+def _asked(point: EntryPoint, key: str, options: Given | None) -> Given | CredentialSource | type | None:
+    """Return the provider's answer, or its type if it is no credentials."""
     found = point.load()(key, {} if options is None else plain(options))
     if isinstance(found, CredentialSource) or found is None:
         return found
     covered = entry(found) if isinstance(found, Mapping) else None
-    if covered is None:
-        raise _NoAnswer(f"it returned {type(found).__name__}, and no credentials")
-    return covered
+    return type(found) if covered is None else covered
 
 
 def first(key: str) -> tuple[str, Given | CredentialSource] | None:
@@ -78,12 +74,10 @@ def granted(source: CredentialSource) -> Grant:
     StorageUnavailableError
         If it fails in another way.
     """
-    found = outcome(_granted, source, kind=Exception)
-    if found.value is not None:
-        return found.value
-    if isinstance(found.error, LakebedError):
-        raise found.error
-    raise StorageUnavailableError(f"{source.name} failed to grant credentials: {type(found.error).__name__}")
+    grant, failure = answer_of(partial(_granted, source))
+    if grant is None:
+        raise StorageUnavailableError(f"{source.name} failed to grant credentials: {failure}")
+    return grant
 
 
 def _granted(source: CredentialSource) -> Grant:

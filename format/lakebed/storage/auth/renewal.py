@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from lakebed.errors import LakebedError, MissingCredsError
 from lakebed.runtime import clock, process_hooks
-from lakebed.runtime.failures import outcome
-from lakebed.storage.credentials import CredentialSource, Grant
+from lakebed.storage.credentials import CredentialSource, Grant, answer_of
 
 log = logging.getLogger(__name__)
 
@@ -158,14 +157,12 @@ class Renewal:
 
     def _granted(self) -> Grant:
         source = self._source
-        found = outcome(source.grant if isinstance(source, CredentialSource) else source, kind=Exception)
-        if found.error is None or isinstance(found.error, LakebedError):
-            return found.result()
-        # Do not chain the error: errors of third parties, and their frames, may hold a secret.
-        failure = type(found.error).__name__
-        raise MissingCredsError(
-            f"{self.name} gives no credentials: it failed with {failure}; call its grant() to see why"
-        )
+        grant, failure = answer_of(source.grant if isinstance(source, CredentialSource) else source)
+        if grant is None:
+            raise MissingCredsError(
+                f"{self.name} gives no credentials: it failed with {failure}; call its grant() to see why"
+            )
+        return grant
 
 
 def _due(grant: Grant, now: float) -> float | None:
