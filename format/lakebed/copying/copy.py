@@ -100,7 +100,7 @@ def empty_in_place(table: Table) -> None:
 
 
 def _is_seen(here: Storage, there: Storage) -> bool:
-    """Tell whether two storages are one place under two names: data put into one appears in the other."""
+    """Tell whether two addresses name one place: an object put through one appears through the other."""
     ours, theirs = traits_of(here).folder, traits_of(there).folder
     if ours:
         return os.path.exists(theirs) and os.path.samefile(ours, theirs)  # noqa: PTH110, PTH121
@@ -122,7 +122,7 @@ def copy_table(
     Parameters
     ----------
     samples
-        Copy the rows, too, not only the tensors.
+        Copy the rows; otherwise the tensors stay empty.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def copy_table(
 
 
 def _copy_files(table: Table, dest: Path, *, overwrite: bool, progressbar: bool) -> Handle | None:
-    """Copy whole tensors chunk by chunk; return None if that is impossible, before anything is done."""
+    """Copy whole tensors chunk by chunk; return None, without having written anything, if that is impossible."""
     source, names = table.session, table.names
     with source.mutex:
         planned = _planned(table)
@@ -172,7 +172,7 @@ def _copy_files(table: Table, dest: Path, *, overwrite: bool, progressbar: bool)
 
 
 def _planned(table: Table) -> Snapshot:
-    """Return a dataset in memory of some tensors without their samples."""
+    """Return the version of a dataset in memory that has the tensors of a table without their samples."""
     storage = MemoryStorage()
     create(storage)
     session = Session(storage)

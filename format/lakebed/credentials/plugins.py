@@ -36,22 +36,22 @@ def ask(point: EntryPoint, key: str, options: Given | None = None) -> Given | Cr
         If it fails. Its own error is not shown, since it may hold secrets.
     """
     found, problem = answer_of(partial(_asked, point, key, options), passing=())
-    if isinstance(found, type):
-        found, problem = None, f"it returned {found.__name__}, and no credentials"
-    if problem:
+    if isinstance(found, str):
+        problem = f"it returned {found}, and no credentials"
+    if problem or isinstance(found, str):
         raise StorageUnavailableError(
             f"the provider {point.name!r} ({point.value}) failed to look for the credentials {key!r}: {problem}"
         )
     return found
 
 
-def _asked(point: EntryPoint, key: str, options: Given | None) -> Given | CredentialSource | type | None:
-    """Return the provider's answer, or its type if it is no credentials."""
+def _asked(point: EntryPoint, key: str, options: Given | None) -> Given | CredentialSource | str | None:
+    """Return the provider's answer, or the name of its type if it is no credentials."""
     found = point.load()(key, {} if options is None else plain(options))
     if isinstance(found, CredentialSource) or found is None:
         return found
     covered = entry(found) if isinstance(found, Mapping) else None
-    return type(found) if covered is None else covered
+    return type(found).__name__ if covered is None else covered
 
 
 def first(key: str) -> tuple[str, Given | CredentialSource] | None:
