@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -177,6 +177,17 @@ class Plan:
             items.extend(self.items[at] for at in self.splits[name])
         rows = self.rows if len(items) == len(self.items) else None
         return replace(self, items=items, splits=ranges, rows=rows)
+
+
+class ImageOptions(TypedDict, total=False):
+    """Options of importers of images."""
+
+    link: Annotated[bool, "Store links to the images in place of the images."]
+    creds_key: Annotated[str | None, "Name of the credentials that the links need."]
+    compression: Annotated[
+        str | None,
+        "Kind of image that is stored; left out, that of the files, and of most of them where they differ.",
+    ]
 
 
 def media(

@@ -109,7 +109,7 @@ def _is_environment(source: Source, name: str) -> bool:
     last = name.rpartition("/")[2]
     if last in ("lock.mdb", "data.mdb"):
         return last == "data.mdb"
-    with source.open("" if source.is_file else name) as file:
+    with source.open(name) as file:
         return file.read(20)[16:] == _MAGIC
 
 
