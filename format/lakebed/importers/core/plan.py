@@ -243,6 +243,14 @@ class Media:
         return self.source.media(name)
 
 
+def told_first(problems: Sequence[Problem]) -> str:
+    """Return a sentence about the first problem and the number of others; empty without problems."""
+    if not problems:
+        return ""
+    rest = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""
+    return f". {problems[0].where}: {problems[0].reason}{rest}"
+
+
 def kept(columns: Mapping[str, Any], rows: list[int]) -> dict[str, Any]:
     """Return some rows of columns."""
     return {name: _taken(values, rows) for name, values in columns.items()}
