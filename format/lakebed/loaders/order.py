@@ -410,7 +410,7 @@ class Shares:
 
     @property
     def end(self) -> int:
-        """End of the dealt positions; those from `samples` on repeat the first ones."""
+        """End of the positions that processes share; those from `samples` on repeat the first positions."""
         full = self.samples - self.samples % self.batch
         rest = self.samples - full
         if self.drop_last or not rest:

@@ -448,7 +448,7 @@ class ChunkSource:
         return self._files.whole(described(table, row, self.heads, key), pooled=pooled)
 
     def _mapped_whole(self, chunk: OpenChunk, *, shared: bool) -> memoryview:
-        """Return the whole verified file; if it is not shared, only the caller sees what it writes into it."""
+        """Return the whole verified file; with ``shared=False`` as a private copy that the caller may write to."""
         data = chunk.mapped if shared and chunk.mapped is not None else self._files.map(chunk)
         self._local.mapped(chunk, data, 0, len(data))
         return data

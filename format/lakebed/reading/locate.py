@@ -129,7 +129,7 @@ class StoredSamples:
 
     @cached_property
     def is_gathered(self) -> bool:
-        """Return whether all samples are arrays of one shape, stored as they are, so that rows are slices of chunks."""
+        """Return whether all samples are uncompressed arrays of one shape, so that rows are slices of chunks."""
         return self.is_fixed and self.decoder.is_plain and not self.is_link and not len(self.state.tiles)
 
     def known_dtype(self) -> np.dtype[Any]:

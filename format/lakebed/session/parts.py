@@ -326,7 +326,7 @@ def written(
 
 
 def _divided(draft: Draft) -> tuple[dict[str, bytes], Files]:
-    """Return the chunks of a part that the adopting writer copies anyway, and those that become files."""
+    """Divide the chunks of a part into those that the adopting writer copies anyway, and those that become files."""
     carried: dict[str, bytes] = {}
     written: Files = {}
     for tensor in draft.tensors.seen.values():

@@ -1,4 +1,4 @@
-"""Tables: tensors, rows and version, the form in which loaders, queries, views, exporters and workers get data."""
+"""Tables: tensors, rows and a version; loaders, queries, views, exporters and workers are given data in this form."""
 
 from __future__ import annotations
 

@@ -353,7 +353,7 @@ class Writer(Checkout):
                 )
 
     def _go_on_below(self) -> None:
-        """Let a new head inherit the uncommitted chunks, so that not every publish names all of them."""
+        """Start a new head below the present one, so that later publishes need not list its chunks."""
         from lakebed.versions.derive import inherited
         from lakebed.versions.publish import publish
         from lakebed.versions.updates import CheckpointHead

@@ -221,7 +221,7 @@ class SampleOut:
 
     @property
     def tensors(self) -> list[str]:
-        """Names of the tensors that rows may have; if any may, of those that have some."""
+        """Names of the tensors that rows may have; without a restriction, of tensors that have rows."""
         if isinstance(self._tensors, Iterable):
             return list(self._tensors)
         return [name for name in self._columns if self._count(name)]

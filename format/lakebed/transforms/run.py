@@ -505,7 +505,7 @@ def _in_one_line(error: BaseException) -> str:
 
 
 def _end_near(ends: Sequence[int], at: int, stop: int) -> int:
-    """Return the end of a chunk near that of a piece, so that two workers rarely read the same chunk."""
+    """Move the end of a piece to a nearby end of a chunk, so that two workers rarely read the same chunk."""
     found = bisect_left(ends, stop)
     below = ends[found - 1] if found else 0
     above = ends[found] if found < len(ends) else stop

@@ -97,5 +97,5 @@ class Names:
         raise query_error(text, at, "unknown_column", f"there is no column {column!r}{hint}")
 
     def all_of(self, table: str | None) -> Sequence[Entry]:
-        """Return the columns of a table, or those that need no table."""
+        """Return the columns of a table; without a table, all that can be named alone."""
         return [e for e in self.entries if (not e.is_behind if table is None else e.table == table)]

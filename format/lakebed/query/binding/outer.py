@@ -237,7 +237,7 @@ class Once:
         return None if lookup is None else lookup.find(keys)
 
     def column(self, keys: Sequence[Column]) -> Column | None:
-        """Return the value of the row with each set of keys, or whether there is one; None for keys that are arrays."""
+        """Return the value of the row with each set of keys, or whether there is one; None if keys are arrays."""
         found = self._rows(keys)
         if found is None:
             return None
@@ -283,7 +283,7 @@ def column_of(relation: Relation, domain: Info | None = None) -> list[Any]:
 
 def _items(values: NDArray[Any]) -> list[Any]:
     flat = values.reshape(-1)
-    # Floats stay NumPy's, because Python's take the dtype of what they are compared with.
+    # Keep floats as NumPy's, because Python's would adopt the dtype of the other side of a comparison.
     return list(flat.astype(np.float64)) if flat.dtype.kind == "f" else list(flat.tolist())
 
 
@@ -305,7 +305,7 @@ def _flags(answers: Sequence[bool]) -> Column:
 
 
 def _in_each(lists: Sequence[list[Any]], values: Column) -> Column:
-    """Return whether the value of each row is in its own list; rows with the same list are computed together."""
+    """Return for each row whether its value is in its list; rows with the same list are computed together."""
     by_list: dict[int, list[int]] = {}
     for number, wanted in enumerate(lists):
         by_list.setdefault(id(wanted), []).append(number)

@@ -83,7 +83,7 @@ class Opened:
         return found
 
     def _stored(self, context: QueryContext, table: Table | Relation, at: int) -> Relation:
-        """Return the rows of a table that all named columns have; a relation as it is.
+        """Return the rows of a table that all named columns have; return a relation unchanged.
 
         If the query names no column of the table, as COUNT(*) does, these are the rows of the table.
         """

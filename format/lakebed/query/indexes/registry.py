@@ -118,7 +118,7 @@ def read_registry(storage: Storage) -> Registry:
 
 
 def _has_place(storage: Storage) -> bool:
-    """Return whether a storage can be a weak key; those of users may not allow that."""
+    """Return whether a storage can be a key of a weak dictionary; storages of users may not support that."""
     return type(storage).__weakrefoffset__ > 0 and type(storage).__hash__ is not None
 
 

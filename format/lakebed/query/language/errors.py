@@ -1,4 +1,4 @@
-"""Errors of queries: the place in the text, the problem, and what may have been meant."""
+"""Errors of queries: the place in the text, the problem, and similar names."""
 
 from __future__ import annotations
 

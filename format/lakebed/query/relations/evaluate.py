@@ -184,7 +184,7 @@ def _cases(node: Cases, scope: Scope) -> Column:
 
 
 def is_true(node: Bound, scope: Scope) -> Mask:
-    """Return whether a condition is true for each row: for arrays, for all values, of which there is at least one.
+    """Return for each row whether a condition is true; an array is true if it has values and all of them are true.
 
     AND, OR and NOT combine whole rows; so NOT of a comparison with a missing value is true.
     """

@@ -183,7 +183,7 @@ class StoredColumn:
     # -- shapes ----------------------------------------------------------------------------------------------------
 
     def shapes(self, rows: Rows) -> NDArray[np.uint32] | None:
-        """Return the shapes of samples without reading values; None if only the values tell."""
+        """Return the shapes of samples without reading values; None if that is impossible."""
         reader = self.scan.reader
         if reader.state.sequence is not None or reader.storing in (Storing.LIST, Storing.POLYGON):
             return None

@@ -193,7 +193,7 @@ _Words = tuple[Codes, Mask | None]
 
 
 def _words_alike(left: NDArray[Any], right: NDArray[Any]) -> tuple[_Words, _Words] | None:
-    """Return integers that are equal where numbers of two types are, with the masks of those that equal no other."""
+    """Return integers that are equal where numbers of two types are equal, and masks of numbers without an equal."""
     if "f" in (left.dtype.kind, right.dtype.kind) and left.dtype.kind != right.dtype.kind:
         if left.dtype.kind == "f":
             found = _words_alike(right, left)

@@ -82,7 +82,7 @@ class Watch:
 
 @contextmanager
 def ticking(tick: Callable[[], None]) -> Iterator[None]:
-    """Make :func:`tick` call a function inside a ``with``; what the function raises ends the computation."""
+    """Make :func:`tick` call a function inside a ``with``; an error of the function ends the computation."""
     token = _TICK.set(tick)
     try:
         yield

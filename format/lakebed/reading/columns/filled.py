@@ -18,7 +18,7 @@ from lakebed.reading.columns.scan import ColumnScan
 from lakebed.reading.selection import Selection
 
 UNFILLED: Any = object()
-"""Stands for a missing fill argument, since None is a valid one."""
+"""Default of a fill argument, since None is a valid fill."""
 
 Mask = NDArray[np.bool_]
 
