@@ -183,9 +183,8 @@ def _matched_texts(left: Texts, right: Texts) -> tuple[Codes, Codes, int]:
     tick()
     places = _integers(pc.index_in(asked.dictionary, value_set=known.dictionary))
     tick()
-    numbers = np.append(places, -1)[
-        _integers(asked.indices)
-    ]  # null has the index -1, that of the appended -1
+    # Null has the index -1, that of the appended -1.
+    numbers = np.append(places, -1)[_integers(asked.indices)]
     return numbers, _integers(known.indices), len(known.dictionary)
 
 
