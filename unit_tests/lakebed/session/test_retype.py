@@ -147,7 +147,7 @@ def test_what_a_version_records() -> None:
         ([300], {"dtype": "int64"}, {"dtype": "int8"}, "not a wider type"),
         (["a"], {"htype": "text"}, {"htype": "generic", "dtype": "int64"}, "not a wider type"),
         ([{"a": 1}], {"htype": "json"}, {"htype": "text"}, "not a wider type"),
-        (np.ones((2, 2)), {"dtype": "float64"}, {"htype": "text"}, "json holds them"),
+        (np.ones((2, 2)), {"dtype": "float64"}, {"htype": "text"}, "json can hold them"),
         (STAMP, {}, {"dtype": "float64"}, "timestamp"),
         (pa.array([date(2024, 2, 3)]), {}, {"dtype": "int64"}, "date32"),
         ([1], {"dtype": "int8", "sample_compression": "lz4"}, {"dtype": "int16"}, "each sample by itself"),
