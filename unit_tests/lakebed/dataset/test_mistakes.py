@@ -204,12 +204,12 @@ def test_the_message_helps(ds: lakebed.Dataset, mistake: Call, words: str) -> No
 
 
 WARNED: list[tuple[Call, str]] = [
-    (lambda ds: ds.lab.append(99), "has the names of 2 classes, and the label 99 is none of them"),
-    (lambda ds: ds.lab.extend([2]), "the label 2 is none of them"),
-    (lambda ds: ds.lab.extend([[0, 5]]), "the label 5 is none of them"),
-    (lambda ds: ds.lab.extend([np.array([7], np.uint32)]), "the label 7 is none of them"),
-    (lambda ds: ds.lab.extend(np.array([3], np.uint32)), "the label 3 is none of them"),
-    (lambda ds: [ds.lab.append(1), ds.lab.append(3)], "the label 3 is none of them"),
+    (lambda ds: ds.lab.append(99), "has names for 2 classes, and the label 99 has none"),
+    (lambda ds: ds.lab.extend([2]), "the label 2 has none"),
+    (lambda ds: ds.lab.extend([[0, 5]]), "the label 5 has none"),
+    (lambda ds: ds.lab.extend([np.array([7], np.uint32)]), "the label 7 has none"),
+    (lambda ds: ds.lab.extend(np.array([3], np.uint32)), "the label 3 has none"),
+    (lambda ds: [ds.lab.append(1), ds.lab.append(3)], "the label 3 has none"),
     (lambda ds: ds.box.append(np.ones((2, 5), "f4")), "has 4 numbers, and a sample has the shape (2, 5)"),
 ]
 
