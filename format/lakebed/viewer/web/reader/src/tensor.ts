@@ -87,7 +87,9 @@ export class Tensor {
     const index = ids === null ? ChunkIndex.empty : ChunkIndex.parse(ids, `${key}/chunks_index`);
     const places = version.manifest?.places(key) ?? null;
     if (places !== null && places.sizes.length !== index.length)
-      throw new FormatError(`${key}: ${places.sizes.length} places are known of ${index.length} chunks`);
+      throw new FormatError(
+        `${key}: the manifest has the places of ${places.sizes.length} chunks, the tensor has ${index.length}`,
+      );
     return new Tensor(version, name, key, meta, info ?? {}, hidden || meta.hidden === true, nulls, {
       chunks: index,
       tiles: tiles === null ? new Map() : parseTiles(tiles, `${key}/tiles_index`),
