@@ -57,7 +57,8 @@ def images(folder: Path, size: int) -> None:
     """Write JPEG files of about 100 kB, 80 in a chunk, and labels."""
     random = np.random.default_rng(SEED)
     small = created(MemoryStorage())
-    small.create_tensor("image", htype="image", sample_compression="jpeg", max_chunk_size=17_000_000, **PLAIN)
+    plain = {**PLAIN, "create_sample_info_tensor": False, "max_chunk_size": 17 * CHUNK}
+    small.create_tensor("image", htype="image", sample_compression="jpeg", **plain)
     small.create_tensor("label", dtype="int64", max_chunk_size=17 * CHUNK, **PLAIN)
     for _ in range(PATTERNS):
         # One photo in each chunk file is distinct: the shuffled loader sees one size, the checksums differ.
@@ -72,7 +73,7 @@ def chunks(folder: Path, size: int) -> None:
     """Write arrays of 1 MB, 8 in a chunk; ``size`` counts chunks: 125 million would be a petabyte."""
     random = np.random.default_rng(SEED)
     small = created(MemoryStorage())
-    small.create_tensor("x", dtype="uint8", max_chunk_size=17_000_000, **PLAIN)
+    small.create_tensor("x", dtype="uint8", max_chunk_size=17 * CHUNK, **PLAIN)
     small.x.extend(random.integers(0, 256, (8 * PATTERNS, 1000, 1000), np.uint8))
     _finish(grow(small, folder, 8 * size), folder, {"x": "array"})
 
