@@ -147,7 +147,7 @@ export class Tensor {
   /** Rows as one array with a new first axis, where all have the largest shape; zeros for those without numbers, which are `missing`. */
   async column(start: number, stop: number, signal?: AbortSignal): Promise<NumberArray & { missing: number[] }> {
     this.checkRows(start, stop);
-    if (!this.isPlain || this.isSequence) throw new UnsupportedError(`${this.name} holds other things than arrays of one shape`);
+    if (!this.isArray || this.isSequence) throw new UnsupportedError(`${this.name} holds other things than arrays of one shape`);
     const { sample } = this.storing;
     const dtype = this.dtype ?? "uint8";
     const size = product(this.maxShape) * itemSize(dtype);
@@ -207,7 +207,7 @@ export class Tensor {
   }
 
   /** Whether samples are stored as arrays, not as texts or files. */
-  private get isPlain(): boolean {
+  private get isArray(): boolean {
     const { chunk, sample, htype } = this.storing;
     return !isText(this.storing) && htype !== "polygon" && [chunk, sample].every((one) => one === null || one === "lz4");
   }
@@ -265,7 +265,7 @@ export class Tensor {
     if (isWorth) return [[first, await this.alone(row, first, begin, count, size, signal)]];
     const loaded = await this.load(row, count, signal);
     // Aligned once, numbers of several bytes need no copies of their own.
-    const width = this.isPlain ? Math.min(8, itemSize(this.dtype ?? "uint8")) : 1;
+    const width = this.isArray ? Math.min(8, itemSize(this.dtype ?? "uint8")) : 1;
     if (members.length > 1 && loaded.data.byteOffset % width !== 0) loaded.data = loaded.data.slice();
     const { header, data } = loaded;
     return members.map((sample) => [sample, this.valueIn(header, data, sample - begin, this.what(sample))]);
