@@ -149,11 +149,10 @@ export class Tensor {
   /** Rows as one array with a new first axis, where all have the largest shape; zeros for those without numbers, which are `missing`. */
   async column(start: number, stop: number, signal?: AbortSignal): Promise<NumberArray & { missing: number[] }> {
     this.checkRows(start, stop);
-    const { chunk, sample, htype } = this.storing;
+    if (!this.isArray || this.isSequence) throw new UnsupportedError(`${this.name} holds other things than arrays of one shape`);
+    const { sample } = this.storing;
     const dtype = this.dtype ?? "uint8";
     const size = product(this.maxShape) * itemSize(dtype);
-    const isPlain = !isText(this.storing) && !this.isSequence && htype !== "polygon" && [chunk, sample].every((one) => one === null || one === "lz4");
-    if (!isPlain) throw new UnsupportedError(`${this.name} holds other things than arrays of one shape`);
     check("sampleBytes", size * (stop - start), this.name);
     const out = new Uint8Array(size * (stop - start));
     const without = new Set(await this.missing(start, stop, signal));
@@ -209,6 +208,12 @@ export class Tensor {
     return header.shape(sample - begin) ?? new Array<number>(this.maxShape.length).fill(0);
   }
 
+  /** Whether samples are stored as arrays, not as texts or files. */
+  private get isArray(): boolean {
+    const { chunk, sample, htype } = this.storing;
+    return !isText(this.storing) && htype !== "polygon" && [chunk, sample].every((one) => one === null || one === "lz4");
+  }
+
   private checkRows(start: number, stop: number): void {
     if (!(Number.isSafeInteger(start) && Number.isSafeInteger(stop) && start >= 0 && start <= stop && stop <= this.length))
       throw new RangeError(`rows ${start} to ${stop} are not among the ${this.length} of ${this.name}`);
@@ -262,7 +267,7 @@ export class Tensor {
     if (isWorth) return [[first, await this.alone(row, first, begin, count, size, signal)]];
     const loaded = await this.load(row, count, signal);
     // Aligned once, numbers of several bytes need no copies of their own.
-    const width = isText(this.storing) ? 1 : Math.min(8, itemSize(this.dtype ?? "uint8"));
+    const width = this.isArray ? Math.min(8, itemSize(this.dtype ?? "uint8")) : 1;
     if (members.length > 1 && loaded.data.byteOffset % width !== 0) loaded.data = loaded.data.slice();
     const { header, data } = loaded;
     return members.map((sample) => [sample, this.valueIn(header, data, sample - begin, this.what(sample))]);
