@@ -197,6 +197,29 @@ export class Tensor {
     return Promise.all(Array.from({ length: stop - start }, (_, i) => one(start + i)));
   }
 
+  /** Return where rows lie, as text: rows of two versions that lie at the same places are equal. */
+  async places(signal?: AbortSignal): Promise<(row: number) => string> {
+    const { chunks: index, sequence } = this.index;
+    const paths = await Promise.all(Array.from({ length: index.length }, (_, row) => this.path(row, signal)));
+    const marks = await (await this.marked(signal))?.places(signal);
+    const placeOf = (sample: number): string => {
+      let row = rowOf(index.last, sample);
+      let found = `${paths[row]} ${sample - index.span(row)[0]}`;
+      while (index.last[row + 1] === sample) found += ` ${paths[++row]}`; // further tiles
+      return found;
+    };
+    return (row) => {
+      const [first, last] = sequence?.span(row) ?? [row, row + 1];
+      const items = Array.from({ length: last - first }, (_, i) => placeOf(first + i));
+      return `${items.join()} ${marks && row < this.marks!.length ? marks(row) : ""}`;
+    };
+  }
+
+  private async marked(signal?: AbortSignal): Promise<Tensor | null> {
+    if (this.nulls !== null) this.marks ??= await Tensor.open(this.version, this.nulls, this.nulls, null, true, signal);
+    return this.marks;
+  }
+
   private async shapeAt(sample: number, signal?: AbortSignal): Promise<number[]> {
     const tiling = this.index.tiles.get(sample);
     if (tiling !== undefined) return tiling.sample;
@@ -221,11 +244,10 @@ export class Tensor {
 
   /** The rows that are marked as null. */
   private async missing(start: number, stop: number, signal?: AbortSignal): Promise<Set<number> | null> {
-    if (this.nulls === null) return null;
-    this.marks ??= await Tensor.open(this.version, this.nulls, this.nulls, null, true, signal);
-    const end = Math.min(stop, this.marks.length);
-    if (end <= start) return null;
-    const marks = await this.marks.rows(start, end, signal);
+    const marked = await this.marked(signal);
+    const end = Math.min(stop, marked?.length ?? 0);
+    if (marked === null || end <= start) return null;
+    const marks = await marked.rows(start, end, signal);
     return new Set(marks.flatMap((mark, i) => (mark !== null && mark.kind === "array" && mark.data.some(Boolean) ? [start + i] : [])));
   }
 
