@@ -29,6 +29,8 @@ export class Dataset {
     readonly info: Info,
     /** Visible tensors by name, in the order in which they were made. */
     readonly tensors: Map<string, Tensor>,
+    /** Tensors of the format's own by name, such as the shapes of another's samples. */
+    readonly hidden: Map<string, Tensor>,
     readonly groups: string[],
   ) {}
 
@@ -55,10 +57,10 @@ export class Dataset {
         return [name, await Tensor.open(version, name, key, nulls ?? null, hidden.has(key), signal)];
       }),
     );
-    const visible = new Map(opened.filter(([, tensor]) => !tensor.hidden));
+    const [visible, behind] = [false, true].map((isHidden) => new Map(opened.filter(([, tensor]) => tensor.hidden === isHidden)));
     const groups = Array.isArray(meta.groups) ? meta.groups.map(String) : [];
     const head = [...tree.branches].find(([, version]) => version === id)?.[0] ?? null;
-    return new Dataset(version, commit, head, info, visible, groups);
+    return new Dataset(version, commit, head, info, visible!, behind!, groups);
   }
 
   get place(): string {
