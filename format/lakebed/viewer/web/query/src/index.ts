@@ -52,7 +52,7 @@ export class Answer {
 
   /** Values of some rows as those of JSON: numbers that it lacks are `bigint`, NaN and infinite. */
   async values(name: string, start: number, stop: number): Promise<Val[]> {
-    return valuesOf(await this.relation.read(name, span(start, stop)));
+    return stop > start ? valuesOf(await this.relation.read(name, span(start, stop))) : [];
   }
 }
 
