@@ -49,7 +49,7 @@ export class Stored extends Relation {
       for (let i = 0; i < rows.length; i++) data.set(shape, i * shape.length);
       return Arrays.even("uint32", data, rows.length, [shape.length]);
     }
-    const companion = this.dataset.hidden.get(companionOf(name));
+    const companion = this.dataset.companion(name, "shape");
     if (companion !== undefined && isFixed(companion) && !tensor.isLink && rows.every((row) => row < companion.length)) {
       const found = await readRows(companion, rows);
       if (found instanceof Arrays && found.shape !== null) return Arrays.even("uint32", Uint32Array.from(found.data as Float64Array, Number), rows.length, found.shape);
@@ -91,11 +91,6 @@ export class Stored extends Relation {
   override get baseRows(): Rows {
     return this.places;
   }
-}
-
-function companionOf(name: string): string {
-  const at = name.lastIndexOf("/") + 1;
-  return `${name.slice(0, at)}_${name.slice(at)}_shape`;
 }
 
 function kindOf({ htype }: Tensor): "text" | "json" | "list" | "polygon" | "array" {

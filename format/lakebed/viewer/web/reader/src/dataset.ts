@@ -8,6 +8,8 @@ import type { Source } from "./source";
 import { Tensor } from "./tensor";
 import { FIRST, Tree, type Commit } from "./tree";
 
+const IDS = 65_536; // that are read together
+
 export type Info = { [key: string]: Json };
 
 /** Files of one version by their keys, without its folder. */
@@ -30,7 +32,7 @@ export class Dataset {
     /** Visible tensors by name, in the order in which they were made. */
     readonly tensors: Map<string, Tensor>,
     /** Tensors of the format's own by name, such as the shapes of another's samples. */
-    readonly hidden: Map<string, Tensor>,
+    private readonly hidden: Map<string, Tensor>,
     readonly groups: string[],
   ) {}
 
@@ -102,6 +104,26 @@ export class Dataset {
   /** The same dataset at another version. */
   at(ref: string, signal?: AbortSignal): Promise<Dataset> {
     return Dataset.at(this.version.tree, this.version.source, ref, signal);
+  }
+
+  /** The hidden tensor that tells something of each sample of another, such as its `id` or `shape`. */
+  companion(name: string, what: string): Tensor | undefined {
+    const { key } = this.tensor(name);
+    const at = key.lastIndexOf("/") + 1;
+    return [...this.hidden.values()].find((tensor) => tensor.key === `${key.slice(0, at)}_${key.slice(at)}_${what}`);
+  }
+
+  /** The ids of a tensor's samples, which stay theirs in other versions; null where it has none. */
+  async ids(name: string, signal?: AbortSignal): Promise<BigUint64Array | null> {
+    const { length, isSequence } = this.tensor(name);
+    const ids = this.companion(name, "id");
+    if (isSequence || ids?.length !== length) return null;
+    const found = new BigUint64Array(length);
+    for (let from = 0; from < length; from += IDS) {
+      const values = await ids.rows(from, Math.min(length, from + IDS), signal);
+      values.forEach((value, at) => (found[from + at] = value?.kind === "array" ? BigInt(value.data[0] ?? 0) : 0n));
+    }
+    return found;
   }
 
   tensor(name: string): Tensor {

@@ -29,6 +29,7 @@ export { Dataset } from "./dataset";
 export { Tensor, type Run } from "./tensor";
 export { xxh3 } from "./xxh3";
 export { FormatError, LIMITS, LimitError, MissingError, SourceError, UnsupportedError } from "./errors";
+export { xxh3 } from "./xxh3";
 export { traffic, type Part, type Source } from "./source";
 export type { Commit } from "./tree";
 export type { Json } from "./json";
