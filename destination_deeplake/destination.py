@@ -82,7 +82,7 @@ class DestinationDeeplake(Destination):
         except GeneratorExit:
             running.stop()
             raise
-        except Exception:
+        except Exception:  # of the sync, or of the caller's iterator: the states up to it are still told
             running.stop()
             yield from out.drain()
             raise

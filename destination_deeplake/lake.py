@@ -12,6 +12,7 @@ from destination_deeplake.config import Place
 from destination_deeplake.failures import without_advice
 from destination_deeplake.naming import dataset_folder
 from lakebed.errors import LockedException
+from lakebed.runtime.failures import OnFailure
 
 _PATIENCE = float(os.environ.get("LAKEBED_LEASE_SECONDS") or 300) + 15
 """Seconds after which a sync that was killed keeps nobody out any more; a living one renews its lease in good time."""
@@ -26,12 +27,8 @@ def hold(dataset: lakebed.Dataset) -> Iterator[lakebed.Dataset]:
     Otherwise the dataset would try to publish it once more when it is closed, or when the process ends: rows that were
     not acknowledged, from a step that was left in the middle.
     """
-    with dataset:
-        try:
-            yield dataset
-        except BaseException:
-            dataset.discard()
-            raise
+    with dataset, OnFailure(dataset.discard):
+        yield dataset
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Self
 
 from destination_deeplake.stopping import Stop
 from destination_deeplake.wire import Event, WireError, Wires
+from lakebed.runtime.failures import outcome
 
 _BLOCK_BYTES = 4 << 20
 _TELLING_BYTES = 8 << 20
@@ -135,10 +136,9 @@ class SocketLanes:
             self._sizes[lane] = self._wires[lane].nbytes
 
     def _read(self, lane: int) -> None:
-        try:
-            self._run(lane)
-        except BaseException as error:  # noqa: BLE001 - the main thread raises it
-            self._tell(Turn(lane, 0, [], is_last=True, error=error))
+        found = outcome(self._run, lane)
+        if found.error is not None:
+            self._tell(Turn(lane, 0, [], is_last=True, error=found.error))
 
     def _run(self, lane: int) -> None:
         wire, lock, one = self._wires[lane], self._locks[lane], self._sockets[lane]

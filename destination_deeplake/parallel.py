@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from lakebed.runtime.failures import Outcome, outcome
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -30,22 +32,16 @@ def for_each(
         What the first item, in their order, raised whose step failed.
     """
     waiting = list(items)
-    outcomes: dict[int, R] = {}
-    errors: dict[int, Exception] = {}
+    outcomes: dict[int, Outcome[R]] = {}
 
     def attempt(number: int) -> None:
-        try:
-            outcomes[number] = step(waiting[number])
-        except Exception as error:  # noqa: BLE001 - raised below, after all others had their turn
-            errors[number] = error
+        outcomes[number] = outcome(step, waiting[number], kind=Exception)
 
     single = [number for number, item in enumerate(waiting) if alone(item)]
     for number in single:
         attempt(number)
     _share(attempt, sorted(set(range(len(waiting))).difference(single)))
-    if errors:
-        raise errors[min(errors)]
-    return [outcomes[number] for number in range(len(waiting))]
+    return [outcomes[number].result() for number in range(len(waiting))]
 
 
 def _share(attempt: Callable[[int], None], numbers: Sequence[int]) -> None:

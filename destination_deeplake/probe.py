@@ -5,12 +5,15 @@ import errno
 import os
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import lakebed
 from destination_deeplake.config import DestinationConfig, Place
 from destination_deeplake.failures import FailureType, describe
 from lakebed.errors import StorageUnavailableError
+from lakebed.runtime.failures import outcome
 
 _ROW = "destination-deeplake check"
 _PATIENCE = 4.0
@@ -31,40 +34,41 @@ def problem_with(config: DestinationConfig) -> str | None:
     missing = [] if place.folder is None else _missing(place.folder)
     try:
         with _impatience():
-            _round_trip(place)
-    except Exception as error:
-        failure = describe(error)
-        if failure.failure_type is not FailureType.SYSTEM:
-            return f"destination_path {place}: {failure.message}"
-        if isinstance(error, OSError):
-            return f"destination_path {place} cannot be used ({error}); choose another folder."
-        raise
+            error = outcome(_round_trip, place, kind=Exception).error
     finally:
         for folder in missing:
             with contextlib.suppress(OSError):
                 folder.rmdir()
-    return None
+    if error is None:
+        return None
+    failure = describe(error)
+    if failure.failure_type is not FailureType.SYSTEM:
+        return f"destination_path {place}: {failure.message}"
+    if isinstance(error, OSError):
+        return f"destination_path {place} cannot be used ({error}); choose another folder."
+    raise error
 
 
 def _round_trip(place: Place) -> None:
     # No stream can have this folder: names that start with a dot are encoded.
     url = place.dataset(f".airbyte-check-{uuid.uuid4().hex}")
-    try:
-        dataset = lakebed.empty(url, creds=place.creds)
-        dataset.create_tensor("probe", htype="text", create_id_tensor=False)
-        dataset.extend({"probe": [_ROW]})
-        dataset.close()
-        found = lakebed.load(url, read_only=True, creds=place.creds)["probe"][0].text()
-    except Exception as error:
-        if not isinstance(
-            error, StorageUnavailableError
-        ):  # who does not answer took nothing, and would not now
-            with contextlib.suppress(Exception):  # what stopped the probe is what the user must hear of
-                lakebed.delete(url, creds=place.creds)
-        raise
-    lakebed.delete(url, creds=place.creds)
-    if found != _ROW:
+    found = outcome(_written_and_read, url, place.creds, kind=Exception)
+    if isinstance(found.error, StorageUnavailableError):
+        raise found.error  # a store that does not answer holds nothing to delete
+    deleted = outcome(partial(lakebed.delete, url, creds=place.creds), kind=Exception)
+    if (
+        found.result() != _ROW
+    ):  # the user must hear what stopped the probe, before what kept it from tidying up
         raise OSError(errno.EIO, "it gave back other data than was written", url)
+    deleted.result()
+
+
+def _written_and_read(url: str, creds: Any) -> str:
+    dataset = lakebed.empty(url, creds=creds)
+    dataset.create_tensor("probe", htype="text", create_id_tensor=False)
+    dataset.extend({"probe": [_ROW]})
+    dataset.close()
+    return lakebed.load(url, read_only=True, creds=creds)["probe"][0].text()
 
 
 @contextlib.contextmanager

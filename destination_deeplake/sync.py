@@ -416,13 +416,10 @@ class Sync:
 
     def _finish(self, writer: StreamWriter, *, is_complete: bool) -> None:
         """End one stream."""
-        try:
+        with writer.given_up_on_failure():
             is_finished = is_complete and writer.finish()
             if not is_finished:
                 writer.abandon()
-        except BaseException as error:
-            writer.give_up(error)
-            raise
         outcome = "complete" if is_finished else "incomplete"
         writer.commit(
             commit_message(

@@ -41,6 +41,7 @@ from destination_deeplake.stream.staging import (
     staging,
 )
 from destination_deeplake.upserts.putting_off import Checkpoint, MergePutOffError, go_on
+from lakebed.runtime.failures import outcome
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -348,22 +349,26 @@ class StreamWriter:
             self._give_up()
             return
         self._is_over = True
-        try:
+        with self.given_up_on_failure():
             self._staged_held.close()
             with self._held:
                 if self._is_changed:
                     self.commit_id = self._target.commit(message, allow_empty=True)
-        except BaseException as error:
-            self.give_up(error)
-            raise
         self._let_go()
 
-    def give_up(self, error: BaseException) -> None:
-        """Do as `commit` does after a step that failed; an error on the way becomes a note of that of the step."""
+    def given_up_on_failure(self) -> contextlib.ExitStack:
+        """Return a context manager: if its block fails, what is not published is forgotten."""
+        stack = contextlib.ExitStack()
+        stack.push(self._failed)
+        return stack
+
+    def _failed(self, _: object, error: BaseException | None, __: object) -> None:
+        """Forget what is not published; an error on the way becomes a note of the first one."""
+        if error is None:
+            return
         self._is_over = True
-        try:
-            self._give_up()
-        except Exception as another:  # noqa: BLE001 - the caller raises what came first
+        another = outcome(self._give_up, kind=Exception).error
+        if another is not None:
             error.add_note(f"Then the dataset could not be given back: {type(another).__name__}: {another}")
 
     def _give_up(self) -> None:

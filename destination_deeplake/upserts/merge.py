@@ -24,6 +24,7 @@ from destination_deeplake.upserts.keys import KeyTable, values
 from destination_deeplake.upserts.putting_off import Checkpoint, go_on
 from destination_deeplake.upserts.tombstones import Buried, Tombstones
 from destination_deeplake.upserts.windows import Columns, whole, windows
+from lakebed.runtime.failures import OnFailure
 
 Rows = NDArray[np.int64]
 
@@ -157,11 +158,8 @@ def merge(
 @contextmanager
 def published_whole(base: lakebed.Dataset) -> Iterator[None]:
     """Publish what the block changes, or after an error none of it: some columns would be new and others not."""
-    try:
+    with OnFailure(base.discard):
         yield
-    except BaseException:
-        base.discard()
-        raise
     base.flush()
 
 

@@ -32,7 +32,7 @@ class DatasetBase:
     columns
         Names of the tensors within the group; None is all. A dictionary shows tensors by other names: {name: tensor}.
     pad
-        Read rows behind the last one of a tensor as empty samples.
+        Read rows beyond the last one of a tensor as empty samples.
     lasting
         Keep the selection valid when rows are added.
 
@@ -84,7 +84,7 @@ class DatasetBase:
         if not self._index.is_trivial or self._handle.was_left_in(self._epoch):
             raise InvalidViewException(
                 "This dataset view was invalidated: rows were added or replaced, or another version was checked out, "
-                "since it was made. Select the rows anew."
+                "since it was made. Select the rows again."
             )
         return session
 
@@ -165,7 +165,7 @@ class TensorBase:
     index
         Selection; None is everything.
     pad
-        Read rows behind the last one as empty samples.
+        Read rows beyond the last one as empty samples.
     key
         Name of the folder that holds the samples, if the caller knows it.
     """

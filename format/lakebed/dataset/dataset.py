@@ -245,7 +245,7 @@ class Dataset(
         TensorDoesNotExistError
             If some rows are selected, and no tensor has the name.
         TypeError
-            If a group has the name, or rows are no dictionary.
+            If a group has the name, or rows are not a dictionary.
         """
         from lakebed.verbs.dataset import DatasetVerbs
 

@@ -106,7 +106,7 @@ class Tensor(
     # -- writing -----------------------------------------------------------------------------------------------
 
     def __setitem__(self, item: Any, value: Any) -> None:
-        """Replace samples, or parts of samples; a row behind the last one is appended, and the gap filled.
+        """Replace samples, or parts of samples; a row beyond the last one is appended, and the gap filled.
 
         Raises
         ------

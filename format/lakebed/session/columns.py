@@ -82,7 +82,7 @@ def row_numbers(rows: Any) -> NDArray[np.int64]:
     Raises
     ------
     InvalidInputError
-        If they are no row numbers.
+        If they are not row numbers.
     """
     found = np.asarray(rows)
     if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
@@ -98,7 +98,7 @@ def ascending(rows: Any) -> NDArray[np.int64]:
     Raises
     ------
     InvalidInputError
-        If they are no row numbers, do not ascend, or one is repeated.
+        If they are not row numbers, do not ascend, or one is repeated.
     """
     found = row_numbers(rows)
     if not bool((found[1:] > found[:-1]).all()):
@@ -113,7 +113,7 @@ def _check_rows(scans: Mapping[str, ColumnScan], first: int, last: int, count: i
 
 
 class Batches:
-    """Batches of columns over the rows of a table; each iteration starts anew."""
+    """Batches of columns over the rows of a table; each iteration starts again."""
 
     def __init__(self, table: Table, batch_size: int, *, datetimes: bool = False) -> None:
         if batch_size < 1:
@@ -261,7 +261,7 @@ def _numbered(batches: Iterator[Any], schema: Any, rows: Rows) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class ArrowRows:
-    """Rows that every consumer of Arrow data can read, each time anew.
+    """Rows that every consumer of Arrow data can read, any number of times.
 
     Parameters
     ----------

@@ -27,6 +27,7 @@ from lakebed.documents.indexes.sequence_index import SequenceIndex
 from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.errors import InvalidOperationError, StorageError, TensorDoesNotExistError
 from lakebed.reading.fetch import ChunkSource
+from lakebed.runtime.failures import OnFailure
 from lakebed.session.changes.append import columns_of, extend_draft
 from lakebed.session.credentials import LinkCredentials
 from lakebed.session.incoming import SMALL, Incoming, merged_names
@@ -193,7 +194,7 @@ def _without_samples(state: TensorState) -> TensorState:
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """A state of a writer of parts: its draft, and the fork on which it went on."""
+    """A state of a writer of parts: its draft, and the fork that took the rows after it."""
 
     before: Draft
     after: Draft
@@ -243,10 +244,8 @@ class PartWriter:
         values = columns_of(columns)
         draft = self._work = self._draft.fork()
         try:
-            extend_draft(draft, {keys[name]: column for name, column in values.items()}, self._linking)
-        except BaseException:
-            draft.tensors.give_up()
-            raise
+            with OnFailure(draft.tensors.give_up):
+                extend_draft(draft, {keys[name]: column for name, column in values.items()}, self._linking)
         finally:
             self._work = None
         self._draft = draft

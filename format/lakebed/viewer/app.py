@@ -74,6 +74,7 @@ class Server:
             self._route(f"{one}/media/{sample}", self._media),
             self._route(f"{one}/sound/{sample}", lambda *of: media.sound(self._found(*of)), is_kept=True),
             self._route(f"{one}/stats/{{tensor:path}}", self._stats, is_long=True, is_kept=True),
+            self._route(f"{one}/ids/{{tensor:path}}", self._ids, is_long=True, is_kept=True),
             self._route(f"{one}/diff", self._diff, is_long=True),
             self._route(f"{one}/views", self._save, "POST", is_long=True),
             Route("/open/{nonce}/{mac}", self._once),
@@ -176,6 +177,12 @@ class Server:
         if asked.q:
             return statistics.of_answer(self._answers.kept(asked), asked.tensor)
         return statistics.of_tensor(opened.tensor(asked.tensor), asked.tensor, None)
+
+    def _ids(self, opened: Opened, asked: Asked) -> Response:
+        found = diff.ids(opened, opened.tensor(asked.tensor))
+        if found is None:
+            return Response(status_code=204)
+        return Response(found.astype("<u8").tobytes(), media_type="application/octet-stream")
 
     def _diff(self, _: Opened, asked: Asked) -> Any:
         return diff.diff(*(self._lake.open(asked.number, at) for at in (asked.a, asked.b)))

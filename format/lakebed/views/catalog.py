@@ -57,7 +57,7 @@ def read_views(storage: Storage) -> SavedViews:
     except (FormatError, LimitError) as error:
         raise DatasetCorruptError(
             f"the list of saved views of {storage.url} cannot be read: {error}. Rows and commits are not affected; "
-            f"move {FILE} away to go on without views",
+            f"move {FILE} away to continue without views",
             dataset=storage.url,
         ) from error
 

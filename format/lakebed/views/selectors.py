@@ -60,7 +60,7 @@ def _of_slice(item: slice) -> dict[str, int | None]:
     try:
         found = [None if n is None else n.__index__() for n in (item.start, item.stop, item.step)]
     except AttributeError:
-        raise DatasetViewSavingError(f"{item!r} is no slice of whole numbers") from None
+        raise DatasetViewSavingError(f"{item!r} is not a slice of whole numbers") from None
     return dict(zip(("start", "stop", "step"), found, strict=True))
 
 

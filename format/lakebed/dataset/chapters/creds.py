@@ -49,7 +49,7 @@ class CredsMethods(DatasetBase):
         Raises
         ------
         ValueError
-            If the name exists already, or is no text.
+            If the name exists already, or is not a text.
         ManagedCredentialsNotFoundError
             If it is managed, and no provider knows it.
         ReadOnlyModeError

@@ -127,7 +127,7 @@ class SchemaMethods(DatasetBase):
         Parameters
         ----------
         name
-            Name of the tensor, with ``/`` behind the names of groups.
+            Name of the tensor, with ``/`` after the names of groups.
         htype
             Meaning of the samples: ``image``, ``text``, ``class_label``, ``sequence[bbox]``, ``link[video]``, ...; if
             left out, the first sample decides.

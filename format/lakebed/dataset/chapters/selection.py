@@ -569,7 +569,7 @@ class QueryMethods(DatasetBase):
         Raises
         ------
         InvalidInputError
-            If the table has no such column, or its values are no row numbers or null.
+            If the table has no such column, or its values are null or not row numbers.
         """
         from lakebed.reading.columns import frames
 

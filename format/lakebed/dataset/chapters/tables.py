@@ -254,14 +254,14 @@ class TableMethods(DatasetBase):
         Raises
         ------
         TypeError
-            If the dtype is not object: rows of several tensors are no array of numbers.
+            If the dtype is not object: rows of several tensors do not make an array of numbers.
         """
         if dtype is None or np.dtype(dtype) == object:
             from lakebed.reading.columns.frames import array_of_rows
 
             return array_of_rows(self._names(), self._rows_of())  # type: ignore[attr-defined]
         raise TypeError(
-            "a dataset has several tensors and is no array of numbers; for a data frame write ds.to_pandas() or "
+            "a dataset has several tensors and is not an array of numbers; for a data frame write ds.to_pandas() or "
             "ds.to_polars(), for one tensor ds.name.numpy(), for arrays of many rows ds.batches(n)"
         )
 

@@ -37,12 +37,12 @@ def picture(values: NDArray[Any], htype: str | None = "image") -> Image:
     Raises
     ------
     InvalidOperationError
-        If the array is no image.
+        If the array is not an image.
     """
     from PIL import Image
 
     if values.size == 0 or values.ndim not in (2, 3):
-        raise InvalidOperationError(f"an array of shape {values.shape} is no picture")
+        raise InvalidOperationError(f"an array of shape {values.shape} is not a picture")
     if values.ndim == 3 and values.shape[2] == 1:
         values = values[:, :, 0]
     if htype == "binary_mask" or values.dtype == np.bool_:

@@ -14,11 +14,11 @@ import base64
 import json
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import lakebed
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.plan import Plan, Problem
+from lakebed.importers.core.plan import ImageOptions, Plan, Problem
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.importers.core.splits import ranges_of
 from lakebed.importers.detection.objects import (
@@ -27,7 +27,6 @@ from lakebed.importers.detection.objects import (
     Object,
     Objects,
     by_folder,
-    content_of,
     each,
     number_of,
     plan_of,
@@ -76,14 +75,7 @@ def recognise(source: Source) -> str | None:
     return f"{len(names):,} LabelMe annotations" if is_known else None
 
 
-def plan(
-    source: Source,
-    *,
-    classes: Sequence[str] = (),
-    link: bool = False,
-    creds_key: str | None = None,
-    compression: str | None = None,
-) -> Plan:
+def plan(source: Source, *, classes: Sequence[str] = (), **options: Unpack[ImageOptions]) -> Plan:
     """Plan a row for each JSON file, and for each image without one.
 
     Parameters
@@ -92,12 +84,8 @@ def plan(
         The folder, or one JSON file.
     classes
         Names of classes that come first; others are added.
-    link
-        Store links to the images in place of the images.
-    creds_key
-        Name of the credentials that the links need.
-    compression
-        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
+    options
+        Options of images.
     """
     only = [source.name] if source.is_file else []
     source = source.folder
@@ -106,7 +94,8 @@ def plan(
     if not names:
         raise IngestionError(f"{source.shown} has no JSON files of LabelMe")
     problems: list[Problem] = []
-    rows_of, kinds, labels = _rows_of(source, names, images, problems, link=link, alone=not only)
+    is_link = options.get("link", False)
+    rows_of, kinds, labels = _rows_of(source, names, images, problems, link=is_link, alone=not only)
     by_split = by_folder(sorted(rows_of))
     items, splits = ranges_of((split, [rows_of[key] for key in keys]) for split, keys in by_split.items())
     return plan_of(
@@ -116,12 +105,10 @@ def plan(
         kinds,
         list(dict.fromkeys([*classes, *sorted(labels)])),
         problems,
-        link=link,
-        creds_key=creds_key,
-        compression=compression,
         nbytes=sum(source.files[item.image or str(item.annotation)] for item in items),
         splits=splits,
         about={"unlabelled": sum(item.annotation is None for item in items)},
+        **options,
     )
 
 
@@ -153,7 +140,7 @@ def _names(source: Source, images: Images) -> list[str]:
 
 
 def _looks_like_labelme(source: Source, name: str) -> bool:
-    with source.open("" if source.is_file else name) as file:
+    with source.open(name) as file:
         head = file.read(_HEAD_BYTES)
     # If keys are sorted, the image comes before the shapes.
     return b'"imageData"' in head or (b'"shapes"' in head and any(key in head for key in _KEYS))
@@ -223,7 +210,7 @@ def _look(source: Source, name: str, images: Images) -> _Seen | None:
 
 
 def _content(source: Source, name: str) -> dict[str, Any]:
-    data = content_of(source, name, _MOST_BYTES)
+    data = source.document(name, _MOST_BYTES)
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -15,15 +15,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
-from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.plan import Media, Plan, Problem, TensorPlan, media, tensor
+from lakebed.errors import LakebedError
+from lakebed.importers.core.plan import ImageOptions, Media, Plan, Problem, TensorPlan, tensor
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.importers.core.splits import SPLITS, in_order
-from lakebed.importers.folders.pictures import images_of, kind_of_images
+from lakebed.importers.folders.pictures import images_of, planned_images
 from lakebed.transforms.output import Skipped
 
 T = TypeVar("T")
@@ -177,9 +177,6 @@ def plan_of(
     classes: Sequence[str],
     problems: list[Problem],
     *,
-    link: bool,
-    creds_key: str | None,
-    compression: str | None,
     without: Sequence[str] = (),
     coords: str = "pixel",
     info: Mapping[str, Any] | None = None,
@@ -188,6 +185,7 @@ def plan_of(
     nbytes: int | None = None,
     splits: Mapping[str, range],
     about: dict[str, Any],
+    **options: Unpack[ImageOptions],
 ) -> Plan:
     """Return the plan of images with objects.
 
@@ -212,23 +210,19 @@ def plan_of(
     nbytes
         Bytes of the images; None adds up the sizes of ``images``.
     """
-    compression = kind_of_images(source, images, compression, None if link else problems)
+    image, held = planned_images(source, images, problems, **options)
     objects = [
         tensor("labels", "class_label", class_names=list(classes), info=info, is_list=True),
         tensor("boxes", "bbox", dtype="float64", coords={"type": coords, "mode": "LTRB"}),
         tensor("polygons", "polygon", dtype="float64", info={"coords": {"type": coords}}),
         *(tensor("attributes", "json"), tensor("annotation", "json"), tensor("file", "text")),
     ]
-    tensors = [
-        media("images", "image", compression=compression, link=link),
-        *(one for one in objects if one.name not in without),
-        *more,
-    ]
+    tensors = [image, *(one for one in objects if one.name not in without), *more]
     return Plan(
         f"{len(items):,} images with {name} annotations",
         tensors,
         items,
-        Context(Media(source, link, creds_key), tuple(one.name for one in tensors), known),
+        Context(held, tuple(one.name for one in tensors), known),
         rows=len(items),
         nbytes=sum(source.files[image] for image in images) if nbytes is None else nbytes,
         splits=splits,
@@ -270,19 +264,6 @@ def row_of(
 
 
 # -- files -------------------------------------------------------------------------------------------------------
-
-
-def content_of(source: Source, name: str, most: int) -> bytes:
-    """Return the content of an annotation file.
-
-    Raises
-    ------
-    IngestionError
-        If it has more bytes than that.
-    """
-    if source.files[name] > most:
-        raise IngestionError(f"{name} of {source.files[name]:,} bytes is larger than {most:,}")
-    return source.read(name)
 
 
 def each(source: Source, names: Iterable[str], function: Callable[[str], T]) -> list[T | LakebedError]:

@@ -15,7 +15,7 @@ from lakebed.codecs.registry import picture_codec
 from lakebed.codecs.sample import LOSSY, Sample, became
 from lakebed.errors import LakebedError
 from lakebed.htypes.registry import FILE_KINDS
-from lakebed.importers.core.plan import Problem, TensorPlan
+from lakebed.importers.core.plan import Media, Problem, TensorPlan, media
 from lakebed.importers.core.source import Source, suffix_of
 from lakebed.transforms.output import Skipped
 
@@ -118,6 +118,31 @@ def kind_of_images(
             count, nbytes = found.get(kind, (0, 0))
             found[kind] = count + 1, nbytes + source.files.get(name, 0)
     return form_of(found, compression, problems)
+
+
+def planned_images(
+    source: Source,
+    names: Iterable[str],
+    problems: list[Problem],
+    *,
+    name: str = "images",
+    link: bool = False,
+    creds_key: str | None = None,
+    compression: str | None = None,
+) -> tuple[TensorPlan, Media]:
+    """Return the tensor of the images with these names, and how rows hold them.
+
+    Parameters
+    ----------
+    problems
+        Takes the report of files that are converted.
+    name
+        Name of the tensor.
+    link, creds_key, compression
+        See :class:`~lakebed.importers.core.plan.ImageOptions`.
+    """
+    kind = kind_of_images(source, names, compression, None if link else problems)
+    return media(name, "image", compression=kind, link=link), Media(source, link, creds_key)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from lakebed.importers.core.contents import PICKLED, decoded, document
 from lakebed.importers.core.described_columns import file_value, nested_value
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, media, tensor
 from lakebed.importers.core.source import Source
-from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
+from lakebed.importers.core.splits import SPLITS, by_split, ranges_of
 from lakebed.importers.folders.pictures import IMAGE_KINDS
 from lakebed.transforms.output import Skipped
 
@@ -129,13 +129,10 @@ def plan(source: Source, *, shards: str | None = None, splits: bool = True) -> P
         names = [name for name in wanted if name in source.files]
     if not names:
         raise IngestionError(f"{source.shown} has no tar files" + (f" called {shards}" if shards else ""))
-    by_split: dict[str, list[str]] = {}
-    for name in names:
-        by_split.setdefault(_split_of(name) if splits else "", []).append(name)
     scan = _Scan(problems=problems)
     items, ranges = ranges_of(
         (split, [item for name in of for item in _scan(source, name, scan)])
-        for split, of in in_order(by_split)
+        for split, of in by_split(names, _split_of if splits else lambda _: "").items()
     )
     if not items and problems:
         raise IngestionError(f"{source.shown}: {problems[0].where}: {problems[0].reason}")

@@ -29,7 +29,7 @@ from lakebed.importers.core.columns import (
 )
 from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source
-from lakebed.importers.core.splits import TENSOR
+from lakebed.importers.core.splits import TENSOR, ranges_of
 
 BATCHED = True
 
@@ -74,13 +74,12 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
     if found is None:
         raise IngestionError(f"{source.shown} is no Hugging Face dataset, and none that save_to_disk wrote")
     opened = _opened(source.data) if source.is_object else {}
-    items: list[_Item] = []
-    splits: dict[str, range] = {}
+    by_split: dict[str, list[_Item]] = {}
     count: int | None = 0
     schema: Any = None
     first: Any = None
     for split, parts in _parts(source, opened).items():
-        begin = len(items)
+        of = by_split[split] = []
         for part in parts:
             table, rows = _first(source, opened, part)
             if schema is not None and not schema.equals(table.schema, check_metadata=False):
@@ -90,20 +89,18 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
             schema = schema or table.schema
             first = first if first is not None else next(iter(table.to_batches()), None)
             if rows is None:
-                items.append(_Item(part, 0, None))
+                of.append(_Item(part, 0, None))
                 count = None
             else:
-                items += [_Item(part, at, min(at + _ITEM_ROWS, rows)) for at in range(0, rows, _ITEM_ROWS)]
+                of += [_Item(part, at, min(at + _ITEM_ROWS, rows)) for at in range(0, rows, _ITEM_ROWS)]
                 count = None if count is None else count + rows
-        splits[split] = range(begin, len(items))
     if schema is None:
         raise IngestionError(f"{source.shown} has no splits")
     problems: list[Problem] = []
     below = Source("", None, source.creds) if opened else source
     columns, tensors = table_of(schema, Wishes.of(options), first, below, problems)
-    if set(splits) == {""}:
-        splits = {}
-    else:  # a column may have the name of the tensor of splits
+    items, splits = ranges_of(by_split.items(), rest="")
+    if splits:  # a column may have the name of the tensor of splits
         free = {TENSOR: f"{TENSOR}_"}
         tensors = [replace(one, name=free.get(one.name, one.name)) for one in tensors]
         renamed = [replace(one, tensor=free.get(one.tensor, one.tensor)) for one in columns.columns]

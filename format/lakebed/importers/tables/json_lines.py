@@ -16,15 +16,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, BinaryIO, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import pyarrow as pa
 
 from lakebed.errors import IngestionError
 from lakebed.importers.core.columns import FIRST_ROWS, ColumnOptions, Table, Wishes, table_of
 from lakebed.importers.core.plan import Plan, Problem
-from lakebed.importers.core.source import Source, stem_of
-from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
+from lakebed.importers.core.source import Source
+from lakebed.importers.core.splits import in_order, ranges_of, split_of_stem
 from lakebed.transforms.output import Skipped
 
 BATCHED = True
@@ -94,7 +94,7 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
     problems: list[Problem] = []
     rows, bad = 0, None
     for file in files:
-        items = by_split.setdefault(SPLITS.get(stem_of(file), "") if len(files) > 1 else "", [])
+        items = by_split.setdefault(split_of_stem(file, files), [])
         for piece in _pieces(source, file):
             try:
                 lines = list(_lines(source, piece)) if isinstance(piece, _Document) else _lines(source, piece)
@@ -156,7 +156,7 @@ def _pieces(source: Source, name: str) -> Iterator[_Piece | _Document]:
         yield _Document(name)
         return
     start, size = 0, source.files[name]
-    with _opened(source, name) as file:
+    with source.open(name) as file:
         while start < size:
             stop = min(start + _PIECE_BYTES, size)
             file.seek(stop)
@@ -170,19 +170,15 @@ def _pieces(source: Source, name: str) -> Iterator[_Piece | _Document]:
             start = stop
 
 
-def _opened(source: Source, name: str) -> BinaryIO:
-    return source.open("" if source.is_file else name)
-
-
 def _is_list(source: Source, name: str) -> bool:
     """Return whether a file begins with a list of objects."""
-    with _opened(source, name) as file:
+    with source.open(name) as file:
         return _LIST.match(file.read(_HEAD_BYTES).removeprefix(_BOM)) is not None
 
 
 def _is_lines(source: Source, name: str) -> bool:
     """Return whether the first line of a file is an object of JSON, and others follow."""
-    with _opened(source, name) as file:
+    with source.open(name) as file:
         lines = iter(partial(file.readline, _MOST_LINE_BYTES), b"")
         try:
             is_object = isinstance(json.loads(next(filter(bytes.strip, lines), b"")), dict)
@@ -199,7 +195,7 @@ def _objects(source: Source, document: _Document) -> Iterator[Any]:
     IngestionError
         If it is no JSON, or no table.
     """
-    data = source.document("" if source.is_file else document.file)
+    data = source.document(document.file)
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -259,7 +255,7 @@ def _lines(source: Source, piece: _Piece | _Document) -> Iterator[Any]:
     if isinstance(piece, _Document):
         yield from _objects(source, piece)
         return
-    with _opened(source, piece.file) as file:
+    with source.open(piece.file) as file:
         file.seek(piece.start)
         data = file.read(piece.stop - piece.start)
     at = piece.start

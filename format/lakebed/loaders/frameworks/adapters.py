@@ -28,7 +28,7 @@ class Passes:
         return len(self.loader)
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next pass; without it, each pass is the next epoch."""
+        """Set the epoch of the next pass; by default it is the one after the last pass."""
         self.loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class Binder(Context):
                 node.at,
                 "unknown_column",
                 f"{node.column!r} is computed by SELECT, after {clause}: write its expression there, or put the "
-                "SELECT into brackets behind FROM",
+                "SELECT into brackets after FROM",
             )
         return self.names.one(self.text, node.at, node.table, node.column)
 

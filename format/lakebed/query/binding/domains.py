@@ -134,8 +134,8 @@ def of(node: Bound, domain: Info, at: int) -> Bound:
 
 
 def no_date(text: str) -> str:
-    """Return the message about a text beside dates that is no date."""
-    return f"{text!r} is no date such as '2026-01-31' or '2026-01-31 12:00'"
+    """Return the message about a text that should be a date beside dates."""
+    return f"{text!r} is not a date such as '2026-01-31' or '2026-01-31 12:00'"
 
 
 def aligned(nodes: Sequence[Bound], at: int) -> list[Bound]:

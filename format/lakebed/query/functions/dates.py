@@ -33,7 +33,7 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def microseconds(text: str) -> int | None:
-    """Return the moment of an ISO text in microseconds since 1970; None if it is no date or time."""
+    """Return the moment of an ISO text in microseconds since 1970; None if it is not a date or time."""
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:

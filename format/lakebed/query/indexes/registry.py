@@ -108,7 +108,7 @@ def read_registry(storage: Storage) -> Registry:
             raise
         raise DatasetCorruptError(
             f"{REGISTRY_KEY} of {storage.url} cannot be read: {error}. Rows and versions are not affected; search with "
-            "exact=True, or remove the file to go on without indexes",
+            "exact=True, or remove the file to continue without indexes",
             dataset=storage.url,
         ) from error
     # The file that was read is at least as new as the etag: at worst it is read again.

@@ -33,7 +33,7 @@ def parse(text: str, *, depth: int = MAX_DEPTH) -> syntax.Query:
     Raises
     ------
     QuerySyntaxError
-        If the text is no query; the message points at the place.
+        If the text is not a query; the message points at the place.
     """
     return _parse_kept(text, depth) if len(text) <= _KEPT else parse_anew(text, depth)
 
@@ -61,7 +61,7 @@ def parse_expression(text: str, *, depth: int = MAX_DEPTH) -> syntax.Expression:
     Raises
     ------
     QuerySyntaxError
-        If the text is no expression.
+        If the text is not an expression.
     """
     tokens = _words(text, depth)
     found = expression(tokens)

@@ -74,7 +74,7 @@ def arithmetic(sign: str, left: Column, right: Column) -> Column:
     Raises
     ------
     QueryError
-        If shapes do not broadcast, an operand is no number, or an integer is divided by zero.
+        If shapes do not broadcast, an operand is not a number, or an integer is divided by zero.
     """
     if sign == "%" and isinstance(right, Numbers) and right.missing is not None:
         mask = right.missing.reshape(-1, *(1,) * (right.values.ndim - 1))

@@ -114,7 +114,7 @@ def _counted(values: Ranks) -> NDArray[np.int64] | None:
 
 
 def _best(key: Key, count: int) -> NDArray[np.int64] | None:
-    """Return the first rows of an order by numbers without sorting all; None if that is no gain."""
+    """Return the first rows of an order by numbers without sorting all; None if that would not be faster."""
     column = key.column
     if not isinstance(column, Numbers) or column.missing is not None or column.values[:1].size != 1:
         return None

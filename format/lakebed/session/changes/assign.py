@@ -131,7 +131,7 @@ def _kept_whole(session: Session, state: TensorState, rows: Sequence[int] | NDAr
 
 
 def _plan_behind(session: Session, state: TensorState, row: int, value: Any) -> Change:
-    """Append at a row behind the last; empty samples, recorded as padding, fill the gap (FORMAT.md 4.6)."""
+    """Append at a row beyond the last; empty samples, recorded as padding, fill the gap (FORMAT.md 4.6)."""
     column = of_one_length(encode_sample(value, state, session.linking), state)
 
     def append(samples: DraftRows) -> None:

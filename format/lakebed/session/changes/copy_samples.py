@@ -136,7 +136,7 @@ def _tiled(source: Source, row: int, target: TensorState) -> Encoded:
         tiled = Tiled(sample_shape, tile_shape, lambda: iter(()))
         return replace(_encoded(source, [row], target, block), tiled=tiled)
     sample = reader.tiles_of(row, int(reader.locate(range(row, row + 1))[0][0]))
-    if sample is None:  # the entry of the tile index is outdated
+    if sample is None:  # the tile index has an outdated entry
         return _run(source, [row], target)[0]
     extents = [tuple(s.stop - s.start for s in box) for box in boxes(sample.shape, sample.tile_shape)]
 

@@ -123,7 +123,7 @@ def _conversion(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: In
         if before in (Storing.JSON, Storing.LIST):
             return _texts(scan, state, meta, info, _json_as_it_is)
         return _texts(scan, state, meta, info, retyping.as_json)
-    raise InvalidOperationError(f"tensor {name!r} holds {old.htype}, of which {meta.htype} is no wider type")
+    raise InvalidOperationError(f"tensor {name!r} holds {old.htype}, and {meta.htype} is not a wider type")
 
 
 def _numbers(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: Info) -> Convert:
@@ -136,7 +136,7 @@ def _numbers(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: Info)
             f"tensor {name!r} holds {state.info['logical_type']}, which {new} does not hold"
         )
     if not retyping.can_widen(old, new):
-        raise InvalidOperationError(f"tensor {name!r} holds {old}, of which {new} is no wider type")
+        raise InvalidOperationError(f"tensor {name!r} holds {old}, and {new} is not a wider type")
     if state.meta.sample_compression is not None:
         raise InvalidOperationError(
             f"tensor {name!r} compresses each sample by itself, and such samples get no other dtype: "

@@ -15,6 +15,7 @@ from itertools import count
 from lakebed import config
 from lakebed.errors import LakebedError
 from lakebed.runtime import clock, process_hooks
+from lakebed.runtime.failures import outcome
 from lakebed.session.process import finalizer
 from lakebed.session.process.open_sessions import OpenSession
 from lakebed.storage import memory
@@ -105,9 +106,8 @@ class _Watch:
                 self.add(session, left)
                 return
         pause = _PAUSE
-        try:
-            session.flush_waiting()
-        except Exception as error:  # the thread has no caller that could catch it
+        error = outcome(session.flush_waiting, kind=Exception).error
+        if error is not None:  # the thread has no caller that could catch it
             import logging
 
             is_ours = isinstance(error, LakebedError)

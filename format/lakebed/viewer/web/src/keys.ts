@@ -74,6 +74,7 @@ function back({ session }: Page): void {
   const { state } = session;
   if (session.busy) session.cancel();
   else if (state.row !== null) session.change({ row: null });
+  else if (state.compare) session.change({ compare: null });
   else if (state.diff) session.change({ diff: null });
   else if (state.panel) session.change({ panel: "" });
   else if (state.selected.length) session.change({ selected: [] });

@@ -55,6 +55,8 @@ export interface Provider {
   media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Media>;
   sound(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Sound>;
   stats(place: Place, tensor: string, signal?: AbortSignal): Promise<Stats>;
+  /** Ids of the samples of a tensor, which stay theirs in other versions; null where it has none. */
+  ids(place: Place, tensor: string, signal?: AbortSignal): Promise<BigUint64Array | null>;
   diff(dataset: number, a: string, b: string, signal?: AbortSignal): Promise<Diff>;
   saveView(dataset: number, at: string, name: string, content: { text: string } | { rows: number[] }): Promise<string>;
   /** What was asked for so far. */

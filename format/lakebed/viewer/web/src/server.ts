@@ -94,6 +94,14 @@ export class ServerProvider implements Provider {
     return this.json(`${place.dataset}/stats/${encodeURIComponent(tensor)}`, of(place), signal);
   }
 
+  async ids(place: Place, tensor: string, signal?: AbortSignal): Promise<BigUint64Array | null> {
+    const response = await this.asked(`${place.dataset}/ids/${encodeURIComponent(tensor)}`, { at: place.at }, signal);
+    if (response.status === 204) return null;
+    const bytes = await response.arrayBuffer();
+    this.traffic.bytes += bytes.byteLength;
+    return new BigUint64Array(bytes);
+  }
+
   diff(dataset: number, a: string, b: string, signal?: AbortSignal): Promise<Diff> {
     return this.json(`${dataset}/diff`, { a, b }, signal);
   }

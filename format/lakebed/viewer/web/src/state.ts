@@ -1,5 +1,25 @@
 /** What is shown: one value that can be written into the fragment of an address and read back. */
 
+/** What is shown beside the rows that are open, and how the boxes of both are matched. */
+export interface Compare {
+  /** Values beside each other, boxes matched by their overlap, or crops of predictions. */
+  how: "sides" | "match" | "crops";
+  /** Dataset and version at the right; null takes those at the left. */
+  dataset: number | null;
+  at: string | null;
+  /**
+   * Tensors: `left` and `right` beside each other; of a match `truth`, `predicted`, the labels of each, and `scores`. The
+   * page chooses those that are missing, and uses none where the name is empty.
+   */
+  tensors: { [role: string]: string };
+  /** Least intersection over union of a match. */
+  iou: number;
+  /** Count that was clicked on: `tp`, `fp` or `fn` and a class, or `cell` and two classes. */
+  pick: string[];
+  /** Screen of the list. */
+  page: number;
+}
+
 export interface ViewState {
   /** Number of the dataset in the lake; null is the page of the lake. */
   dataset: number | null;
@@ -36,6 +56,7 @@ export interface ViewState {
   panel: "" | "statistics" | "versions" | "views" | "help";
   /** Versions whose difference is shown. */
   diff: { a: string; b: string } | null;
+  compare: Compare | null;
   /** Rows of the version that are chosen. */
   selected: number[];
 }
@@ -59,8 +80,11 @@ export const initial: Readonly<ViewState> = Object.freeze({
   window: null,
   panel: "",
   diff: null,
+  compare: null,
   selected: [],
 });
+
+export const initialCompare: Readonly<Compare> = Object.freeze({ how: "sides", dataset: null, at: null, tensors: {}, iou: 0.5, pick: [], page: 0 });
 
 const VERSION = 1;
 
@@ -118,6 +142,11 @@ export function fromFragment(fragment: string): ViewState {
   take("window", (value) => are(value, "low", "high"));
   take("panel", (value) => ["", "statistics", "versions", "views", "help"].includes(value as string));
   take("diff", (value) => isRecord(value) && isText(value.a) && isText(value.b));
+  const isCompare = ({ how, dataset, at, tensors, iou, pick, page }: Record<string, unknown>) =>
+    ["sides", "match", "crops"].includes(how as string) && (dataset === null || isCount(dataset)) && (at === null || isText(at)) &&
+    isRecord(tensors) && Object.values(tensors).every(isText) && isShare(iou) && isTexts(pick) && isCount(page);
+  if (isRecord(found.compare)) found.compare = { ...initialCompare, ...found.compare };
+  take("compare", (value) => isRecord(value) && isCompare(value));
   if (typeof found.selected === "string") state.selected = unpacked(found.selected);
   return state;
 }

@@ -125,6 +125,10 @@ export class StaticProvider implements Provider {
     return this.asked(async () => statsOf((await this.at(place, signal)).tensor(tensor), signal));
   }
 
+  ids(place: Place, tensor: string, signal?: AbortSignal): Promise<BigUint64Array | null> {
+    return this.asked(async () => (await this.at(place, signal)).ids(tensor, signal));
+  }
+
   diff(): Promise<Diff> {
     return Promise.reject(needed("the comparison of versions"));
   }

@@ -86,7 +86,14 @@ export class Header {
     if (this.axes === null) return null;
     const row = rowOf(this.shapeLast, sample);
     if (row === this.shapeLast.length) return new Array<number>(this.axes).fill(0);
-    return [...this.shapes.subarray(row * this.axes, (row + 1) * this.axes)];
+    const found = new Array<number>(this.axes);
+    for (let axis = 0; axis < this.axes; axis++) found[axis] = this.shapes[row * this.axes + axis]!;
+    return found;
+  }
+
+  /** Whether all samples have so many bytes. */
+  allOf(size: number): boolean {
+    return this.sizes.length === 1 && this.sizes[0] === size;
   }
 
   /** Whether there is no data though the samples have extents: they read as zeros (FORMAT.md 5.5). */

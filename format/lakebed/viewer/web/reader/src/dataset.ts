@@ -8,6 +8,8 @@ import type { Source } from "./source";
 import { Tensor } from "./tensor";
 import { FIRST, Tree, type Commit } from "./tree";
 
+const IDS = 65_536; // that are read together
+
 export type Info = { [key: string]: Json };
 
 /** Files of one version by their keys, without its folder. */
@@ -30,6 +32,8 @@ export class Dataset {
     /** Visible tensors by name, in the order in which they were made. */
     readonly tensors: Map<string, Tensor>,
     readonly groups: string[],
+    /** Tensors of the ids of samples, by their keys. */
+    private readonly idTensors: Map<string, Tensor>,
   ) {}
 
   /** Open a version: a branch, a commit or the first digits of its id; the main branch if none is named. */
@@ -56,9 +60,10 @@ export class Dataset {
       }),
     );
     const visible = new Map(opened.filter(([, tensor]) => !tensor.hidden));
+    const ids = new Map(opened.filter(([, { hidden, key }]) => hidden && key.endsWith("_id")).map(([, tensor]) => [tensor.key, tensor]));
     const groups = Array.isArray(meta.groups) ? meta.groups.map(String) : [];
     const head = [...tree.branches].find(([, version]) => version === id)?.[0] ?? null;
-    return new Dataset(version, commit, head, info, visible, groups);
+    return new Dataset(version, commit, head, info, visible, groups, ids);
   }
 
   get place(): string {
@@ -100,6 +105,20 @@ export class Dataset {
   /** The same dataset at another version. */
   at(ref: string, signal?: AbortSignal): Promise<Dataset> {
     return Dataset.at(this.version.tree, this.version.source, ref, signal);
+  }
+
+  /** The ids of a tensor's samples, which stay theirs in other versions; null where it has none. */
+  async ids(name: string, signal?: AbortSignal): Promise<BigUint64Array | null> {
+    const { key, length, isSequence } = this.tensor(name);
+    const at = key.lastIndexOf("/") + 1;
+    const ids = this.idTensors.get(`${key.slice(0, at)}_${key.slice(at)}_id`);
+    if (isSequence || ids?.length !== length) return null;
+    const found = new BigUint64Array(length);
+    for (let from = 0; from < length; from += IDS) {
+      const values = await ids.rows(from, Math.min(length, from + IDS), signal);
+      values.forEach((value, at) => (found[from + at] = value?.kind === "array" ? BigInt(value.data[0] ?? 0) : 0n));
+    }
+    return found;
   }
 
   tensor(name: string): Tensor {

@@ -1,6 +1,6 @@
 /** One tensor of a version: where its samples lie, and what they are. */
 
-import { NO_BYTES, textOf, type Bytes } from "./bytes";
+import { NO_BYTES, cut, textOf, type Bytes } from "./bytes";
 import { Cache } from "./cache";
 import { Header, known } from "./chunk";
 import { document, folderOf, type Info, type Version } from "./dataset";
@@ -9,7 +9,7 @@ import { decodeSized } from "./lz4";
 import { BLOCK, folderName, tensorKey, type Places } from "./manifest";
 import { ChunkIndex, SequenceIndex, parseTiles, rowOf, type Tiling } from "./tables";
 import { FIRST } from "./tree";
-import { arrayOf, decode, isImage, isText, itemSize, product, zeros, type NumberArray, type Storing, type Value } from "./values";
+import { arrayOf, decode, isImage, isText, itemSize, numbers, product, zeros, type NumberArray, type Storing, type Value } from "./values";
 import { xxh3 } from "./xxh3";
 
 /** Chunks whose samples are read one by one are larger than this. */
@@ -122,8 +122,7 @@ export class Tensor {
 
   /** Rows from `start` to before `stop`; each chunk is fetched once. */
   async rows(start: number, stop: number, signal?: AbortSignal): Promise<Value[]> {
-    if (!(Number.isSafeInteger(start) && Number.isSafeInteger(stop) && start >= 0 && start <= stop && stop <= this.length))
-      throw new RangeError(`rows ${start} to ${stop} are not among the ${this.length} of ${this.name}`);
+    this.checkRows(start, stop);
     const { sequence } = this.index;
     const missing = await this.missing(start, stop, signal);
     const wanted: number[] = [];
@@ -143,6 +142,44 @@ export class Tensor {
       if (missing?.has(wanted[i]!)) return null;
       return { kind: "sequence", items: Array.from({ length: last - first }, (_, n) => items.get(first + n)!) };
     });
+  }
+
+  /** Rows as one array with a new first axis, where all have the largest shape; zeros for those without numbers, which are `missing`. */
+  async column(start: number, stop: number, signal?: AbortSignal): Promise<NumberArray & { missing: number[] }> {
+    this.checkRows(start, stop);
+    const { chunk, sample, htype } = this.storing;
+    const dtype = this.dtype ?? "uint8";
+    const size = product(this.maxShape) * itemSize(dtype);
+    const isPlain = !isText(this.storing) && !this.isSequence && htype !== "polygon" && [chunk, sample].every((one) => one === null || one === "lz4");
+    if (!isPlain) throw new UnsupportedError(`${this.name} holds other things than arrays of one shape`);
+    check("sampleBytes", size * (stop - start), this.name);
+    const out = new Uint8Array(size * (stop - start));
+    const without = new Set(await this.missing(start, stop, signal));
+    const { last } = this.index.chunks;
+    let next = stop > start ? rowOf(last, start) : last.length;
+    const end = stop > start ? rowOf(last, stop - 1) : -1;
+    const work = async (): Promise<void> => {
+      for (let row = next++; row <= end; row = next++) {
+        signal?.throwIfAborted();
+        const [begin, count] = this.index.chunks.span(row);
+        const [first, behind] = [Math.max(begin, start), Math.min(begin + count, stop)];
+        const { header, data } = await this.load(row, count, signal);
+        if (header.isUnwritten(data.length)) continue;
+        const isWhole = sample === null && header.allOf(size) && data.length >= count * size;
+        if (isWhole) out.set(data.subarray((first - begin) * size, (behind - begin) * size), (first - start) * size);
+        for (let at = first; at < behind && !isWhole; at++) {
+          const [from, to] = header.place(at - begin);
+          const stored = cut(data, from, to - from, this.what(at));
+          const bytes = sample === null ? stored : decodeSized(stored, this.what(at));
+          if (bytes.length === size) out.set(bytes, (at - start) * size);
+          else if (bytes.length === 0) without.add(at);
+          else throw new UnsupportedError(`${this.name} has samples of several shapes`);
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    const missing = [...without].map((row) => row - start).sort((a, b) => a - b);
+    return { kind: "array", dtype, shape: [stop - start, ...this.maxShape], data: numbers(out, dtype), missing };
   }
 
   /** Shapes of rows, without their data: null where a row is null; of sequences the largest of their items, and how many. */
@@ -168,6 +205,11 @@ export class Tensor {
     const size = this.index.places?.sizes[row] ?? 0;
     const header = size > LARGE ? await this.header(row, count, size, signal) : (await this.load(row, count, signal)).header;
     return header.shape(sample - begin) ?? new Array<number>(this.maxShape.length).fill(0);
+  }
+
+  private checkRows(start: number, stop: number): void {
+    if (!(Number.isSafeInteger(start) && Number.isSafeInteger(stop) && start >= 0 && start <= stop && stop <= this.length))
+      throw new RangeError(`rows ${start} to ${stop} are not among the ${this.length} of ${this.name}`);
   }
 
   /** The rows that are marked as null. */
@@ -216,7 +258,11 @@ export class Tensor {
     const size = places?.sizes[row] ?? 0;
     const isWorth = members.length === 1 && size > LARGE && this.storing.chunk === null;
     if (isWorth) return [[first, await this.alone(row, first, begin, count, size, signal)]];
-    const { header, data } = await this.load(row, count, signal);
+    const loaded = await this.load(row, count, signal);
+    // Aligned once, numbers of several bytes need no copies of their own.
+    const width = isText(this.storing) ? 1 : Math.min(8, itemSize(this.dtype ?? "uint8"));
+    if (members.length > 1 && loaded.data.byteOffset % width !== 0) loaded.data = loaded.data.slice();
+    const { header, data } = loaded;
     return members.map((sample) => [sample, this.valueIn(header, data, sample - begin, this.what(sample))]);
   }
 
