@@ -109,9 +109,8 @@ class Scanner:
     def head(self, num_rows: int) -> pa.Table:
         """Read the first rows."""
         found: list[pa.RecordBatch] = []
-        for batch in self.to_batches():
-            if num_rows <= 0:
-                break
+        batches = self.to_batches()
+        while num_rows > 0 and (batch := next(batches, None)) is not None:
             found.append(batch.slice(0, num_rows))
             num_rows -= len(found[-1])
         return pa.Table.from_batches(found, self.projected_schema)
@@ -189,7 +188,7 @@ def _named(expressions: Sequence[pads.Expression], schema: pa.Schema) -> list[st
     def fits(names: Sequence[str]) -> bool:
         try:
             check(names)
-        except (pa.ArrowInvalid, pa.ArrowKeyError):
+        except pa.ArrowException:
             return False
         return True
 
@@ -209,7 +208,7 @@ def _named(expressions: Sequence[pads.Expression], schema: pa.Schema) -> list[st
         return needed(likely, [])
     try:
         check(schema.names)
-    except (pa.ArrowException, TypeError) as error:
+    except pa.ArrowException as error:
         raise InvalidInputError(
             f"the expression does not fit the columns {', '.join(schema.names)}: {error}"
         ) from error

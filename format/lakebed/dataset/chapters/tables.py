@@ -117,7 +117,7 @@ class TableMethods(DatasetBase):
         files: Files = "bytes",
         row_ids: bool = False,
     ) -> LakeDataset:
-        """Return the rows as a ``pyarrow.dataset.Dataset``, which DuckDB, polars and others query without reading it all.
+        """Return the rows as a ``pyarrow.dataset.Dataset``, of which DuckDB, polars and others read what they need.
 
         Parameters
         ----------
