@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import xxhash
@@ -42,6 +42,8 @@ BLOCK = 1 << 18
 LARGE = 2 * BLOCK
 
 _WHAT = "manifest"
+
+N = TypeVar("N", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,17 @@ class ChunkPlaces:
     sums: NDArray[np.uint64]
     own: NDArray[np.bool_]
     known_layouts: Layouts | None = None
+    _sum_ends: NDArray[np.int64] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def sum_ends(self) -> NDArray[np.int64]:
+        """Number of checksums before each chunk, and of all: int64, shape (rows + 1,); made on first access."""
+        ends = self._sum_ends
+        if ends is None:
+            ends = np.zeros(len(self.sizes) + 1, np.int64)
+            np.cumsum(self.sum_counts(), out=ends[1:])
+            object.__setattr__(self, "_sum_ends", ends)
+        return ends
 
     @property
     def layouts(self) -> Layouts:
@@ -222,6 +235,7 @@ def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
 def closed(magic: bytes, header: Mapping[str, Any], payload: bytes | bytearray) -> bytes:
     """Return a manifest of a kind, with its checksum."""
     text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(20 + len(text)) % 8)  # so that readers need not copy the arrays behind it
     body = len(text).to_bytes(4, "little") + text + payload
     return magic + xxhash.xxh3_64_intdigest(body).to_bytes(8, "little") + body
 
@@ -261,7 +275,7 @@ class LayoutTable:
 
     def read(self, payload: memoryview) -> Layouts:
         """Return the layouts."""
-        data = np.frombuffer(cut(payload, self.at, self.nbytes), np.uint32)
+        data = numbers(cut(payload, self.at, self.nbytes), np.uint32, self.rows + self.words, 0)
         return Layouts(data[: self.rows], data[self.rows :])
 
 
@@ -273,16 +287,21 @@ def _parsed(header: Mapping[str, Any], payload: memoryview) -> Manifest:
     total = sum(max(length, 0) for _, length in named.values()) + sum(map(_nbytes, entries.values()))
     if total > len(payload):
         raise FormatError("the manifest is damaged: its entries overlap")
-    files = {key: cut(payload, at, length) for key, (at, length) in named.items()}
+    files = {key: bytes(cut(payload, at, length)) for key, (at, length) in named.items()}
     chunks = OnDemand(entries, lambda key: _read(entries[key], payload))
     return Manifest(fields.text(header, "version", _WHAT, ""), files, chunks)
 
 
-def cut(payload: memoryview, at: Any, length: Any) -> bytes:
-    """Return a range of the payload, if it is one."""
+def cut(payload: memoryview, at: Any, length: Any) -> memoryview:
+    """Return a range of the payload, if it is one; nothing is copied."""
     if not (isinstance(at, int) and isinstance(length, int) and at >= 0 and 0 <= length <= len(payload) - at):
         raise FormatError(f"the manifest is damaged: {length} bytes at {at} leave its payload")
-    return bytes(payload[at : at + length])
+    return payload[at : at + length]
+
+
+def numbers(data: memoryview, kind: type[N], count: int, at: int) -> NDArray[N]:
+    """Return an array in a range of the payload, copied only if older releases put it where numbers must not be."""
+    return np.require(np.frombuffer(data, kind, count, at), requirements="A")
 
 
 def _nbytes(entry: Any) -> int:
@@ -316,9 +335,9 @@ def _read(entry: Mapping[str, Any], payload: memoryview) -> ChunkPlaces:
     layouts = LayoutTable.from_json(entry, rows)
     places = ChunkPlaces(
         folders,
-        np.frombuffer(data, np.uint32, rows, 8 * (rows + sums)),
-        np.frombuffer(data, np.uint64, rows, 0),
-        np.frombuffer(data, np.uint64, sums, 8 * rows),
+        numbers(data, np.uint32, rows, 8 * (rows + sums)),
+        numbers(data, np.uint64, rows, 0),
+        numbers(data, np.uint64, sums, 8 * rows),
         np.frombuffer(data, np.uint8, rows, 12 * rows + 8 * sums).astype(np.bool_),
         None if layouts is None else layouts.read(payload),
     )

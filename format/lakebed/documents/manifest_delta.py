@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.documents import fields
+from lakebed.documents.frozen import OnDemand
 from lakebed.documents.layouts import joined, no_layouts
 from lakebed.documents.manifest import (
     BLOCK,
@@ -41,9 +42,11 @@ from lakebed.documents.manifest import (
     ChunkPlaces,
     LayoutTable,
     Manifest,
+    N,
     closed,
     cut,
     digest_of,
+    numbers,
     opened,
     put_layouts,
 )
@@ -187,7 +190,7 @@ def _entry(places: ChunkPlaces, old: ChunkPlaces | None, payload: bytearray) -> 
         and not places.own.any()
     ):
         return None
-    first = int(places.sum_counts()[:kept].sum())
+    first = int(places.sum_ends[kept])
     own = _runs(places.own)
     payload += b"\0" * (-len(payload) % 8)
     entry = {
@@ -227,9 +230,8 @@ def _common_rows(old: ChunkPlaces, new: ChunkPlaces, known: int) -> int:
             n = _equal(a[:n], b[:n])
     if old.sums is new.sums:
         return n
-    ends = np.cumsum(new.sum_counts()[:n])
-    total = int(ends[-1]) if n else 0
-    return int(np.searchsorted(ends, _equal(old.sums[:total], new.sums[:total]), side="right")) if n else 0
+    total = int(new.sum_ends[n])
+    return int(np.searchsorted(new.sum_ends[1 : n + 1], _equal(old.sums[:total], new.sums[:total]), side="right"))
 
 
 def _equal(a: NDArray[Any], b: NDArray[Any]) -> int:
@@ -284,15 +286,18 @@ def _applied(header: Mapping[str, Any], payload: memoryview, base: Manifest) -> 
         old = base.files.get(key, b"")
         if not (type(kept) is int and 0 <= kept <= len(old)):
             raise FormatError(f"the manifest is damaged: it keeps {kept!r:.20} of {len(old)} bytes")
-        files[key] = old[:kept] + cut(payload, at, length)
-    chunks = {}
-    for key, places in base.chunks.items():
-        if key not in gone_chunks and key not in tables:
-            own = np.zeros(len(places.sizes), np.bool_)
-            chunks[key] = replace(places, own=own)
-    for key, table in tables.items():
-        chunks[key] = table.read(payload, base.chunks.get(key))
-    return Manifest(fields.text(header, "version", _WHAT, ""), files, chunks)
+        files[key] = old[:kept] + bytes(cut(payload, at, length))
+    kept_chunks = [key for key in base.chunks if key not in gone_chunks and key not in tables]
+
+    def places(key: str) -> ChunkPlaces:
+        if key in tables:
+            return tables[key].read(payload, base.chunks.get(key))
+        old = base.chunks[key]
+        return replace(old, own=np.zeros(len(old.sizes), np.bool_))
+
+    return Manifest(
+        fields.text(header, "version", _WHAT, ""), files, OnDemand([*kept_chunks, *tables], places)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,22 +333,27 @@ class _Added:
     def read(self, payload: memoryview, base: ChunkPlaces | None) -> ChunkPlaces:
         rows, sums, kept = self.rows, self.sums, self.kept
         data = cut(payload, self.at, 12 * rows + 8 * sums + 4 * self.own)
-        sizes = np.frombuffer(data, np.uint64, rows, 0)
-        values = np.frombuffer(data, np.uint64, sums, 8 * rows)
-        folder_of = np.frombuffer(data, np.uint32, rows, 8 * (rows + sums))
-        runs = np.frombuffer(data, np.uint32, self.own, 12 * rows + 8 * sums)
+        sizes = numbers(data, np.uint64, rows, 0)
+        values = numbers(data, np.uint64, sums, 8 * rows)
+        folder_of = numbers(data, np.uint32, rows, 8 * (rows + sums))
+        runs = numbers(data, np.uint32, self.own, 12 * rows + 8 * sums)
         folders = self.folders
         layouts = None if self.layouts is None else self.layouts.read(payload)
         if kept:
             if base is None or kept > len(base.sizes):
                 raise FormatError(f"the manifest is damaged: its base has no {kept} chunks")
-            first = int(base.sum_counts()[:kept].sum())
+            first = int(base.sum_ends[kept])
             folders = (*base.folders[: self.known], *folders)
-            sizes = np.concatenate([base.sizes[:kept], sizes])
-            values = np.concatenate([base.sums[:first], values])
-            folder_of = np.concatenate([base.folder_of[:kept], folder_of])
+            sizes = _behind(base.sizes[:kept], sizes)
+            values = _behind(base.sums[:first], values)
+            folder_of = _behind(base.folder_of[:kept], folder_of)
             if layouts is not None or base.known_layouts is not None:
                 layouts = joined([base.layouts.cut(0, kept), layouts or no_layouts(rows)])
         places = ChunkPlaces(folders, folder_of, sizes, values, _flags(runs, kept + rows), layouts)
         places.check()
         return places
+
+
+def _behind(column: NDArray[N], added: NDArray[N]) -> NDArray[N]:
+    """Return a column with values at its end; the same one without any."""
+    return np.concatenate([column, added]) if len(added) else column

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
+import numpy as np
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -20,7 +21,7 @@ from starlette.routing import Route
 
 from lakebed import errors
 from lakebed.errors import DatasetHandlerError, FormatError, InvalidInputError, QueryError, StorageError
-from lakebed.viewer import diff, media, pictures, queries, schema, statistics
+from lakebed.viewer import diff, media, pictures, points, queries, schema, statistics
 from lakebed.viewer.access import Access, failure
 from lakebed.viewer.asked import Asked
 from lakebed.viewer.cells import cells
@@ -74,6 +75,7 @@ class Server:
             self._route(f"{one}/media/{sample}", self._media),
             self._route(f"{one}/sound/{sample}", lambda *of: media.sound(self._found(*of)), is_kept=True),
             self._route(f"{one}/stats/{{tensor:path}}", self._stats, is_long=True, is_kept=True),
+            self._route(f"{one}/points/{{tensor:path}}", self._points, is_long=True, is_kept=True),
             self._route(f"{one}/ids/{{tensor:path}}", self._ids, is_long=True, is_kept=True),
             self._route(f"{one}/diff", self._diff, is_long=True),
             self._route(f"{one}/views", self._save, "POST", is_long=True),
@@ -177,6 +179,12 @@ class Server:
         if asked.q:
             return statistics.of_answer(self._answers.kept(asked), asked.tensor)
         return statistics.of_tensor(opened.tensor(asked.tensor), asked.tensor, None)
+
+    def _points(self, opened: Opened, asked: Asked) -> Response:
+        values, step, share = points.points(opened.tensor(asked.tensor))
+        headers = {"x-axes": str(values.shape[1]), "x-step": str(step), "x-share": f"{share:.4f}"}
+        content = np.ascontiguousarray(values, "<f4").tobytes()
+        return Response(content, media_type="application/octet-stream", headers=headers)
 
     def _ids(self, opened: Opened, asked: Asked) -> Response:
         found = diff.ids(opened, opened.tensor(asked.tensor))

@@ -20,6 +20,7 @@ _TYPES = {
     "mp3": "audio/mpeg",
     "flac": "audio/flac",
     "wav": "audio/wav",
+    **dict.fromkeys(("las", "ply"), "application/octet-stream"),
 }
 _PART = 1 << 20
 _SPANS = 2000
@@ -31,7 +32,7 @@ _FULL = (1.0, 1 << 7, 1 << 15, 1 << 23, 1 << 31)  # the loudest possible value
 
 
 class File:
-    """The stored file of a video or a sound.
+    """The stored file of a video, a sound, a point cloud or a mesh.
 
     Attributes
     ----------
@@ -42,7 +43,7 @@ class File:
     """
 
     def __init__(self, found: Found) -> None:
-        opened, name, row = _stored(found, "video", "audio")
+        opened, name, row = _stored(found, "video", "audio", "point_cloud", "mesh")
         tensor = opened.tensor(name)
         self._row, self._linked = row, None
         self._reader = opened.session.reader(tensor.key, name)
@@ -52,7 +53,7 @@ class File:
         head = self.read(0, 512)
         compression = sniff(head, None) if tensor.is_link else tensor.meta.sample_compression
         if compression not in _TYPES:
-            told = f"browsers play no files of tensor {name!r}: ask for pictures of its frames"
+            told = f"the page shows no files of tensor {name!r}: ask for pictures of frames"
             raise InvalidInputError(told)
         self.type = _TYPES[compression]
         if not self.size:

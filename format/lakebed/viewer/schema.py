@@ -21,7 +21,7 @@ _MOST_COMMITS = 10_000
 NOTHING: dict[str, Any] = {
     **dict.fromkeys(("min_shape", "max_shape", "skeleton", "keypoints"), ()),
     **dict.fromkeys(("sequence", "link"), False),
-    **dict.fromkeys(("coords", "over")),
+    **dict.fromkeys(("coords", "over", "format")),
 }
 """Description of a column without any facts."""
 
@@ -100,6 +100,7 @@ def _tensor(name: str, tensor: lakebed.Tensor) -> dict[str, Any]:
         "rows": len(tensor),
         "sequence": tensor.is_sequence,
         "link": tensor.is_link,
+        "format": None if meta.sample_compression == "lz4" else meta.sample_compression,
         "class_names": _texts(info.get("class_names")),
         "coords": _coords(info.get("coords")) if kind == "bbox" else None,
         "skeleton": _pairs(info.get("connections")) if is_skeleton else [],

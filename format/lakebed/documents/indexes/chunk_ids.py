@@ -89,7 +89,9 @@ class ChunkIds:
         ids, last = tables.read(data, offset, width, 2, _WHAT)
         tables.check_last(last, _WHAT, repeats=True)
         if len(last):
-            most = int(last[0]) + 1 if len(last) == 1 else int(tables.rows_of(last).max())
+            most = int(last[0]) + 1
+            if len(last) > 1:
+                most = max(most, int((last[1:] - last[:-1]).max()))
             limits.check("MAX_CHUNK_SAMPLES", most, f"{_WHAT}: samples in one chunk")
         index = cls(ids, last)
         if keep:
