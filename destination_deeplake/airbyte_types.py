@@ -44,9 +44,9 @@ class StreamColumn:
     Attributes
     ----------
     column : Column
-        How it is read from the records.
+        Its parsing from records.
     type : TensorType
-        How it is stored.
+        Its storage.
     place : tuple of str
         Preferred name of the tensor: its groups, then its own name.
     renamed : bool

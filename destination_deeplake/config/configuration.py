@@ -54,7 +54,7 @@ class Rejected(StrEnum):
 
 
 class WithoutStatus(StrEnum):
-    """When an overwritten stream without a stream status is complete."""
+    """Condition under which an overwritten stream without a stream status is complete."""
 
     NEVER = "never"
     """Never."""
@@ -87,7 +87,7 @@ class DestinationConfig:
     deletion_days : int
         Number of days for which hard deletions are remembered.
     without_status : WithoutStatus
-        When an overwritten stream without a stream status is complete.
+        Condition under which an overwritten stream without a stream status is complete.
     """
 
     place: Place
