@@ -1,4 +1,4 @@
-"""Small files that several processes change: read, edit, and put if no other process did so meanwhile."""
+"""Changes of small files by several processes: read, edit, and put unless another process did so meanwhile."""
 
 from __future__ import annotations
 
