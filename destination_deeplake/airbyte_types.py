@@ -1,4 +1,4 @@
-"""From the JSON schema of a stream and the user's choices to columns and tensors.
+"""Columns and tensors for the JSON schema of a stream and the user's choices.
 
     property                                              kind          tensor              logical type
     string, and string with an unknown format             TEXT          text

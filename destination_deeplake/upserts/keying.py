@@ -180,7 +180,7 @@ class Keying:
 
     def _are_lost(self, metas: pa.Array, numbers: Sequence[pa.Array | None], rows: Rows) -> NDArray[np.bool_]:
         """Tell for each of some rows whether a value of the key could not be stored, nor is kept beside."""
-        # A number that is kept beside is no loss, though its cell may have been nulled.
+        # A number with exact digits is not lost, even if its cell is null.
         kept: list[set[str]] = [set() for _ in rows]
         for name, texts in zip(self.key, numbers, strict=True):
             for place in () if texts is None else np.flatnonzero(~is_null(texts)[rows]):

@@ -227,7 +227,7 @@ class Repository:
         return BackupRun(self, run)
 
     def _may_live(self, run: Run, me: Owner) -> bool:
-        """Whether the process of a run may be alive."""
+        """Tell whether the process of a run may be alive."""
         if traits_of(self.storage).system_locks:
             return False  # we hold its lock
         is_here = (run.host, run.node, run.boot) == (me.host, me.node, me.boot)
@@ -288,7 +288,7 @@ class BackupRun:
                     self.done[file.key, file.etag] = file
 
     def has(self, file: StoredFile) -> bool:
-        """Whether the content of a file is stored with its full length."""
+        """Tell whether the content of a file is stored with its full length."""
         return self.present.get(file.object) == file.size
 
     def note(self, files: Sequence[StoredFile]) -> None:

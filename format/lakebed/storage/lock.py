@@ -26,7 +26,7 @@ from lakebed.storage.files.disk import LockedFile, boot_id, exclusive, lock_file
 
 try:
     from _blake2 import blake2b  # `hashlib` loads OpenSSL, which nothing else of a local write needs
-except ImportError:  # an interpreter without it
+except ImportError:  # this interpreter lacks the module
     from hashlib import blake2b
 
 if TYPE_CHECKING:
