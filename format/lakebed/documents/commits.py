@@ -102,7 +102,7 @@ class CommitNode:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The node as in the document, without the digest."""
+        """Return the node as in the document, without the digest."""
         return {
             "branch": self.branch,
             "parent": self.parent,
