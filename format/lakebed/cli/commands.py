@@ -1,4 +1,4 @@
-"""Commands of the shell: how they are found, declared, and how their errors are told; options that several share."""
+"""Commands of the shell: finding and declaring them, printing their errors, and options that several share."""
 
 from __future__ import annotations
 

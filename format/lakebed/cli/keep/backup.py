@@ -1,4 +1,4 @@
-"""``lakebed backup``: new data of a dataset goes to its backups; a rule says which old backups stay."""
+"""``lakebed backup``: copy new data of a dataset to its backups; delete old backups by a rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``lakebed repair``: repair damage, or say what a repair would do and lose."""
+"""``lakebed repair``: repair damage, or list what a repair would do and lose."""
 
 from __future__ import annotations
 

@@ -72,7 +72,8 @@ def decoded(rle: Mapping[str, Any], size: tuple[int, int]) -> NDArray[np.bool_]:
 def _unpacked(counts: bytes, height: int, width: int) -> NDArray[np.bool_]:
     """Return the mask of counts that are text."""
     found = _at_most(counts, height, width) if _PACKED.fullmatch(counts) else None
-    # pycocotools leaves memory as it was behind the end of the counts: they must not fit a mask of a pixel less.
+    # If the counts end early, pycocotools leaves the rest of the mask uninitialised: refuse counts that would also fit
+    # a mask of one pixel less.
     if found is None or _at_most(counts, height * width - 1, 1) is not None:
         raise FormatError(f"its run lengths do not cover {height} x {width} pixels")
     return np.ascontiguousarray(found, np.bool_)

@@ -86,7 +86,7 @@ def plan(
     source
         The folder.
     sets
-        Folders of ImageSets that tell the splits, the first counts more: Main, Segmentation; left out, all of them.
+        Folders of ImageSets that name the splits, such as Main; earlier ones take precedence. By default, all folders.
     classes
         Names of classes that come first; others are added.
     options

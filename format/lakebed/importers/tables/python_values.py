@@ -175,7 +175,7 @@ def _files(name: str, values: Sequence[Any]) -> TensorPlan | None:
     htype, is_link = found.pop()
     if found or (len(forms) > 1 and htype != "image"):
         return None
-    # PNG loses nothing of pictures of several kinds; no report would tell of losses.
+    # PNG stores pictures of several kinds without loss; no report would list losses.
     return media(name, htype, compression=forms.pop() if len(forms) == 1 else "png", link=is_link)
 
 
