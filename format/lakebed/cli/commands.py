@@ -38,7 +38,7 @@ progress_option = click.option(
     "progressbar",
     default=True,
     callback=lambda _, __, value: value and sys.stderr.isatty(),
-    help="Show how far it is.",
+    help="Show a progress bar.",
 )
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a dataset at DEST.")
 

@@ -53,7 +53,7 @@ class _Group:
     category_ids
         Id of each class.
     count_by
-        The tensor whose length is the number of objects.
+        Tensor whose length is the number of objects.
     first
         Number of the first object of each row, if objects have no ids of their own.
     """

@@ -50,7 +50,7 @@ from lakebed.importers.tables.json_index import JsonFile, open_json
 from lakebed.transforms.output import Skipped
 
 BATCH = 512
-"""Pictures whose rows are made together, as long as their masks take no more than `_MASK_BYTES`."""
+"""Number of pictures whose rows are made together, as long as their masks fit into `_MASK_BYTES`."""
 
 _MASK_BYTES = 1 << 25
 _ARRAYS = {"images": ("id", "file_name"), "annotations": ("image_id",)}
@@ -331,7 +331,7 @@ def _by_file(numbers: Sequence[int]) -> list[tuple[int, list[int]]]:
 def _runs(
     items: Sequence[_Row], records: Sequence[dict[str, Any] | None], context: _Context
 ) -> Iterator[tuple[int, int]]:
-    """Yield runs of pictures whose masks fit into memory together; a picture of unknown size is a run by itself."""
+    """Yield runs of pictures whose masks fit into memory together; a picture of unknown size may be alone."""
     start, held = 0, 0
     for at, (item, record) in enumerate(zip(items, records, strict=True)):
         height, width = (0, 0) if record is None else _size(record)
@@ -571,12 +571,12 @@ def _is_key(value: Any) -> bool:
 
 
 def _whole(key: Any) -> Any:
-    """Return an id that is written as a float, as by pandas, as the whole number that it is."""
+    """Return an id as a whole number if it is a float like 7.0, which pandas writes."""
     return int(key) if type(key) is float and key.is_integer() else key
 
 
 def _in_other_type(key: Any) -> Any:
-    """Return a whole number as text, and text as the number that it is: tools write either for the other."""
+    """Return a number as text, and text as a number: tools confuse the two in ids."""
     if type(key) is str and key.isdecimal() and len(key) < _MOST_DIGITS:
         return int(key)
     return str(_whole(key))

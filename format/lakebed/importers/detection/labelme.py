@@ -69,7 +69,7 @@ class _Seen(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Count the JSON files; None unless one of the first is LabelMe's."""
+    """Count the JSON files; None if the first files are not of LabelMe."""
     if source.is_object:
         return None
     names = source.with_suffix(".json")

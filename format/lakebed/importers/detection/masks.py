@@ -16,7 +16,7 @@ from lakebed.errors import FormatError, ModuleNotInstalledException
 
 _MOST_PIXELS = 1 << 29
 _PACKED = re.compile(rb"(?:[P-o]{0,5}[0-O])*")
-"""Numbers of up to six characters, each with its last one: given other text, pycocotools reads beyond the end."""
+"""Complete numbers of up to six characters: pycocotools reads beyond the end of any other text."""
 
 
 def mask_of(counts: Iterable[Any], height: int, width: int) -> NDArray[np.bool_]:

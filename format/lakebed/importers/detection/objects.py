@@ -1,4 +1,4 @@
-"""Objects of images, as Pascal VOC, LabelMe, CVAT and Open Images have them: one plan and one set of tensors for all.
+"""Objects of images in Pascal VOC, LabelMe, CVAT and Open Images, which share one plan and one set of tensors.
 
 labels        class_label: a class for each object
 boxes         bbox, float64: left, top, right, bottom

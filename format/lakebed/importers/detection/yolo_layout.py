@@ -360,7 +360,7 @@ class _Below:
                 folder = folder.rpartition("/")[0]
 
     def name_of(self, path: str, base: str | None = None) -> str | None:
-        """Return the name of the file or folder that a path means, "" for the root; None if it is missing."""
+        """Find the file or folder of a path; return its name, "" for the root, or None if it is missing."""
         parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
         for start in range(len(parts) or 1):
             tail = "/".join(parts[start:])

@@ -1,4 +1,4 @@
-"""Shards of samples behind a table of offsets, which MDS of MosaicML and chunks of LitData have in common.
+"""Shards of samples behind a table of offsets, the layout that MosaicML's MDS and chunks of LitData share.
 
     4            samples, uint32, little-endian
     4 * (n + 1)  offsets of the samples in the file, and the end of the last one

@@ -1,4 +1,4 @@
-"""Values of samples, as MDS and LitData have them in common: the tensors that they become, and how they are read."""
+"""Values of samples in MDS and LitData: their tensors, and reading them."""
 
 from __future__ import annotations
 

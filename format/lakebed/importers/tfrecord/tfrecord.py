@@ -359,6 +359,7 @@ def _objects(seen: _Look, planning: Planning) -> list[_Objects]:
 
 def _numbers(column: _Column, seen: _Seen, told: FeatureTold | None) -> tuple[_Column, dict[str, Any]]:
     """Return the column of numbers in full, and the arguments of its tensor."""
+    shape: tuple[int, ...]
     if told is None:
         if len(seen.lengths) == 1 and min(seen.lengths):
             shape = (-1,) if seen.lengths == {1} else (-1, min(seen.lengths))
