@@ -27,7 +27,7 @@ class TestGeneratedStorage(StorageConformance):
 def grown(tmp_path: Path) -> GeneratedStorage:
     small = created(MemoryStorage())
     small.create_tensor("x", dtype="int64", max_chunk_size=20_000_000, **PLAIN)
-    small.create_tensor("y", dtype="uint8", max_chunk_size=1_000_000, **PLAIN)
+    small.create_tensor("y", dtype="uint8", max_chunk_size=800_000, **PLAIN)
     small.x.extend(np.arange(100_000))
     small.y.extend(np.random.default_rng(1).integers(0, 256, (2000, 20, 20), np.uint8))
     grow(small, tmp_path, 1_200_000, ["x"]).close()
