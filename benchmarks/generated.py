@@ -238,7 +238,7 @@ def grow(small: lakebed.Dataset, folder: Path, rows: int, numbered: Sequence[str
         Tensors of int64 scalars whose chunks go on counting: each holds 0, 1, 2, ... in one chunk of the small dataset.
     """
     small.flush()
-    session = small._session
+    session = small._session  # noqa: SLF001
     head, source = session.snapshot, session.storage
     version = new_id()
     patterns, tensors = {}, {}

@@ -466,7 +466,10 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "number": ({"dtype": "float64"}, [None if n % 5 == 4 else n / 3 for n in range(40)]),
         "text": ({"htype": "text", "chunk_compression": "lz4"}, [f"row {n} " * (n % 4) for n in range(40)]),
         "json": ({"htype": "json"}, [{"a": [n, None]} for n in range(40)]),
-        "steps": ({"htype": "sequence", "dtype": "uint8"}, [[np.full((2, 2), n, np.uint8)] * 3 for n in range(40)]),
+        "steps": (
+            {"htype": "sequence", "dtype": "uint8"},
+            [[np.full((2, 2), n, np.uint8)] * 3 for n in range(40)],
+        ),
         "outline": (
             {"htype": "polygon", "dtype": "float32"},
             [[np.ones((3, 2), np.float32)] * (1 + n % 2) for n in range(40)],

@@ -276,7 +276,7 @@ class Loader:
         self._epoch, self._position, self._is_resumed = int(epoch), 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the loader, in less than 1 kB: that of the consumer, not of reading ahead.
+        """Return the position of the consumer, not of reading ahead, in less than 1 kB.
 
         Another loader of the same rows continues from there, even with other numbers of processes and threads; with
         several processes, all of them at the same step give the same state.
@@ -562,7 +562,7 @@ def _table(source: Any, tensors: Sequence[str] | None, transform: Transform | No
 
 
 def _checked_state(state: Any) -> tuple[int, int]:
-    """Return epoch and position of a state, if it is one."""
+    """Return epoch and position of a state; refuse anything else."""
     if not isinstance(state, Mapping) or state.get("version") != 1:
         found = state.get("version") if isinstance(state, Mapping) else state
         raise InvalidInputError(f"the state has version {found!r}; this release knows version 1")

@@ -70,7 +70,7 @@ def run_parsed(
             found = Execution(text, sources, values, watch, ways=ways).run(query)
         except MemoryError as error:
             raise QueryError(
-                f"the query needs more memory than there is ({error}): choose fewer rows, or pass the "
+                f"the query ran out of memory ({error}): choose fewer rows, or pass the "
                 "max_memory= that the machine has",
                 kind="limit",
             ) from error

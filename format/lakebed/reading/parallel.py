@@ -64,7 +64,7 @@ def for_each(count: int, work: Callable[[int], object], *, threads: int | None =
     Parameters
     ----------
     threads
-        Most threads, the caller's included; None is one per core.
+        Maximum number of threads, including the caller's; None is one per core.
     """
     wanted = min(count, min(cores(), MOST_DECODERS) if threads is None else threads)
     numbers = itertools.count()  # next(numbers) is atomic, so no lock is needed

@@ -284,6 +284,42 @@ def each(source: Source, names: Iterable[str], function: Callable[[str], T]) -> 
         return list(pool.map(one, chosen))
 
 
+def annotated(
+    looked: Iterable[tuple[str, T | LakebedError]],
+    image_of: Callable[[T], str | None],
+    beside: Callable[[str], str | None],
+    problems: list[Problem],
+) -> tuple[dict[str, tuple[str, T]], set[str | None]]:
+    """Return by image its annotation file with what a look at it found; and images beside files that cannot be read.
+
+    Parameters
+    ----------
+    looked
+        Annotation files, and what a look at each found, or its error.
+    image_of
+        Returns the image of a file, or the file itself if the image is inside of it; None if it is missing.
+    beside
+        Returns the image that lies beside a file.
+    problems
+        Receives unreadable files, and those whose image is missing or has another file.
+    """
+    found: dict[str, tuple[str, T]] = {}
+    unreadable: set[str | None] = set()
+    for name, one in looked:
+        if isinstance(one, LakebedError):
+            problems.append(Problem(name, str(one)))
+            unreadable.add(beside(name))
+            continue
+        image = image_of(one)
+        if image is None:
+            problems.append(Problem(name, "its image is missing"))
+        elif image in found:
+            problems.append(Problem(name, f"{found[image][0]} is of the same image"))
+        else:
+            found[image] = (name, one)
+    return found, unreadable
+
+
 def by_folder(names: Sequence[str]) -> dict[str, list[str]]:
     """Return the files of each split that folders name; all under "" unless each is in one."""
     found: dict[str, list[str]] = {}

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, Unpack
 from xml.etree.ElementTree import Element
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import IngestionError, LakebedError
+from lakebed.errors import IngestionError
 from lakebed.importers.core.plan import ImageOptions, Plan, Problem, tensor
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.importers.core.splits import ranges_of
@@ -30,6 +31,7 @@ from lakebed.importers.detection.objects import (
     Images,
     Object,
     Objects,
+    annotated,
     by_folder,
     each,
     number_of,
@@ -148,24 +150,12 @@ class _Planner:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.problems: list[Problem] = []
-        self.labels: set[str] = set()
         self._images = Images(source)
-        self._of_image: dict[str, str] = {}
-        self._unreadable: set[str | None] = set()
         names = source.with_suffix(".xml")
-        for name, found in zip(names, each(source, names, self._look), strict=True):
-            if isinstance(found, LakebedError):
-                self.problems.append(Problem(name, str(found)))
-                self._unreadable.add(self._image_beside(name))
-                continue
-            image, labels = found
-            if image is None:
-                self.problems.append(Problem(name, "its image is missing"))
-            elif image in self._of_image:
-                self.problems.append(Problem(name, f"{self._of_image[image]} is of the same image"))
-            else:
-                self._of_image[image] = name
-                self.labels |= labels
+        looked = zip(names, each(source, names, self._look), strict=True)
+        found, self._unreadable = annotated(looked, itemgetter(0), self._image_beside, self.problems)
+        self._of_image = {image: name for image, (name, _) in found.items()}
+        self.labels = {label for _, (_, labels) in found.values() for label in labels}
 
     def _look(self, name: str) -> tuple[str | None, set[str]]:
         """Return the image of an XML file, and the classes in it."""

@@ -98,6 +98,22 @@ def form_of(
     return chosen
 
 
+def counted(files: Iterable[tuple[str | None, int]]) -> dict[str, tuple[int, int]]:
+    """Return for each kind how many files have it, and their bytes.
+
+    Parameters
+    ----------
+    files
+        Kind and bytes of each file; one of no known kind does not count.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for kind, size in files:
+        if kind is not None:
+            count, nbytes = found.get(kind, (0, 0))
+            found[kind] = count + 1, nbytes + size
+    return found
+
+
 def kind_of_images(
     source: Source,
     names: Iterable[str],
@@ -111,13 +127,8 @@ def kind_of_images(
     problems
         Takes the report of files that are converted; None if they are only linked.
     """
-    found: dict[str, tuple[int, int]] = {}
-    for name in names:
-        kind = IMAGE_KINDS.get(suffix_of(name))
-        if kind is not None:
-            count, nbytes = found.get(kind, (0, 0))
-            found[kind] = count + 1, nbytes + source.files.get(name, 0)
-    return form_of(found, compression, problems)
+    files = ((IMAGE_KINDS.get(suffix_of(name)), source.files.get(name, 0)) for name in names)
+    return form_of(counted(files), compression, problems)
 
 
 def planned_images(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.contents import Content, KindOptions, Looked, Planning, tensor_of, value_of
 from lakebed.importers.core.packages import check_installed, is_installed
-from lakebed.importers.core.plan import Plan, Problem, tensor
+from lakebed.importers.core.plan import Plan, Problem, Stretch, tensor
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import SPLITS, by_split, ranges_of, split_of
 from lakebed.importers.detection.objects import each
@@ -26,7 +26,6 @@ from lakebed.importers.tfrecord.tfds import FeatureTold, Told, told_of
 from lakebed.importers.tfrecord.tfrecord_files import (
     DAMAGE,
     NAMES,
-    Item,
     files_of,
     items_of,
     only_files,
@@ -225,7 +224,7 @@ def plan(
     )
 
 
-def rows(item: Item, context: _Context) -> Iterator[Any]:
+def rows(item: Stretch, context: _Context) -> Iterator[Any]:
     """Yield the rows of some records of a file."""
     at = item.start
     try:

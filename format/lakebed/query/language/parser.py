@@ -11,7 +11,7 @@ from lakebed.query.language.expressions import expression, expressions, subscrip
 from lakebed.query.language.token_stream import MAX_DEPTH, RESERVED, TokenStream
 
 _KEPT = 4096
-"""Longest text whose syntax is kept for the next query with it: some have millions of tokens."""
+"""Keep the syntax of texts up to this length for later queries; some texts have millions of tokens."""
 
 _JOINS = {
     "join": "inner", "inner": "inner", "left": "left", "right": "right", "full": "full", "outer": "full",

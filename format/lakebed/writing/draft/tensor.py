@@ -108,7 +108,7 @@ class TensorDraft(TensorChunks):
         return creds.extend(np.zeros(missing, np.uint64)) if missing > 0 else creds
 
     def _replace_codes(self, start: int, stop: int, codes: NDArray[np.integer]) -> CredsIndex | None:
-        """Return the credentials with those of samples ``start`` to ``stop`` replaced by others, more or fewer."""
+        """Return the credentials with those of samples ``start`` to ``stop`` replaced by any number of others."""
         creds = self.state.creds
         if creds is None:
             return None

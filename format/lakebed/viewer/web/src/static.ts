@@ -6,6 +6,7 @@ import { ProviderError, type Media, type Numbers, type PictureOptions, type Poin
 import { cellOf, isApart, metaOf } from "./described";
 import { statsOf } from "./counted";
 import { pointsOf } from "./map/read";
+import { diffOf } from "./static_diff";
 import type { Answer, Cell, Diff, Lake, Meta, Rows, Sound, Stats, Window } from "./types";
 
 /** What `lakebed view --static` writes beside the page. */
@@ -142,8 +143,8 @@ export class StaticProvider implements Provider {
     return this.asked(async () => (await this.at(place, signal)).ids(tensor, signal));
   }
 
-  diff(): Promise<Diff> {
-    return Promise.reject(needed("the comparison of versions"));
+  diff(dataset: number, a: string, b: string, signal?: AbortSignal): Promise<Diff> {
+    return this.asked(async () => diffOf(await this.dataset(dataset, a, signal), await this.dataset(dataset, b, signal), signal));
   }
 
   saveView(): Promise<string> {
