@@ -167,9 +167,8 @@ class StoredSamples:
     # -- places ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def _last(self) -> list[int]:
-        last: list[int] = self.state.table.ids.last.tolist()
-        return last
+    def _last(self) -> memoryview:
+        return memoryview(self.state.table.ids.last)  # a list would cost time and memory for each chunk
 
     @cached_property
     def tile_entries(self) -> dict[int, tuple[Shape, Shape]]:

@@ -96,6 +96,23 @@ export class Header {
     return this.sizes.length === 1 && this.sizes[0] === size;
   }
 
+  /** Where each of some samples ends in the data, the start of the first before them; and their shapes one after another. */
+  spans(from: number, to: number): { ends: Float64Array; shapes: Uint32Array; axes: number | null } {
+    const ends = new Float64Array(to - from + 1);
+    const axes = this.axes ?? 0;
+    const shapes = new Uint32Array(axes * (to - from));
+    ends[0] = from < this.count ? this.place(from)[0] : 0;
+    for (let sample = from, row = rowOf(this.last, from); sample < to; sample++) {
+      while (row < this.last.length && this.last[row]! < sample) row++;
+      ends[sample - from + 1] = ends[sample - from]! + (this.sizes[row] ?? 0);
+    }
+    for (let sample = from, row = rowOf(this.shapeLast, from); axes > 0 && sample < to; sample++) {
+      while (row < this.shapeLast.length && this.shapeLast[row]! < sample) row++;
+      for (let axis = 0; axis < axes && row < this.shapeLast.length; axis++) shapes[(sample - from) * axes + axis] = this.shapes[row * axes + axis]!;
+    }
+    return { ends, shapes, axes: this.axes };
+  }
+
   /** Whether there is no data though the samples have extents: they read as zeros (FORMAT.md 5.5). */
   isUnwritten(dataLength: number): boolean {
     return dataLength === 0 && this.axes !== null && this.shape(0)!.every((extent) => extent > 0);

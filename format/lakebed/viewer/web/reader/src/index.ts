@@ -26,7 +26,7 @@ export async function open(place: string | Blob | Source, options: Options = {})
 }
 
 export { Dataset } from "./dataset";
-export { Tensor } from "./tensor";
+export { Tensor, type Run } from "./tensor";
 export { FormatError, LIMITS, LimitError, MissingError, SourceError, UnsupportedError } from "./errors";
 export { xxh3 } from "./xxh3";
 export { traffic, type Part, type Source } from "./source";
