@@ -24,6 +24,7 @@ from destination_deeplake.stream.writer import StreamWriter, open_stream
 from destination_deeplake.sync import PACE, Pace, Sync, unreadable
 from destination_deeplake.upserts.putting_off import MergePutOffError
 from destination_deeplake.wire import WireError
+from lakebed.runtime.failures import OnFailure
 
 BLOCK_BYTES = 4 << 20
 _PIPE_BYTES = 1 << 20
@@ -74,12 +75,12 @@ def begin(
         opened.append(writer)
         return writer
 
-    try:
-        writers = for_each(plans, open_one)
-    except Exception:
+    def release() -> None:
         for writer in opened:
             writer.release()
-        raise
+
+    with OnFailure(release):
+        writers = for_each(plans, open_one)
     for rule in config.unmatched(plan.dataset_key for plan in plans):
         out.log("WARN", f"{rule.where} ({rule.name!r}) is for no stream of this sync; check the name.")
     for writer in writers:

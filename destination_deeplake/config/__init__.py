@@ -1,7 +1,7 @@
 """Connection configuration: the values that a user gave in the form, checked and typed.
 
-The form itself is `spec.json`. The checks are written by hand rather than left to a JSON-schema validator: loading one
-costs more than the rest of `spec`, and its messages do not say what to change.
+The form itself is `spec.json`. No JSON-schema validator is used: loading one costs more than the rest of `spec`, and
+its messages do not tell what to change.
 
     configuration   the whole: `DestinationConfig`
     place           where the datasets lie

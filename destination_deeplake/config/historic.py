@@ -1,6 +1,6 @@
-"""Fields of the connector of 2022, which some configurations still have: what took their place.
+"""Fields of the connector of 2022, which some configurations still have, and their replacements.
 
-They are refused rather than ignored: whoever wrote them expects them to do something.
+They are refused, not ignored, because their author expects an effect.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def refuse_historic(form: Section) -> None:
     Raises
     ------
     ConfigError
-        Says what to write in its stead. Values are not quoted.
+        If the form has one; the message names the replacement, and no value.
     """
     for key, instead in REPLACED.items():
         if key in form:

@@ -20,7 +20,7 @@ def _translated(part: str) -> str:
 
 
 def matches(pattern: str, name: str) -> bool:
-    r"""Tell whether the whole of `name` is what `pattern` says; upper and lower case are different.
+    r"""Tell whether a pattern matches a whole name; upper and lower case differ.
 
     Examples
     --------

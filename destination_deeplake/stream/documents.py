@@ -1,7 +1,7 @@
-"""JSON values that readers could not open again: what is nested too deeply for them does not fit.
+"""Refusal of JSON values that are nested too deeply for readers.
 
-Readers refuse such a value before a parser goes down into it (`lakebed.limits.MAX_JSON_DEPTH`), and with it the batch
-that it is in. What the wire takes goes deeper.
+Readers refuse such a value (`lakebed.limits.MAX_JSON_DEPTH`), and with it the whole batch. The wire accepts deeper
+ones.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from destination_deeplake.stream.samples import Fitted, Rows, offsets_of
 
 
 def documents(array: pa.Array) -> Fitted:
-    """Fit JSON texts to what a reader goes down into.
+    """Replace JSON texts that are nested too deeply for readers by null.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def documents(array: pa.Array) -> Fitted:
     deepest = lakebed.limits.MAX_JSON_DEPTH
     texts = array.storage
     offsets = offsets_of(texts)
-    # A bracket takes a byte, and so does the one that closes it.
+    # Each level takes two bytes, its brackets.
     long = np.flatnonzero((np.diff(offsets) > 2 * deepest) & present(texts))
     data = memoryview(texts.buffers()[2] or b"").cast("B")
     refused: Rows = np.array(
@@ -32,7 +32,7 @@ def documents(array: pa.Array) -> Fitted:
     )
     if not len(refused):
         return Fitted(array)
-    # Its import takes a tenth of a second, which nearly all syncs need not pay.
+    # Imported here, because that takes a tenth of a second, and few syncs need it.
     import pyarrow.compute as pc
 
     fits = np.ones(len(texts), np.bool_)

@@ -24,6 +24,7 @@ from destination_deeplake.upserts.keys import KeyTable, values
 from destination_deeplake.upserts.putting_off import Checkpoint, go_on
 from destination_deeplake.upserts.tombstones import Buried, Tombstones
 from destination_deeplake.upserts.windows import Columns, whole, windows
+from lakebed.runtime.failures import OnFailure
 
 Rows = NDArray[np.int64]
 
@@ -156,12 +157,9 @@ def merge(
 
 @contextmanager
 def published_whole(base: lakebed.Dataset) -> Iterator[None]:
-    """Publish what the block changes, or after an error none of it: some columns would be new and others not."""
-    try:
+    """Publish the changes of the block, or none after an error, which could have changed only some columns."""
+    with OnFailure(base.discard):
         yield
-    except BaseException:
-        base.discard()
-        raise
     base.flush()
 
 
@@ -172,7 +170,7 @@ def _found(
     buried: Buried | None,
     checkpoint: Checkpoint,
 ) -> Plan:
-    """Decide what is to be done; the tables that it takes are gone afterwards."""
+    """Make the plan; its tables of keys are released on return."""
     winners = newest_of(delta, keying, checkpoint)
     return planned(base, keying, matched(base, keying, winners, checkpoint), winners, buried)
 
@@ -198,7 +196,7 @@ def newest_of(delta: lakebed.Dataset, keying: Keying, checkpoint: Checkpoint = g
 def matched(
     base: lakebed.Dataset, keying: Keying, winners: Winners, checkpoint: Checkpoint = go_on
 ) -> Matches:
-    """Find the rows of the dataset whose keys are in a delta."""
+    """Return the rows of the dataset whose keys are in a delta."""
     rows, slots = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
     for first, columns in windows(base, keying.key_in(base)):
         checkpoint()

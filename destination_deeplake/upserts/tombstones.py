@@ -23,6 +23,7 @@ from destination_deeplake.ndarrays import as_arrow, numbers_of
 from destination_deeplake.upserts.keying import Keying
 from destination_deeplake.upserts.keys import Hashes, values
 from destination_deeplake.upserts.windows import Columns, taken, whole, windows
+from lakebed.runtime.failures import OnFailure
 
 INFO_KEY = "deleted_rows"
 """Under this name the info of a dataset has the branch."""
@@ -243,13 +244,8 @@ _BARE: dict[str, Any] = dict.fromkeys(
 @contextlib.contextmanager
 def _closing(branch: lakebed.Dataset) -> Iterator[lakebed.Dataset]:
     """Close a branch after use; after an error, what is not published is dropped."""
-    try:
+    with contextlib.closing(branch), OnFailure(branch.discard):
         yield branch
-    except BaseException:
-        branch.discard()
-        raise
-    finally:
-        branch.close()
 
 
 def _tensors(keying: Keying, dataset: lakebed.Dataset) -> list[str]:

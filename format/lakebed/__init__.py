@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         unpack,
         verify_backups,
     )
-    from lakebed.api_queries import explain
+    from lakebed.api_queries import explain, sql
     from lakebed.dataset.display.drawing import show
     from lakebed.exporters.core.exporting import export_to
     from lakebed.exporters.detection.export_yolo import export_yolo
@@ -163,6 +163,7 @@ __all__ = [
     "repair",
     "restore",
     "show",
+    "sql",
     "tensor",
     "tiled",
     "transform",
@@ -214,6 +215,7 @@ _LATER = {
     "read_parquet": "lakebed.importers.tables.from_files",
     "restore": "lakebed.api_copies",
     "show": "lakebed.dataset.display.drawing",
+    "sql": "lakebed.api_queries",
     "tiled": "lakebed.htypes.partial",
     "transform": "lakebed.transforms.function",
     "unpack": "lakebed.api_copies",

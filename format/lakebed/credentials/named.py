@@ -144,11 +144,11 @@ class Named:
         provider, found = look_up(self.key)
         if isinstance(found, CredentialSource):
             self.urls = ()
-            return plugins.granted(found, self.key)
+            return plugins.granted(found)
         self.urls = _urls(found, self.key)
         made = _made(found, self.key)
         if isinstance(made, CredentialSource):
-            return plugins.granted(made, self.key)
+            return plugins.granted(made)
         _log.debug("the credentials %r come from the %s", self.key, provider)
         return Grant(_with_hosts(made, self.urls), began + _ttl(found, self.key))
 

@@ -46,7 +46,7 @@ class Prepared(Generic[D]):
 
     @property
     def count(self) -> int:
-        """Number of values: that of its ``?``, or of its names ``$name``."""
+        """Number of values that it takes: one for each ``?``, or for each ``$name``."""
         return self._query.parameters
 
     @property

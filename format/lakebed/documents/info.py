@@ -1,4 +1,4 @@
-"""User's dict beside a dataset or tensor: `dataset_info.json`, `tensor_info.json` (FORMAT.md 1.2, 1.5)."""
+"""The user's dictionary of a dataset or tensor: `dataset_info.json`, `tensor_info.json` (FORMAT.md 1.2, 1.5)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakebed.documents import json_style
 
 
 def from_bytes(data: bytes, what: str = "info file") -> dict[str, Any]:
-    """Parse an info file; arrays and bytes come back as such.
+    """Parse an info file; arrays and bytes are restored.
 
     Raises
     ------

@@ -45,7 +45,7 @@ def run(
     Raises
     ------
     QueryError
-        If the text is no query, does not fit the data, or a limit is reached.
+        If the text is not a query, does not fit the data, or a limit is reached.
     """
     limits = limits or Limits()
     if _EXPLAIN.match(text):
@@ -70,7 +70,7 @@ def run_parsed(
             found = Execution(text, sources, values, watch, ways=ways).run(query)
         except MemoryError as error:
             raise QueryError(
-                f"the query needs more memory than there is ({error}): choose fewer rows, or pass the "
+                f"the query ran out of memory ({error}): choose fewer rows, or pass the "
                 "max_memory= that the machine has",
                 kind="limit",
             ) from error
@@ -149,7 +149,7 @@ def explained(
     Raises
     ------
     QueryError
-        If the text is no query, or does not fit the data.
+        If the text is not a query, or does not fit the data.
     """
     asked = _EXPLAIN.match(text)
     if asked is not None:

@@ -49,7 +49,7 @@ class LinkCredentials:
         self._mutex = threading.Lock()
 
     def begin_in_child(self) -> None:
-        """Go on in a forked child, in which the thread that may have held the lock does not exist."""
+        """Replace the lock in a forked child: the thread that may have held it does not exist there."""
         self._mutex = threading.Lock()
 
     def __repr__(self) -> str:

@@ -74,7 +74,7 @@ class CredsIndex:
         Raises
         ------
         IndexError
-            If there is no such sample.
+            If the sample does not exist.
         """
         if not 0 <= index < self.count:
             raise IndexError(f"there is no sample {index}: the tensor has {self.count}")
@@ -85,7 +85,7 @@ class CredsIndex:
         return np.repeat(self.codes, tables.rows_of(self.last).astype(np.int64))
 
     def between(self, first: int, stop: int) -> NDArray[np.uint64]:
-        """Codes of neighbouring samples: uint64, shape (stop - first,), or fewer where the index ends before."""
+        """Codes of neighbouring samples: uint64, shape (stop - first,), or fewer if the index ends earlier."""
         ends = np.minimum(self.last + np.uint64(1), np.uint64(stop)).astype(np.int64)
         counts = np.diff(np.maximum(ends, first), prepend=first)
         return np.repeat(self.codes, counts)

@@ -120,14 +120,14 @@ class SequenceIndex:
         return start, start + items
 
     def within(self, flat: int) -> SequenceIndex:
-        """Return the sequences that lie whole within a number of flat samples."""
+        """Return the sequences that are complete within a number of flat samples."""
         if self.total <= flat:
             return self
         lengths = self.lengths
         return SequenceIndex.from_lengths(lengths[np.cumsum(lengths) <= flat])
 
     def extend(self, lengths: Sequence[int] | NDArray[np.integer]) -> SequenceIndex:
-        """Add sequences with these numbers of items."""
+        """Return the index with more sequences of these numbers of items."""
         more = SequenceIndex.from_lengths(lengths)
         if not len(self.items) or not len(more.items):
             return more if len(more.items) else self

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import ExportError, LakebedError
+from lakebed.errors import ExportError
 from lakebed.exporters.core.media import file_of, png_of, suffix_of
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of, tensors_of
 from lakebed.exporters.core.target import Target
@@ -83,14 +83,6 @@ class _Context:
     image_info: str | None
 
 
-def recognise(ds: lakebed.Dataset) -> str | None:
-    """Count the pictures and name the annotations; None without either."""
-    try:
-        return plan(ds).found
-    except ExportError:
-        return None
-
-
 def plan(
     ds: lakebed.Dataset,
     *,
@@ -152,13 +144,7 @@ def plan(
 def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target) -> Written:
     """Write the pictures of some rows; return the text of their records."""
     done = Written(result={})
-    for at, row in enumerate(piece.rows):
-        try:
-            made = _records(view[at], int(row), piece, context, target)
-        except (LakebedError, ValueError, IndexError) as error:
-            done.skipped.append((int(row), str(error)))
-            continue
-        done.rows += 1
+    for made in done.each(view, piece, lambda row, at: _records(row, at, piece, context, target)):
         for key, texts in made.items():
             done.result.setdefault(key, []).extend(texts)
     return done

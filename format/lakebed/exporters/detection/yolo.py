@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import ExportError, LakebedError
+from lakebed.errors import ExportError
 from lakebed.exporters.core.media import file_of, suffix_of
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of, tensors_of
 from lakebed.exporters.core.target import Target
@@ -70,14 +70,6 @@ class _Context:
     kpt_shape: Sequence[int]
     flip_idx: Sequence[int]
     is_3x: bool
-
-
-def recognise(ds: lakebed.Dataset) -> str | None:
-    """Count the images; None without images, labels, and boxes or polygons."""
-    try:
-        return plan(ds).found
-    except ExportError:
-        return None
 
 
 def plan(
@@ -161,15 +153,9 @@ def plan(
 
 def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target) -> Written:
     """Write the images and labels of some rows; return the highest class."""
-    done = Written(result=-1)
-    for at, row in enumerate(piece.rows):
-        try:
-            highest = _write_row(view[at], int(row), piece.split, context, target)
-        except (LakebedError, ValueError, IndexError) as error:
-            done.skipped.append((int(row), str(error)))
-        else:
-            done.rows += 1
-            done.result = max(done.result, highest)
+    done = Written()
+    highest = done.each(view, piece, lambda row, at: _write_row(row, at, piece.split, context, target))
+    done.result = max(highest, default=-1)
     return done
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from lakebed.described import KEY, Described
 from lakebed.errors import ExportError, LakebedError
 from lakebed.exporters.core.media import as_json, extents, file_of, is_drawn
-from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of
+from lakebed.exporters.core.plan import ExportPlan, Piece, Written, chosen_tensors
 from lakebed.htypes.base import Storing
 
 if TYPE_CHECKING:
@@ -81,11 +81,6 @@ class _Context:
         }
 
 
-def recognise(ds: lakebed.Dataset) -> str | None:
-    """Return the numbers of samples and columns in words; None without tensors."""
-    return f"{ds.min_len:,} samples of {len(ds.tensors)} columns" if ds.tensors else None
-
-
 def plan(
     ds: lakebed.Dataset,
     *,
@@ -120,11 +115,7 @@ def plan(
         raise ExportError(f"the compression {compression!r} is not one of {', '.join(_COMPRESSIONS)}")
     for name in hashes:
         _digest(name, b"")
-    chosen = sorted(tensors or [name for name in ds.tensors if name != "split"])
-    for name in chosen:
-        tensor_of(ds, "tensors", name)
-    if not chosen:
-        raise ExportError("the dataset has no tensors to write")
+    chosen = sorted(chosen_tensors(ds, tensors, [name for name in ds.tensors if name != "split"]))
     problems: list[tuple[str, str]] = []
     fields = {name: _field(name, ds[name], problems) for name in chosen}
     context = _Context(fields, rows, size, compression, tuple(sorted(set(hashes))))
@@ -145,18 +136,12 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
     done = Written(result=[])
     held: list[bytes] = []
     nbytes = 0
-    for at, row in enumerate(piece.rows):
-        try:
-            sample = _sample(view[at], context)
-        except (LakebedError, ValueError, TypeError, OverflowError) as error:
-            done.skipped.append((int(row), str(error)))
-            continue
+    for sample in done.each(view, piece, lambda row, _: _sample(row, context)):
         if held and nbytes + len(sample) > context.size:
             done.result.append(_shard(held, piece, len(done.result), context, target))
             held, nbytes = [], 0
         held.append(sample)
         nbytes += len(sample)
-        done.rows += 1
     if held:
         done.result.append(_shard(held, piece, len(done.result), context, target))
     return done

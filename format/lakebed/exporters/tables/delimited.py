@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from lakebed.errors import ExportError
 from lakebed.exporters.core.media import MEDIA
-from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of, without_splits
+from lakebed.exporters.core.plan import ExportPlan, Piece, Written, chosen_tensors, without_splits
 from lakebed.exporters.core.target import Target
 
 if TYPE_CHECKING:
@@ -62,11 +61,8 @@ def planned(ds: Dataset, tensors: Sequence[str]) -> ExportPlan:
         If the dataset has no such tensor, or no column is left.
     """
     columns = columns_of(ds)
-    chosen = list(tensors) or [name for name in without_splits(ds) if name in columns]
-    for name in chosen:
-        tensor_of(ds, "tensors", name)
-    if not chosen:
-        raise ExportError("the dataset has no columns for a table: its tensors are files and masks")
+    otherwise = [name for name in without_splits(ds) if name in columns]
+    chosen = chosen_tensors(ds, tensors, otherwise, "no columns for a table: its tensors are files and masks")
     problems = [(name, f"{ds[name].htype} has no text") for name in ds.tensors if name not in columns]
     found = f"{ds.min_len:,} rows of {len(chosen)} columns"
     return ExportPlan(found, {name: name for name in chosen}, chosen, piece_rows=_ROWS, problems=problems)

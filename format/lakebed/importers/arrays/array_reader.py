@@ -319,7 +319,8 @@ def serve(module: str, file: str | None, size: int, seconds: int) -> None:
             if found is None:
                 found = of_format.found_in(of_format.opened(raw))
             _send(answers, *answered(request, found))
-        except Exception as error:  # noqa: BLE001 - told to the other side
+        # The library of the format may raise anything; the process that asked is told.
+        except Exception as error:  # noqa: BLE001
             _send(answers, {"error": f"not of the format, or damaged: {error}"})
 
 

@@ -346,13 +346,6 @@ def tensor_name(column: str, taken: set[str]) -> str:
     return name
 
 
-def free_name(column: str, taken: set[str]) -> str:
-    """Return the name of a column's tensor as :func:`tensor_name` does, and note that it is taken."""
-    name = tensor_name(column, taken)
-    taken.add(name)
-    return name
-
-
 def renamed(column: str, name: str) -> Problem:
     """Return the problem of a column whose tensor has another name."""
     return Problem(column, f"the column is tensor {name!r}, which ds[{column!r}] finds, too", 0)

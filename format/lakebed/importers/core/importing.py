@@ -27,7 +27,7 @@ from lakebed.errors import (
 )
 from lakebed.importers.core.collecting import NO_SEARCH, aside
 from lakebed.importers.core.making import Items, Making
-from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
+from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor, told_first
 from lakebed.importers.core.registry import importer_of, recognised
 from lakebed.importers.core.report import ImportReport
 from lakebed.importers.core.source import Source
@@ -167,7 +167,7 @@ def import_from(
         return report
     plan, splits = _planned(importer, source, wanted, seed, options)
     if strict and plan.problems:
-        raise IngestionError(_first_of(plan.problems).removeprefix(". "))
+        raise IngestionError(told_first(plan.problems).removeprefix(". "))
     if dry_run:
         report = ImportReport.of(importer.name, source.shown, plan)
         report.dry_run = True
@@ -211,7 +211,7 @@ def _planned(
     plan, splits = splits_of(planned, wanted, seed)
     if not len(plan.items):
         raise IngestionError(
-            f"{source.shown} holds nothing to import: {plan.found}{_first_of(plan.problems)}"
+            f"{source.shown} holds nothing to import: {plan.found}{told_first(plan.problems)}"
         )
     return plan, splits
 
@@ -564,14 +564,6 @@ def create_tensor(ds: Dataset, one: TensorPlan) -> Tensor:
     for key, value in one.info.items():
         created.info[key] = value
     return created
-
-
-def _first_of(problems: Sequence[Problem]) -> str:
-    """Return a sentence about the first problem and the number of others; empty without problems."""
-    if not problems:
-        return ""
-    rest = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""
-    return f". {problems[0].where}: {problems[0].reason}{rest}"
 
 
 def _split_counts(ds: Dataset, name: str, first: int) -> dict[str, int]:

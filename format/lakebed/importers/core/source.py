@@ -292,19 +292,17 @@ class Source:
                 return Path(path).read_bytes()
         return self._one.get(self._name) if self.is_file else self._storage.get(name)
 
-    def document(self, name: str = "") -> bytes:
-        """Return the content of a file, such as JSON, that is read whole into memory.
+    def document(self, name: str = "", most: int = MAX_DOCUMENT_BYTES) -> bytes:
+        """Return the content of a file that is read whole into memory, such as JSON.
 
         Raises
         ------
         IngestionError
-            If it is larger than 4 GB.
+            If it is larger than `most` bytes.
         """
         size = self.files.get(name or self.name, 0)
-        if size > MAX_DOCUMENT_BYTES:
-            raise IngestionError(
-                f"{name or self.name} of {size:,} bytes is larger than {MAX_DOCUMENT_BYTES:,}"
-            )
+        if size > most:
+            raise IngestionError(f"{name or self.name} of {size:,} bytes is larger than {most:,}")
         return self.read(name)
 
     def json(self, name: str, most: int = MAX_DOCUMENT_BYTES) -> dict[str, Any]:
@@ -313,20 +311,23 @@ class Source:
         Raises
         ------
         IngestionError
-            If it is larger, or no JSON object.
+            If the file is larger, or no JSON object.
         """
-        if self.files[name] > most:
-            raise IngestionError(f"{name} of {self.shown} is too large")
         try:
-            found = json.loads(self.read(name))
+            found = json.loads(self.document(name, most))
         except (ValueError, RecursionError) as error:
+            if isinstance(error, IngestionError):
+                raise
             raise IngestionError(f"{name} of {self.shown} is no JSON: {error}") from error
         if not isinstance(found, dict):
             raise IngestionError(f"{name} of {self.shown} is no JSON object")
         return found
 
     def open(self, name: str = "") -> BinaryIO:
-        """Open a file for reading; from a bucket, only the ranges that are read are fetched. Errors as of `read`."""
+        """Open a file for reading; a single file has any name. Errors are those of :meth:`read`.
+
+        From a bucket, only the ranges that are read are fetched.
+        """
         path = self.path(name)
         if path is not None:
             with _reading(path):

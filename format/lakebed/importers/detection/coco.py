@@ -22,11 +22,20 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from lakebed.errors import IngestionError, LakebedError, NotFoundError
-from lakebed.importers.core.plan import Media, Plan, Problem, TensorPlan, columns_of_rows, media, tensor
+from lakebed.importers.core.plan import (
+    ImageOptions,
+    Media,
+    Plan,
+    Problem,
+    TensorPlan,
+    columns_of_rows,
+    tensor,
+)
 from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.core.splits import ranges_of
 from lakebed.importers.detection.coco_annotations import (
     Kind,
     Reader,
@@ -36,7 +45,7 @@ from lakebed.importers.detection.coco_annotations import (
     values_of_many,
 )
 from lakebed.importers.folders.passed_over import beside_set
-from lakebed.importers.folders.pictures import IMAGE_KINDS, kind_of_images
+from lakebed.importers.folders.pictures import IMAGE_KINDS, planned_images
 from lakebed.importers.tables.json_index import JsonFile, open_json
 from lakebed.transforms.output import Skipped
 
@@ -126,13 +135,11 @@ def plan(
     names: Mapping[str, str] | None = None,
     ignore: Sequence[str] = (),
     masks: str | None = None,
-    compression: str | None = None,
-    link: bool = False,
-    creds_key: str | None = None,
     inspect: int = _INSPECTED,
     plain: bool = True,
     image_tensor: str = "images",
     always_group: bool = False,
+    **options: Unpack[ImageOptions],
 ) -> Plan:
     """Plan a row for each picture that the annotation files list.
 
@@ -156,12 +163,6 @@ def plan(
         Keys of annotations that are left out.
     masks
         Folder of the PNG files of panoptic segments.
-    compression
-        Kind of image that is stored; left out, that of the files.
-    link
-        Store links to the pictures in place of them.
-    creds_key
-        Name of the credentials that the links need.
     inspect
         Annotations of each file after which no new keys are looked for.
     plain
@@ -169,7 +170,9 @@ def plan(
     image_tensor
         Name of the tensor of the pictures.
     always_group
-        A group also where all files are of one kind.
+        Make a group even if all files are of one kind.
+    options
+        Options of images.
     """
     asked = [only] if isinstance(only, str) else only
     planner = _Planner(source, source.at(images) if images is not None else source.folder, groups or {})
@@ -180,17 +183,17 @@ def plan(
     kinds, problems, pictures = list(planner.kinds.values()), planner.problems, planner.pictures
     for kind in kinds if len(kinds) > 1 or always_group else ():
         kind.prefix = f"{kind.name}/" if kind.name else ""
-    items, splits = planner.items()
+    items, splits = ranges_of(((split, list(of.values())) for split, of in planner.rows.items()), rest="")
     used = [row.file for row in items]
-    compression = kind_of_images(pictures, used, compression, None if link else problems)
+    image, held = planned_images(pictures, used, problems, name=image_tensor, **options)
     tensors, readers = _tensors(
         kinds, names or {}, set(ignore), plain=plain, has_text_ids=planner.has_text_ids
     )
-    tensors.insert(0, media(image_tensor, "image", compression=compression, link=link))
-    planner.tell_what_is_left_over()
+    tensors.insert(0, image)
+    planner.report_leftovers()
     panoptic = source if any(kind.segments for kind in kinds) else None
     context = _Context(
-        Media(pictures, link, creds_key),
+        held,
         tuple(planner.files),
         readers,
         tuple(one.name for one in tensors),
@@ -542,16 +545,7 @@ class _Planner:
         else:
             self._untold += 1
 
-    def items(self) -> tuple[list[_Row], dict[str, range]]:
-        """Return the rows, and those of each split; no splits if no file names one."""
-        items: list[_Row] = []
-        splits: dict[str, range] = {}
-        for split, rows in self.rows.items():
-            splits[split] = range(len(items), len(items) + len(rows))
-            items += rows.values()
-        return items, splits if set(splits) != {""} else {}
-
-    def tell_what_is_left_over(self) -> None:
+    def report_leftovers(self) -> None:
         """Report pictures that no annotation file lists, other files, and the number of further problems."""
         listed = {name for rows in self.rows.values() for name in rows}
         of_masks: set[str] = set()  # PNG files of panoptic segments have the names of their pictures
@@ -597,7 +591,7 @@ def _annotation_files(source: Source) -> list[str]:
 
 def _looks_like_coco(source: Source, name: str) -> bool:
     size = source.files[name]
-    with source.open("" if source.is_file else name) as file:
+    with source.open(name) as file:
         keys = set(_KEYS_AT_HEAD.findall(file.read(_HEAD_BYTES)))
         if size > _HEAD_BYTES:
             file.seek(max(0, size - _HEAD_BYTES))

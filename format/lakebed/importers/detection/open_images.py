@@ -19,10 +19,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Unpack
 
 from lakebed.errors import IngestionError
-from lakebed.importers.core.plan import Plan, Problem, tensor
+from lakebed.importers.core.plan import ImageOptions, Plan, Problem, tensor
 from lakebed.importers.core.shares import mostly
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
@@ -95,14 +95,7 @@ def recognise(source: Source) -> str | None:
     return f"Open Images annotations: {', '.join(one.name for one in tables)}" if tables else None
 
 
-def plan(
-    source: Source,
-    *,
-    classes: str | None = None,
-    link: bool = False,
-    creds_key: str | None = None,
-    compression: str | None = None,
-) -> Plan:
+def plan(source: Source, *, classes: str | None = None, **options: Unpack[ImageOptions]) -> Plan:
     """Plan a row for each image of the source.
 
     Parameters
@@ -111,12 +104,8 @@ def plan(
         The folder of the CSV files and the images.
     classes
         The CSV file with the names of the classes; left out, the one in the source.
-    link
-        Store links to the images in place of the images.
-    creds_key
-        Name of the credentials that the links need.
-    compression
-        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
+    options
+        Options of images.
     """
     tables = _tables(source)
     if not tables:
@@ -151,9 +140,6 @@ def plan(
         [item.image for item in items],
         list(labels.values()),
         problems,
-        link=link,
-        creds_key=creds_key,
-        compression=compression,
         without=("polygons", "annotation"),
         coords="fractional",
         info=info,
@@ -165,6 +151,7 @@ def plan(
             "classes": described,
             "hierarchy": _hierarchy(source, problems),
         },
+        **options,
     )
 
 

@@ -18,19 +18,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.plan import Media, Plan, TensorPlan, media, tensor
+from lakebed.importers.core.plan import ImageOptions, Media, Plan, TensorPlan, tensor
 from lakebed.importers.core.shares import few
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import ranges_of
 from lakebed.importers.detection.yolo_layout import LabelFiles, Layout, description_of, layout_of, text_of
 from lakebed.importers.folders.passed_over import beside_set
-from lakebed.importers.folders.pictures import images_of, kind_of_images
+from lakebed.importers.folders.pictures import images_of, planned_images
 from lakebed.transforms.output import Skipped
 
 TASKS: Mapping[str, str] = {
@@ -154,9 +154,7 @@ def plan(
     labels: str | None = None,
     kpt_shape: str | None = None,
     inspect: int = 1000,
-    link: bool = False,
-    creds_key: str | None = None,
-    compression: str | None = None,
+    **options: Unpack[ImageOptions],
 ) -> Plan:
     """Plan a row for each image.
 
@@ -175,13 +173,9 @@ def plan(
     kpt_shape
         Points of an object and numbers of each, as 17,3; left out, what data.yaml says.
     inspect
-        How many label files are read to find out the task.
-    link
-        Store links to the images in place of the images.
-    creds_key
-        Name of the credentials that the links need.
-    compression
-        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
+        Number of label files that are read to find out the task.
+    options
+        Options of images.
     """
     if source.is_file:
         data = data or source.name
@@ -204,18 +198,14 @@ def plan(
     problems += [*files.unused(source), *beside_set(source)]
     reader = reader_of(beside, items, task, layout.names, shape, inspect)
     images = [item.image for item in items]
-    compression = kind_of_images(source, images, compression, None if link else problems)
-    tensors = [
-        media("images", "image", compression=compression, link=link),
-        *_tensors(reader, layout),
-        tensor("file", "text"),
-    ]
+    image, held = planned_images(source, images, problems, **options)
+    tensors = [image, *_tensors(reader, layout), tensor("file", "text")]
     more = f", {unlabelled:,} of them without a label file" if unlabelled else ""
     return Plan(
         f"{len(items):,} images with {TASKS[reader.task]}{more}",
         tensors,
         items,
-        Context(Media(source, link, creds_key), reader, {one.name: one.name for one in tensors}),
+        Context(held, reader, {one.name: one.name for one in tensors}),
         rows=len(items),
         nbytes=sum(source.files[image] for image in images),
         splits=splits,
@@ -310,10 +300,7 @@ def _task_of(counts: Counter[int], shape: tuple[int, int] | None, tasks: Sequenc
 
 
 def _labels_of(source: Source, name: str) -> str:
-    size = source.files.get(name, 0)
-    if size > _MOST_BYTES:
-        raise IngestionError(f"the label file {name} of {size:,} bytes is larger than {_MOST_BYTES:,}")
-    return text_of(source.read(name), f"the label file {name}")
+    return text_of(source.document(name, _MOST_BYTES), f"the label file {name}")
 
 
 def _looks_like_labels(source: Source, name: str) -> bool:

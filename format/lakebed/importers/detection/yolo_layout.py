@@ -320,12 +320,9 @@ def _kpt_shape(value: Any, name: str) -> tuple[int, int] | None:
 
 
 def _document(source: Source, name: str, shown: str, most: int = _DOCUMENT_BYTES) -> bytes:
-    size = source.files.get(name or source.name)
-    if size is None:
+    if (name or source.name) not in source.files:
         raise IngestionError(f"the file {shown} is missing")
-    if size > most:
-        raise IngestionError(f"{shown} of {size:,} bytes is larger than {most:,}")
-    return source.read(name)
+    return source.document(name, most)
 
 
 def text_of(raw: bytes, name: str) -> str:

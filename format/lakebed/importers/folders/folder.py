@@ -25,7 +25,7 @@ from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.arrays.numpy_files import loaded
 from lakebed.importers.core.plan import Media, Plan, Problem, TensorPlan, columns_of_rows, media, tensor
 from lakebed.importers.core.source import Source, kinds_of, suffix_of
-from lakebed.importers.core.splits import SPLITS, in_order
+from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.importers.folders.passed_over import passed_over
 from lakebed.importers.folders.pictures import IMAGE_KINDS, kind_of_images
 from lakebed.transforms.output import Skipped
@@ -167,11 +167,7 @@ def plan(
     if classes:
         tensors.append(tensor("labels", "class_label", class_names=classes, create_shape_tensor=False))
     tensors.append(tensor("file", "text"))
-    ranges: dict[str, range] = {}
-    items: list[_Row] = []
-    for split, rows in by_split.items():
-        ranges[split] = range(len(items), len(items) + len(rows))
-        items += rows
+    items, ranges = ranges_of(by_split.items(), rest="")
     return Plan(
         found,
         tensors,
@@ -179,9 +175,10 @@ def plan(
         _Context(Media(source, link, creds_key), names, "labels" if classes else None, axes),
         rows=len(items),
         nbytes=source.nbytes,
-        splits=ranges if set(ranges) != {""} else {},
+        splits=ranges,
         problems=problems,
         classes={"labels": classes} if classes else {},
+        about={"classes": {"labels": len(classes)} if classes else {}},
     )
 
 
@@ -224,11 +221,6 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
             made, which, held = [], [], 0
     if made:
         yield which, columns_of_rows(made)
-
-
-def describe(plan: Plan) -> dict[str, Any]:
-    """Return the number of classes."""
-    return {"classes": {name: len(names) for name, names in plan.classes.items()}}
 
 
 # -- files -------------------------------------------------------------------------------------------------------

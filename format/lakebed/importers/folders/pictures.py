@@ -15,7 +15,7 @@ from lakebed.codecs.registry import picture_codec
 from lakebed.codecs.sample import LOSSY, Sample, became
 from lakebed.errors import LakebedError
 from lakebed.htypes.registry import FILE_KINDS
-from lakebed.importers.core.plan import Problem, TensorPlan
+from lakebed.importers.core.plan import Media, Problem, TensorPlan, media
 from lakebed.importers.core.source import Source, suffix_of
 from lakebed.transforms.output import Skipped
 
@@ -98,6 +98,22 @@ def form_of(
     return chosen
 
 
+def counted(files: Iterable[tuple[str | None, int]]) -> dict[str, tuple[int, int]]:
+    """Return for each kind how many files have it, and their bytes.
+
+    Parameters
+    ----------
+    files
+        Kind and bytes of each file; one of no known kind does not count.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for kind, size in files:
+        if kind is not None:
+            count, nbytes = found.get(kind, (0, 0))
+            found[kind] = count + 1, nbytes + size
+    return found
+
+
 def kind_of_images(
     source: Source,
     names: Iterable[str],
@@ -111,13 +127,33 @@ def kind_of_images(
     problems
         Takes the report of files that are converted; None if they are only linked.
     """
-    found: dict[str, tuple[int, int]] = {}
-    for name in names:
-        kind = IMAGE_KINDS.get(suffix_of(name))
-        if kind is not None:
-            count, nbytes = found.get(kind, (0, 0))
-            found[kind] = count + 1, nbytes + source.files.get(name, 0)
-    return form_of(found, compression, problems)
+    files = ((IMAGE_KINDS.get(suffix_of(name)), source.files.get(name, 0)) for name in names)
+    return form_of(counted(files), compression, problems)
+
+
+def planned_images(
+    source: Source,
+    names: Iterable[str],
+    problems: list[Problem],
+    *,
+    name: str = "images",
+    link: bool = False,
+    creds_key: str | None = None,
+    compression: str | None = None,
+) -> tuple[TensorPlan, Media]:
+    """Return the tensor of the images with these names, and how rows hold them.
+
+    Parameters
+    ----------
+    problems
+        Takes the report of files that are converted.
+    name
+        Name of the tensor.
+    link, creds_key, compression
+        See :class:`~lakebed.importers.core.plan.ImageOptions`.
+    """
+    kind = kind_of_images(source, names, compression, None if link else problems)
+    return media(name, "image", compression=kind, link=link), Media(source, link, creds_key)
 
 
 @dataclass(frozen=True)

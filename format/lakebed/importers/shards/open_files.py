@@ -37,7 +37,7 @@ class OpenFiles:
         if file is None:
             while len(self._open) >= _MOST_OPEN:
                 self._open.pop(next(iter(self._open))).close()
-            file = self._open[name] = self._source.open("" if self._source.is_file else name)
+            file = self._open[name] = self._source.open(name)
         file.seek(start)
         data = file.read(length)
         if len(data) != length:

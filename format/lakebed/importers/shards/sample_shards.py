@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.plan import Plan, Problem, TensorPlan
+from lakebed.importers.core.contents import Planning
+from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.importers.shards.snappy import unsnapped
@@ -98,6 +99,13 @@ def folders_of(source: Source) -> list[str]:
 def inside(folder: str, name: str) -> str:
     """Return the name of a file in a folder."""
     return f"{folder}/{name}" if folder else name
+
+
+def first_index(source: Source) -> tuple[dict[str, Any], str]:
+    """Return the first index, and the words for its folder; both empty if the source has none."""
+    for folder in folders_of(source)[:1] if source.is_folder else ():
+        return index_of(source, folder) or {}, f" in {folder}" if folder else ""
+    return {}, ""
 
 
 def index_of(source: Source, folder: str) -> dict[str, Any] | None:
@@ -187,11 +195,9 @@ def items_of(shard: Shard) -> Iterator[Item]:
 
 def plan_of(
     what: str,
-    source: Source,
     shards: Mapping[str, Sequence[Shard]],
-    tensors: list[TensorPlan],
+    planning: Planning,
     context: Any,
-    problems: list[Problem],
     about: Mapping[str, Any],
 ) -> Plan:
     """Return the plan of the shards of each split."""
@@ -202,13 +208,13 @@ def plan_of(
     rows = sum(shard.samples for shard in every)
     return Plan(
         f"{what} with {rows:,} samples",
-        tensors,
+        planning.tensors,
         items,
         context,
         rows=rows,
-        nbytes=sum(source.files[shard.name] for shard in every),
+        nbytes=sum(planning.source.files[shard.name] for shard in every),
         splits=ranges,
-        problems=problems,
+        problems=planning.problems,
         about=dict(about),
     )
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageMode
 
 from lakebed.errors import IngestionError
-from lakebed.importers.core.contents import Content, Looked, content_of, decoded, tensor_of, value_of
+from lakebed.importers.core.contents import Content, Looked, Planning, decoded, tensor_of, value_of
 from lakebed.importers.core.plan import Problem, TensorPlan, tensor
 from lakebed.importers.shards.sample_shards import parts_of
 
@@ -58,11 +58,9 @@ def tensor_for(
     name: str,
     kind: Kind,
     values: Sequence[bytes],
-    problems: list[Problem],
+    planning: Planning,
     *,
     info: Mapping[str, Any],
-    wish: str | None,
-    compression: str | None,
 ) -> tuple[Content | None, TensorPlan]:
     """Return the content of files, and the tensor of a column.
 
@@ -72,8 +70,6 @@ def tensor_for(
         Names of the tensor and of the column.
     values
         Some of its values.
-    wish, compression
-        Kind of its bytes, and kind of image that is stored, if the user says so.
     """
     info = {**info, **kind.info}
     if kind.name == "number":
@@ -90,37 +86,21 @@ def tensor_for(
             return None, tensor(called, "image", sample_compression="png", info=info)
         if "P" in modes:
             reason = "raw images of mode P have no palette: numbers of colours are stored"
-            problems.append(Problem(called, reason, 0))
+            planning.problems.append(Problem(called, reason, 0))
         return None, tensor(called, info={**info, "modes": sorted(modes)}, chunk_compression=_CHUNKS)
-    content = _content(name, kind, values, problems, wish, compression)
+    content = _content(name, kind, values, planning)
     return content, tensor_of(called, content, info)
 
 
-def _content(
-    name: str,
-    kind: Kind,
-    values: Sequence[bytes],
-    problems: list[Problem],
-    wish: str | None,
-    compression: str | None,
-) -> Content:
+def _content(name: str, kind: Kind, values: Sequence[bytes], planning: Planning) -> Content:
     if kind.unknown:
-        problems.append(Problem(name, f"{kind.unknown}: they are stored as bytes", 0))
+        planning.problems.append(Problem(name, f"{kind.unknown}: they are stored as bytes", 0))
         return Content()
-    looked = Looked()
-    if kind.first is not None:
-        looked.most, wish = 2, "image"
+    looked = Looked(most=0 if kind.first is None else 2)
     for value in values:
         looked.add(list(files_of(value, kind)))
-    return content_of(
-        name,
-        looked,
-        problems,
-        wish=wish or kind.htype,
-        compression=compression,
-        supposed=kind.supposed,
-        texts=False,
-    )
+    wish = planning.kinds.get(name, kind.htype) if kind.first is None else "image"
+    return planning.content(name, looked, wish=wish, supposed=kind.supposed, texts=False)
 
 
 def files_of(value: bytes, kind: Kind) -> Iterator[bytes]:

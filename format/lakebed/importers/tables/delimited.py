@@ -19,8 +19,8 @@ import pyarrow as pa
 from lakebed.errors import IngestionError
 from lakebed.importers.core.columns import FIRST_ROWS, FileOptions, Table, Wishes, reading, table_of
 from lakebed.importers.core.plan import Plan, Problem
-from lakebed.importers.core.source import Source, stem_of
-from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
+from lakebed.importers.core.source import Source
+from lakebed.importers.core.splits import by_split, ranges_of, split_of_stem
 from lakebed.transforms.output import Skipped
 
 if TYPE_CHECKING:
@@ -230,10 +230,7 @@ def plan(
     table, tensors = table_of(
         schema, wishes, None if first is None else first.slice(0, FIRST_ROWS), source, problems
     )
-    by_split: dict[str, list[str]] = {}
-    for file in files:
-        by_split.setdefault(SPLITS.get(stem_of(file), "") if len(files) > 1 else "", []).append(file)
-    items, splits = ranges_of(in_order(by_split))
+    items, splits = ranges_of(by_split(files, lambda file: split_of_stem(file, files)).items())
     between = "" if delimiter else f", {_CALLED.get(style.delimiter, repr(style.delimiter))} between fields"
     return Plan(
         f"{rows:,} rows of {len(tensors)} columns in {len(files):,} files of text{between}",
@@ -292,7 +289,7 @@ def _delimiter(source: Source, name: str, encoding: str) -> str:
 
 
 def _opened(source: Source, name: str) -> Any:
-    file = source.open("" if source.is_file else name)
+    file = source.open(name)
     return pa.CompressedInputStream(file, "gzip") if name.endswith(".gz") else file
 
 

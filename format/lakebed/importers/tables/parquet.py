@@ -123,7 +123,7 @@ def _opened(source: Source, name: str) -> pq.ParquetFile:
     path = source.path(name)
     if path is not None:
         return pq.ParquetFile(path, memory_map=False)
-    return pq.ParquetFile(source.open("" if source.is_file else name))
+    return pq.ParquetFile(source.open(name))
 
 
 def _same(schema: pa.Schema, found: pa.Schema, name: str) -> pa.Schema:

@@ -99,7 +99,7 @@ def _read(source: Source, sheet: str | None, problems: list[Problem]) -> tuple[s
     from openpyxl.utils.exceptions import InvalidFileException
 
     try:
-        with source.open("") as file, warnings.catch_warnings():
+        with source.open() as file, warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", UserWarning
             )  # about styles and rules for input, which are not read

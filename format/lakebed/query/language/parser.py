@@ -11,7 +11,7 @@ from lakebed.query.language.expressions import expression, expressions, subscrip
 from lakebed.query.language.token_stream import MAX_DEPTH, RESERVED, TokenStream
 
 _KEPT = 4096
-"""Longest text whose syntax is kept for the next query with it: some have millions of tokens."""
+"""Keep the syntax of texts up to this length for later queries; some texts have millions of tokens."""
 
 _JOINS = {
     "join": "inner", "inner": "inner", "left": "left", "right": "right", "full": "full", "outer": "full",
@@ -33,7 +33,7 @@ def parse(text: str, *, depth: int = MAX_DEPTH) -> syntax.Query:
     Raises
     ------
     QuerySyntaxError
-        If the text is no query; the message points at the place.
+        If the text is not a query; the message points at the place.
     """
     return _parse_kept(text, depth) if len(text) <= _KEPT else parse_anew(text, depth)
 
@@ -61,7 +61,7 @@ def parse_expression(text: str, *, depth: int = MAX_DEPTH) -> syntax.Expression:
     Raises
     ------
     QuerySyntaxError
-        If the text is no expression.
+        If the text is not an expression.
     """
     tokens = _words(text, depth)
     found = expression(tokens)

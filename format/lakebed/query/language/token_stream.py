@@ -15,7 +15,7 @@ from lakebed.query.language.lexer import Token, tokens
 _T = TypeVar("_T")
 
 _LONGEST = 20
-"""Longest word that is compared with the keywords."""
+"""Words up to this length are compared with the keywords."""
 
 MAX_DEPTH = 100
 """Deepest nesting of expressions and queries."""
@@ -123,7 +123,7 @@ class TokenStream:
         return found
 
     def query(self) -> syntax.Query:
-        """Read a query inside an expression."""
+        """Read a subquery in an expression."""
         if self.parse_query is None:
             raise self.error("a query cannot stand here")
         return self.parse_query()

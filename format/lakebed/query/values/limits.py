@@ -26,11 +26,11 @@ class Limits:
     seconds
         Longest running time.
     memory
-        Most bytes of sort keys, groups and pairs.
+        Maximum number of bytes of sort keys, groups and pairs.
     rows
-        Most rows of the result.
+        Maximum number of rows in the result.
     depth
-        Deepest nesting of expressions and queries.
+        Maximum nesting of expressions and queries.
     """
 
     seconds: float | None = None
@@ -82,7 +82,7 @@ class Watch:
 
 @contextmanager
 def ticking(tick: Callable[[], None]) -> Iterator[None]:
-    """Make :func:`tick` call a function inside a ``with``; what the function raises ends the computation."""
+    """Make :func:`tick` call a function inside a ``with``; an error of the function ends the computation."""
     token = _TICK.set(tick)
     try:
         yield

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lakebed.errors import LakebedError, MissingCredsError
 from lakebed.runtime import clock, process_hooks
-from lakebed.storage.credentials import CredentialSource, Grant
+from lakebed.storage.credentials import CredentialSource, Grant, answer_of
 
 log = logging.getLogger(__name__)
 
@@ -156,16 +156,13 @@ class Renewal:
         return grant
 
     def _granted(self) -> Grant:
-        try:
-            return self._source.grant() if isinstance(self._source, CredentialSource) else self._source()
-        except LakebedError:
-            raise
-        except Exception as error:  # noqa: BLE001 - code of third parties
-            failure = type(error).__name__
-        # Errors of third parties, and their frames, may hold a secret.
-        raise MissingCredsError(
-            f"{self.name} gives no credentials: it failed with {failure}; call its grant() to see why"
-        )
+        source = self._source
+        grant, failure = answer_of(source.grant if isinstance(source, CredentialSource) else source)
+        if grant is None:
+            raise MissingCredsError(
+                f"{self.name} gives no credentials: it failed with {failure}; call its grant() to see why"
+            )
+        return grant
 
 
 def _due(grant: Grant, now: float) -> float | None:

@@ -38,7 +38,7 @@ _UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
 """Nanoseconds to which file systems round times; the coarsest keeps every other second."""
 _WORTH = 1 << 20  # bytes of a file that justify a call to reserve its blocks
 STEP = 1 << 20
-"""Bytes of a large file that one call writes and shows."""
+"""Bytes of a large file that one call writes."""
 _PIECES = 512  # at most IOV_MAX (1024)
 _PUBLISH_WAIT = 60.0
 _PAUSE = 0.01

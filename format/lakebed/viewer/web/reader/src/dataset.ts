@@ -31,9 +31,9 @@ export class Dataset {
     readonly info: Info,
     /** Visible tensors by name, in the order in which they were made. */
     readonly tensors: Map<string, Tensor>,
+    /** Tensors of the format's own by name, such as the shapes of another's samples. */
+    private readonly hidden: Map<string, Tensor>,
     readonly groups: string[],
-    /** Tensors of the ids of samples, by their keys. */
-    private readonly idTensors: Map<string, Tensor>,
   ) {}
 
   /** Open a version: a branch, a commit or the first digits of its id; the main branch if none is named. */
@@ -59,11 +59,10 @@ export class Dataset {
         return [name, await Tensor.open(version, name, key, nulls ?? null, hidden.has(key), signal)];
       }),
     );
-    const visible = new Map(opened.filter(([, tensor]) => !tensor.hidden));
-    const ids = new Map(opened.filter(([, { hidden, key }]) => hidden && key.endsWith("_id")).map(([, tensor]) => [tensor.key, tensor]));
+    const [visible, behind] = [false, true].map((isHidden) => new Map(opened.filter(([, tensor]) => tensor.hidden === isHidden)));
     const groups = Array.isArray(meta.groups) ? meta.groups.map(String) : [];
     const head = [...tree.branches].find(([, version]) => version === id)?.[0] ?? null;
-    return new Dataset(version, commit, head, info, visible, groups, ids);
+    return new Dataset(version, commit, head, info, visible!, behind!, groups);
   }
 
   get place(): string {
@@ -107,11 +106,17 @@ export class Dataset {
     return Dataset.at(this.version.tree, this.version.source, ref, signal);
   }
 
+  /** The hidden tensor that tells something of each sample of another, such as its `id` or `shape`. */
+  companion(name: string, what: string): Tensor | undefined {
+    const { key } = this.tensor(name);
+    const at = key.lastIndexOf("/") + 1;
+    return [...this.hidden.values()].find((tensor) => tensor.key === `${key.slice(0, at)}_${key.slice(at)}_${what}`);
+  }
+
   /** The ids of a tensor's samples, which stay theirs in other versions; null where it has none. */
   async ids(name: string, signal?: AbortSignal): Promise<BigUint64Array | null> {
-    const { key, length, isSequence } = this.tensor(name);
-    const at = key.lastIndexOf("/") + 1;
-    const ids = this.idTensors.get(`${key.slice(0, at)}_${key.slice(at)}_id`);
+    const { length, isSequence } = this.tensor(name);
+    const ids = this.companion(name, "id");
     if (isSequence || ids?.length !== length) return null;
     const found = new BigUint64Array(length);
     for (let from = 0; from < length; from += IDS) {
