@@ -27,7 +27,6 @@ export async function open(place: string | Blob | Source, options: Options = {})
 
 export { Dataset } from "./dataset";
 export { Tensor, type Run } from "./tensor";
-export { xxh3 } from "./xxh3";
 export { FormatError, LIMITS, LimitError, MissingError, SourceError, UnsupportedError } from "./errors";
 export { xxh3 } from "./xxh3";
 export { traffic, type Part, type Source } from "./source";
