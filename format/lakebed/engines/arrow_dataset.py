@@ -412,6 +412,7 @@ class LakeDataset(pads.Dataset):  # type: ignore[misc]
 
     def __init__(self, table: Table, shown: Shown, condition: pads.Expression | None = None) -> None:
         # Arrow's class has no constructor. Every method of it that could be called is overridden below.
+        table.shared_rows()  # raises an error now, not within an engine
         self._table, self._shown, self._condition = table, shown, condition
 
     @property
