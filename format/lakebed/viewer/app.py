@@ -238,9 +238,9 @@ def _object(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError("the request is no JSON") from error
+        raise InvalidInputError("the request is not JSON") from error
     if not isinstance(found, dict):
-        raise InvalidInputError("the request is no object of JSON")
+        raise InvalidInputError("the request is not an object of JSON")
     return found
 
 
