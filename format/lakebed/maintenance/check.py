@@ -223,9 +223,7 @@ class DocumentCheck:
     def _opening(self, node: CommitNode) -> None:
         """Open the version as a reader does, to report errors that only this finds."""
         try:
-            list(
-                open_version(self._storage, self._tree, node.id).tensors.values()
-            )  # this parses all manifests
+            list(open_version(self._storage, self._tree, node.id).tensors.values())  # parses every tensor
         except (FormatError, LimitError) as error:
             self._damaged(str(error), node)
 
