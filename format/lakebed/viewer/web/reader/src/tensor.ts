@@ -274,10 +274,10 @@ export class Tensor {
   }
 
   /** Return where rows lie, as text: rows of two versions that lie at the same places are equal. */
-  async places(signal?: AbortSignal): Promise<(row: number) => string> {
+  async whereabouts(signal?: AbortSignal): Promise<(row: number) => string> {
     const { chunks: index, sequence } = this.index;
     const paths = await Promise.all(Array.from({ length: index.length }, (_, row) => this.path(row, signal)));
-    const marks = await (await this.marked(signal))?.places(signal);
+    const marks = await (await this.marked(signal))?.whereabouts(signal);
     const placeOf = (sample: number): string => {
       let row = rowOf(index.last, sample);
       let found = `${paths[row]} ${sample - index.span(row)[0]}`;
