@@ -244,13 +244,13 @@ def test_panoptic_segments(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (b"", "no JSON"),
+        (b"", "not JSON"),
         (b"[]", "object|expected"),
         (b'{"annotations": []}', "images"),
         (b'{"images": [1], "annotations": []}', "no file_name"),
-        (b'{"images": [{"id": 1', "no JSON"),
-        (b'{"images": ' + b"[" * 100_000, "nested|no JSON"),
-        (b'{"images": [{"file_name": "\xff"}]}', "no JSON|UTF-8|no file"),
+        (b'{"images": [{"id": 1', "not JSON"),
+        (b'{"images": ' + b"[" * 100_000, "nested|not JSON"),
+        (b'{"images": [{"file_name": "\xff"}]}', "not JSON|UTF-8|no file"),
     ],
 )
 def test_what_is_no_coco_file_is_told(
