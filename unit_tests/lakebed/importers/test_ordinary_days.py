@@ -231,8 +231,7 @@ def test_categories_as_programs_write_them(tmp_path: Path) -> None:
         ({"bbox": [1, 2, 3]}, "annotation 11: bbox is [1, 2, 3], not four numbers"),
         (
             {"segmentation": [[1, 1, 2]]},
-            "annotation 11: its segmentation is left out: it is not a list of polygons, each a list of x and y in "
-            "turns",
+            "annotation 11: its segmentation is left out: it is not a list of polygons, each of x and y in turns",
         ),
     ],
 )

@@ -434,7 +434,7 @@ def _outline_of(value: Any, size: tuple[int, int], reader: Reader) -> list[Any] 
         value = [value]
     parts = [_flat(part) for part in value]
     if not all(_are_numbers(part) and len(part) % 2 == 0 for part in parts):
-        raise ValueError("it is not a list of polygons, each a list of x and y in turns")
+        raise ValueError("it is not a list of polygons, each of x and y in turns")
     return [part for part in parts if part]
 
 
