@@ -40,7 +40,7 @@ def test_arrays_of_dask(workers: int, tmp_path: Path) -> None:
     assert np.array_equal(alone.dataset["array"].numpy(), IMAGES)
     with pytest.raises(IngestionError, match="compute_chunk_sizes"):
         lakebed.import_from("dask", images[images[:, 0, 0] > 9], "mem://")
-    with pytest.raises(IngestionError, match="no array of Dask"):
+    with pytest.raises(IngestionError, match="neither an array of Dask"):
         lakebed.import_from("dask", {"x": [1, 2]}, "mem://")
 
 

@@ -52,6 +52,12 @@ INVOCATIONS: dict[str, list[list[str]]] = {
         ["DS", "SELECT * WHERE nothing" + EVIL],
         ["DS", "SELECT * WHERE x == '" + EVIL],
     ],
+    "sql": [
+        ["SELECT '" + EVIL + "' AS x"],
+        ["SELECT 1", "--csv"],
+        ["SELECT nothing" + EVIL],
+        ["FROM lake('NO')"],
+    ],
     "index": [["DS"], ["DS", "n" + EVIL, "bm25"], ["DS", "n" + EVIL, "bm25", "--drop"], ["NO"]],
     "statistics": [["DS"], ["DS", "n" + EVIL], ["NO"]],
     "log": [["DS"], ["DS", "--graph", "--all", "--stat"], ["DS@no" + EVIL]],

@@ -112,7 +112,7 @@ def test_rows_that_cannot_be_written_are_counted_or_fail(photos: lakebed.Dataset
     arguments = {"media": ["scores"], "names": "file", "progressbar": False}
     report = lakebed.export_to("folder", photos, tmp_path / "out", **arguments)
     assert report.skipped == 10
-    assert "is no image" in report.left_out[0][1]
+    assert "is not an image" in report.left_out[0][1]
     with pytest.raises(ExportError, match="row 0 of"):
         lakebed.export_to("folder", photos, tmp_path / "strict", strict=True, **arguments)
 

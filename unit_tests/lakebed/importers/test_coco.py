@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from lakebed.importers.core.source import Source
 from lakebed.importers.detection.coco import many, plan
 from lakebed.importers.detection.coco import rows as coco_rows
 from lakebed.importers.tables import json_index
+from lakebed.storage.url import open_storage, parse
 from lakebed.transforms.output import Skipped
 from unit_tests.lakebed.importers.sources import imported
 
@@ -244,13 +246,13 @@ def test_panoptic_segments(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (b"", "no JSON"),
+        (b"", "not JSON"),
         (b"[]", "object|expected"),
         (b'{"annotations": []}', "images"),
         (b'{"images": [1], "annotations": []}', "no file_name"),
-        (b'{"images": [{"id": 1', "no JSON"),
-        (b'{"images": ' + b"[" * 100_000, "nested|no JSON"),
-        (b'{"images": [{"file_name": "\xff"}]}', "no JSON|UTF-8|no file"),
+        (b'{"images": [{"id": 1', "not JSON"),
+        (b'{"images": ' + b"[" * 100_000, "nested|not JSON"),
+        (b'{"images": [{"file_name": "\xff"}]}', "not JSON|UTF-8|no file"),
     ],
 )
 def test_what_is_no_coco_file_is_told(
@@ -262,6 +264,18 @@ def test_what_is_no_coco_file_is_told(
         monkeypatch.setattr(json_index, "HELD_BYTES", held)
         with pytest.raises(IngestionError, match=problem):
             imported("coco", tmp_path, annotations=["x.json"])
+
+
+def test_the_copy_of_a_damaged_file_in_a_bucket_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_index, "HELD_BYTES", -1)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    bucket = open_storage(parse("mem://damaged-coco"))
+    bucket.put("x.json", b'{"images": [], "annotations": []')
+    with pytest.raises(IngestionError, match="not JSON"):
+        imported("coco", "mem://damaged-coco")
+    assert not list(tmp_path.iterdir())
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.contents import (
     Content,
     Looked,
+    Planning,
     content_of,
     document,
     is_text,
@@ -21,6 +22,7 @@ from lakebed.importers.core.contents import (
     value_of,
 )
 from lakebed.importers.core.plan import Problem
+from lakebed.importers.core.source import Source
 from unit_tests.lakebed.importers.sources import picture
 
 WAV = b"RIFF\x24\0\0\0WAVEfmt " + bytes(28)
@@ -154,3 +156,11 @@ def test_tensors() -> None:
     assert tensor_of("x", Content("image", "png"), link=True).htype == "link[image]"
     assert tensor_of("x", Content("text", many=True)).htype == "json"
     assert tensor_of("x", Content("array")).arguments == {"chunk_compression": "lz4"}
+
+
+def test_columns_of_like_names_have_tensors_of_their_own() -> None:
+    """The info keeps the name of a column whose tensor has another."""
+    planning = Planning(Source("", None))
+    assert planning.named("a.b") == ("a_b", {"column": "a.b"})
+    assert planning.named("a_b", "feature") == ("a_b_", {"feature": "a_b"})
+    assert planning.named("c") == ("c", {})

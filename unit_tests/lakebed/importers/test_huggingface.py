@@ -118,7 +118,7 @@ def test_what_is_wrong_is_told(saved: Path, tmp_path: Path) -> None:
     file.write_bytes(whole[: len(whole) // 2])
     refused("damaged")
     file.write_bytes(b"nothing")
-    refused("no table that Arrow knows")
+    refused("not a table that Arrow knows")
     file.unlink()
     refused("missing", NotFoundError)
     state = saved / "test" / "state.json"
@@ -126,8 +126,8 @@ def test_what_is_wrong_is_told(saved: Path, tmp_path: Path) -> None:
         ('{"_data_files": [{"filename": "../../../etc/passwd"}]}', "not below|missing"),
         ('{"_data_files": [1]}', "no files"),
         ("{}", "no files"),
-        ("[]", "no JSON object"),
-        ("[" * 100_000, "no JSON"),
+        ("[]", "not a JSON object"),
+        ("[" * 100_000, "not JSON"),
         ('{"_indices_data_files": [{"filename": "i"}]}', "index file"),
     ):
         state.write_text(text)
@@ -139,7 +139,7 @@ def test_what_is_wrong_is_told(saved: Path, tmp_path: Path) -> None:
     save(tmp_path / "t", table(0, 2), table(2, 2).drop_columns(["n"]))
     with pytest.raises(IngestionError, match="other columns"):
         lakebed.import_from("huggingface", tmp_path / "t", tmp_path / "d", overwrite=True, progressbar=False)
-    with pytest.raises(IngestionError, match="no Hugging Face dataset"):
+    with pytest.raises(IngestionError, match="neither an open Hugging Face dataset"):
         lakebed.import_from("huggingface", {"a": 1}, tmp_path / "d", overwrite=True, progressbar=False)
     with pytest.raises(ValueError, match="load_dataset"):
         lakebed.ingest_huggingface("squad", tmp_path / "d")

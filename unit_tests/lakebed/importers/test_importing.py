@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ import lakebed
 from lakebed.cli import main
 from lakebed.errors import DatasetExistsError, IngestionError, UnsupportedParameterException
 from lakebed.importers.core.importing import INFO
+from lakebed.importers.folders import folder
 from unit_tests.lakebed.importers.sources import imported
 
 
@@ -163,8 +166,6 @@ def test_an_import_that_was_killed_between_checkpoints_goes_on(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same call makes the rest; what was left out before is still counted."""
-    from lakebed.importers.folders import folder
-
     whole, calls = folder.rows, 0
 
     def stops(item: object, context: object) -> object:
@@ -275,3 +276,32 @@ def test_without_a_folder_for_temporary_files_what_is_left_out_is_told_all_the_s
     assert (report.written, report.skipped, report.file) == (6, 11, None)
     assert "there is no list of all of them" in str(report)
     assert len(report.dataset.info["imports"][0]["left_out"]) == 11
+
+
+def test_an_error_that_an_importer_does_not_expect_costs_one_row(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that were made before come once, and those behind it all the same."""
+    many, rows = folder.many, folder.rows
+
+    def fails(item: Any, context: Any) -> Iterator[Any]:
+        if item.files[0] == "train/dog/2.jpg":
+            raise ZeroDivisionError("a bug")
+        yield from rows(item, context)
+
+    def in_parts(items: Any, context: Any) -> Iterator[Any]:
+        yield from many(items[:2], context)
+        yield from many(items[2:], context)
+
+    monkeypatch.setattr(folder, "rows", fails)
+    monkeypatch.setattr(folder, "many", in_parts)
+    report = imported("folder", photos)
+    assert (report.written, report.skipped) == (5, 2)
+    assert report.dataset.file.text() == [
+        f"{name}.jpg" for name in ("train/cat/1", "train/cat/2", "train/dog/1", "val/cat/9", "val/dog/9")
+    ]
+    assert {
+        "where": "train/dog/2.jpg",
+        "reason": "unexpected ZeroDivisionError: a bug",
+    } in report.left_out
+    assert imported("folder", photos / "val/cat").splits == {}

@@ -228,10 +228,10 @@ def test_categories_as_programs_write_them(tmp_path: Path) -> None:
     ("changes", "reason"),
     [
         ({"category_id": 99}, "annotation 11: category_id 99 is none of the categories'"),
-        ({"bbox": [1, 2, 3]}, "annotation 11: bbox is [1, 2, 3], and not four numbers"),
+        ({"bbox": [1, 2, 3]}, "annotation 11: bbox is [1, 2, 3], not four numbers"),
         (
             {"segmentation": [[1, 1, 2]]},
-            "annotation 11: its segmentation is left out: it is no list of polygons, each a list of x and y in turns",
+            "annotation 11: its segmentation is left out: it is not a list of polygons, each of x and y in turns",
         ),
     ],
 )
@@ -371,7 +371,7 @@ def test_lines_of_json_that_are_no_text(tmp_path: Path) -> None:
     report = brought("jsonl", path)
     assert report.dataset.a.text() == ["\U0001f600", "\\ud800"]
     assert report.left_out == [
-        {"where": "a.jsonl, byte 22", "reason": "half of a surrogate pair, which is no text"}
+        {"where": "a.jsonl, byte 22", "reason": "half of a surrogate pair, which is not text"}
     ]
     assert brought("jsonl", csv(tmp_path / "a.jsonl", '[{"a": 1},\n{"a": 2}]')).dataset.a.numpy(
         aslist=True

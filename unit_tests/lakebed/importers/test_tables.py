@@ -112,7 +112,7 @@ def test_pandas(tmp_path: Path) -> None:
     assert ds.c.htype == "class_label"
     mixed = imported("dataframe", pd.DataFrame({"x": [1, "a"]})).dataset
     assert mixed.to_dict() == {"x": [1, "a"]}
-    with pytest.raises(IngestionError, match="no table that Arrow knows"):
+    with pytest.raises(IngestionError, match="not a table that Arrow knows"):
         imported("dataframe", pd.DataFrame({"x": [1j]}))
 
 

@@ -127,7 +127,7 @@ def test_what_is_no_workbook_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with zipfile.ZipFile(tmp_path / "other.xlsx", "w") as other:
         other.writestr("word/document.xml", "<a/>")
     for name in ("cut", "bad", "other"):
-        with pytest.raises(IngestionError, match="no Excel workbook, or damaged"):
+        with pytest.raises(IngestionError, match="not an Excel workbook, or is damaged"):
             brought(tmp_path / f"{name}.xlsx")
     monkeypatch.setattr(xlsx, "_MOST_BYTES", 100)
     monkeypatch.setattr(xlsx, "_MOST_TIMES", 1)

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -74,23 +74,12 @@ class ExportReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it for JSON."""
-        names = (
-            "format",
-            "dataset",
-            "dest",
-            "dry_run",
-            "found",
-            "tensors",
-            "splits",
-            "written",
-            "skipped",
-            "files",
-        )
+        found = asdict(self)
         return {
-            **{name: getattr(self, name) for name in names},
+            "bytes": found.pop("nbytes"),
+            **found,
             "problems": [{"where": where, "reason": reason} for where, reason in self.problems],
             "left_out": [{"row": row, "reason": reason} for row, reason in self.left_out],
-            "bytes": self.nbytes,
             "seconds": round(self.seconds, 3),
         }
 

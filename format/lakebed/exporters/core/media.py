@@ -38,7 +38,7 @@ def file_of(sample: Tensor) -> bytes:
     Raises
     ------
     ExportError
-        If it is no image.
+        If it is not an image.
     """
     if sample.meta.sample_compression not in (None, "lz4") or str(sample.htype).startswith("link["):
         try:
@@ -73,7 +73,7 @@ def png_of(array: Any) -> bytes:
     Raises
     ------
     ExportError
-        If the array is no image.
+        If the array is not an image.
     """
     from PIL import Image
 
@@ -83,13 +83,13 @@ def png_of(array: Any) -> bytes:
     if pixels.dtype == np.bool_:
         pixels = pixels.astype(np.uint8) * np.uint8(255)
     if pixels.dtype not in (np.uint8, np.uint16) or pixels.ndim not in (2, 3):
-        raise ExportError(f"an array of {pixels.dtype} and shape {pixels.shape} is no image")
+        raise ExportError(f"an array of {pixels.dtype} and shape {pixels.shape} is not an image")
     out = io.BytesIO()
     try:
         Image.fromarray(pixels).save(out, "PNG", compress_level=3)
     except (TypeError, OSError) as error:
         raise ExportError(
-            f"an array of {pixels.dtype} and shape {pixels.shape} is no PNG: {error}"
+            f"an array of {pixels.dtype} and shape {pixels.shape} cannot be stored as PNG: {error}"
         ) from error
     return out.getvalue()
 

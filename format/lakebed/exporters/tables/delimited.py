@@ -29,7 +29,7 @@ class _Context(NamedTuple):
 
 
 def plan(ds: Dataset, *, tensors: Sequence[str] = (), delimiter: str = ",") -> ExportPlan:
-    """Plan a column for each tensor that is no image or other file.
+    """Plan a column for each tensor that is not an image or other file.
 
     Parameters
     ----------

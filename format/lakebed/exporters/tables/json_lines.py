@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def plan(ds: Dataset, *, tensors: Sequence[str] = ()) -> ExportPlan:
-    """Plan a member for each tensor that is no image or other file.
+    """Plan a member for each tensor that is not an image or other file.
 
     Parameters
     ----------

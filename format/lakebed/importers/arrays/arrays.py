@@ -200,7 +200,7 @@ def arrays_of(found: Found, context: Context) -> dict[str, Array]:
         if kind == "stored":
             array = stored_of(name, found.attributes.get(name) or {}, found.arrays.get)
         if array is None:
-            raise IngestionError(f"{name} is no more what it was: the file has changed")
+            raise IngestionError(f"{name} differs from the plan: the file has changed")
         arrays[name] = array
     return arrays
 

@@ -50,7 +50,7 @@ def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:
     """Plan a tensor for each column of a folder."""
     found = recognise(source)
     if found is None:
-        raise IngestionError(f"{source.shown} is no folder of bcolz")
+        raise IngestionError(f"{source.shown} is not a folder of bcolz")
     _check(source)
     return planned(source, new_reader(source, __name__).found(), found, **options)
 

@@ -51,7 +51,7 @@ def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:
     found = recognise(source)
     if found is None:
         raise IngestionError(
-            f"{source.shown} is no array of Dask, and no dictionary of some: open what is stored with dask.array "
+            f"{source.shown} is neither an array of Dask nor a dictionary of them: open what is stored with dask.array "
             "(from_npy_stack, from_zarr, ...), and import that"
         )
     given = _arrays(source.data)

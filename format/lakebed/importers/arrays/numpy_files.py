@@ -120,7 +120,7 @@ def _opened(
     Raises
     ------
     IngestionError
-        If the file is no NumPy file.
+        If the file is not a NumPy file.
     """
     found: dict[str, _Array] = {}
     problems: list[Problem] = []
@@ -145,7 +145,7 @@ def _opened(
     except _FAILURES as error:
         if isinstance(error, LakebedError):
             raise
-        raise IngestionError(f"{source.shown} is no NumPy file, or cut short: {error}") from error
+        raise IngestionError(f"{source.shown} is not a NumPy file, or is cut short: {error}") from error
     if not found and problems:
         raise IngestionError(f"{source.shown}: {problems[0].where}: {problems[0].reason}")
     return found, problems
@@ -164,7 +164,7 @@ def loaded(data: bytes) -> NDArray[Any]:
     Raises
     ------
     IngestionError
-        If it is no array, is cut short, or holds pickled objects.
+        If it is not an array, is cut short, or holds pickled objects.
     """
     found: dict[str, _Array] = {}
     problems: list[Problem] = []
@@ -189,7 +189,7 @@ def _add(
         else:
             shape, fortran, dtype = npy.read_array_header_2_0(file, max_header_size=_MOST_HEADER)
     except (ValueError, SyntaxError, TokenError, RecursionError, MemoryError, OverflowError) as error:
-        problems.append(Problem(name, f"it is no array: {error}", 0))
+        problems.append(Problem(name, f"it is not an array: {error}", 0))
         return
     begin = file.tell()
     reason = ""

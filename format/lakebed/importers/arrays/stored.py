@@ -275,13 +275,13 @@ def text_of(value: Any, name: str) -> str:
     Raises
     ------
     IngestionError
-        If it is no UTF-8.
+        If it is not UTF-8.
     """
     if isinstance(value, bytes):
         try:
             return value.decode()
         except UnicodeDecodeError as error:
-            raise IngestionError(f"a text of {name} is no UTF-8: {error}") from error
+            raise IngestionError(f"a text of {name} is not UTF-8: {error}") from error
     return str(value)
 
 

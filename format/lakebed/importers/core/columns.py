@@ -154,7 +154,7 @@ def reading(where: str) -> Iterator[None]:
     Raises
     ------
     IngestionError
-        If the file is no table, or damaged.
+        If the file is not a table, or damaged.
     """
     try:
         yield
@@ -162,7 +162,7 @@ def reading(where: str) -> Iterator[None]:
         raise
     except (ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
-        raise IngestionError(f"{where} is no table that Arrow knows, or damaged: {reason}") from error
+        raise IngestionError(f"{where} is not a table that Arrow knows, or is damaged: {reason}") from error
 
 
 def check_rows(count: int, nbytes: int, where: str) -> None:

@@ -339,7 +339,7 @@ def decoded(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise IngestionError(f"it is no text in UTF-8: {error}") from error
+        raise IngestionError(f"it is not text in UTF-8: {error}") from error
 
 
 def document(data: bytes, *, strict: bool = False) -> Any:
@@ -353,14 +353,14 @@ def document(data: bytes, *, strict: bool = False) -> Any:
     Raises
     ------
     IngestionError
-        If it is no JSON, or nested too deeply.
+        If it is not JSON, or nested too deeply.
     """
     try:
         return json.loads(data, object_pairs_hook=_unique if strict else None)
     except RecursionError as error:
         raise IngestionError("the JSON is nested too deeply") from error
     except ValueError as error:
-        raise IngestionError(f"it is no JSON: {error}") from error
+        raise IngestionError(f"it is not JSON: {error}") from error
 
 
 # -- one value ----------------------------------------------------------------------------------------------------
@@ -385,7 +385,7 @@ def _array(data: bytes) -> NDArray[Any]:
     if begin + found.nbytes != len(data):
         raise IngestionError(f"{len(data) - begin - found.nbytes:,} bytes stand behind the array")
     if found.dtype.kind not in "biufc":
-        raise IngestionError(f"it is an array of {found.dtype}, and no array of numbers")
+        raise IngestionError(f"it is an array of {found.dtype}, not an array of numbers")
     return found.astype(found.dtype.newbyteorder("="), copy=False)
 
 

@@ -325,7 +325,7 @@ def _separately(
     Raises
     ------
     IngestionError
-        If the source has no splits, or ``dest`` is no address.
+        If the source has no splits, or ``dest`` is not an address.
     """
     if not splits.names:
         raise IngestionError(

@@ -318,9 +318,9 @@ class Source:
         except (ValueError, RecursionError) as error:
             if isinstance(error, IngestionError):
                 raise
-            raise IngestionError(f"{name} of {self.shown} is no JSON: {error}") from error
+            raise IngestionError(f"{name} of {self.shown} is not JSON: {error}") from error
         if not isinstance(found, dict):
-            raise IngestionError(f"{name} of {self.shown} is no JSON object")
+            raise IngestionError(f"{name} of {self.shown} is not a JSON object")
         return found
 
     def open(self, name: str = "") -> BinaryIO:

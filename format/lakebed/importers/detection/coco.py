@@ -174,11 +174,9 @@ def plan(
     options
         Options of images.
     """
-    asked = [only] if isinstance(only, str) else only
     planner = _Planner(source, source.at(images) if images is not None else source.folder, groups or {})
     files = [str(name) for name in annotations] or _annotation_files(source)
-    wanted = [name for text in asked for name in map(str.strip, text.split(",")) if name]
-    for name in planner.chosen(files, wanted):
+    for name in planner.chosen(files, [only] if isinstance(only, str) else only):
         planner.take(name, inspect)
     kinds, problems, pictures = list(planner.kinds.values()), planner.problems, planner.pictures
     for kind in kinds if len(kinds) > 1 or always_group else ():
@@ -408,6 +406,7 @@ class _Planner:
                 "expected; name them, annotations=[...] (--annotations)"
             )
         groups = {name: self._group_of(name)[0] for name in files}
+        only = [name for text in only for name in map(str.strip, text.split(",")) if name]
         for group in only:
             if group not in groups.values():
                 there = ", ".join(sorted(set(groups.values())))
@@ -441,7 +440,7 @@ class _Planner:
         self._held_bytes += len(file.held or b"")
         self.files.append(file)
         if "images" not in file.arrays:
-            raise IngestionError(f'{name} is no COCO file: it has no array "images"')
+            raise IngestionError(f'{name} is not a COCO file: it has no array "images"')
         owners: list[Any] = []
         if "annotations" in file.arrays:
             look(kind, file, inspect)

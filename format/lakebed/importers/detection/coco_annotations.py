@@ -349,7 +349,7 @@ def _usable(
     usable = []
     for one in found:
         if not isinstance(one, dict):
-            tell(f"an annotation is {str(one)[:80]}, and no object", True)
+            tell(f"an annotation is {str(one)[:80]}, not an object", True)
             continue
         try:
             usable.append(_mended(one, reader, size, tell))
@@ -378,18 +378,18 @@ def _mended(one: dict[str, Any], reader: Reader, size: tuple[int, int], tell: Te
         value: Any = one.get(key)
         if key == "bbox":
             if not _are_numbers(value) or len(value) != 4:
-                raise ValueError(f"bbox is {_shown(one, key)}, and not four numbers")
+                raise ValueError(f"bbox is {_shown(one, key)}, not four numbers")
         elif key == "category_id" and key not in reader.dtypes:
             if not _is_number(value) or value not in reader.labels:
                 raise ValueError(f"category_id {_shown(one, key)} is none of the categories'")
         elif key == "keypoints":
             if not _are_numbers(value) or len(value) % 3:
-                raise ValueError(f"keypoints is {_shown(one, key)}, and no numbers in threes")
+                raise ValueError(f"keypoints is {_shown(one, key)}, not numbers in threes")
             if reader.dtypes[key] == "int32" and any(n != int(n) or abs(n) >= 1 << 31 for n in value):
                 raise ValueError(f"keypoints is {_shown(one, key)}, and the others are whole numbers")
         elif key == "caption":
             if type(value) is not str:
-                raise ValueError(f"caption is {_shown(one, key)}, and no text")
+                raise ValueError(f"caption is {_shown(one, key)}, not text")
         elif reader.is_number(key):
             found[key] = _number_of(one, key, reader.dtypes[key], tell)
     if reader.names.keys() & _OUTLINES and one.get("segmentation") is not None:
@@ -407,13 +407,13 @@ def _number_of(one: Mapping[str, Any], key: str, dtype: str, tell: Tell) -> int 
     if dtype == "float64":
         if _is_number(value) and abs(value) <= sys.float_info.max:
             return float(value)
-        tell(f"{_named(one)}: {key} is {_shown(one, key)}, and no number", False)
+        tell(f"{_named(one)}: {key} is {_shown(one, key)}, not a number", False)
         return math.nan
     if type(value) is bool or (_is_number(value) and value == int(value) and -(1 << 63) <= value < 1 << 63):
         return int(value)
     if key == "iscrowd" and key not in one:
         return 0  # as in pycocotools
-    raise ValueError(f"{key} is {_shown(one, key)}, and no whole number")
+    raise ValueError(f"{key} is {_shown(one, key)}, not a whole number")
 
 
 def _outline_of(value: Any, size: tuple[int, int], reader: Reader) -> list[Any] | NDArray[np.bool_]:
@@ -427,14 +427,14 @@ def _outline_of(value: Any, size: tuple[int, int], reader: Reader) -> list[Any] 
     if type(value) is dict and "rle_mask" in reader.names:
         return decoded(value, size)
     if type(value) is not list:
-        raise ValueError(f"it is {str(value)[:80]}, and neither polygons nor a mask")
+        raise ValueError(f"it is {str(value)[:80]}, neither polygons nor a mask")
     if value and _are_numbers(value):  # one polygon, as many tools write it
         if len(value) < 6:
-            raise ValueError(f"{len(value)} numbers in a row are no polygon")
+            raise ValueError(f"{len(value)} numbers in a row are not a polygon")
         value = [value]
     parts = [_flat(part) for part in value]
     if not all(_are_numbers(part) and len(part) % 2 == 0 for part in parts):
-        raise ValueError("it is no list of polygons, each a list of x and y in turns")
+        raise ValueError("it is not a list of polygons, each of x and y in turns")
     return [part for part in parts if part]
 
 

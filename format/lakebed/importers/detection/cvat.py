@@ -194,7 +194,7 @@ class _Planner:
         Raises
         ------
         IngestionError
-            If the file is no XML of CVAT.
+            If the file is not XML of CVAT.
         """
         found = _Scan(name)
         with parsing(name), self._source.open(name) as file:
@@ -318,7 +318,7 @@ class _Scan:
         self._settle()
         path = self._path
         if not path and tag != "annotations":
-            raise IngestionError(f"{self._name} is no CVAT file: its root is {tag[:40]!r}")
+            raise IngestionError(f"{self._name} is not a CVAT file: its root is {tag[:40]!r}")
         if len(path) > _MOST_DEPTH:
             raise IngestionError(f"{self._name} nests more than {_MOST_DEPTH} elements")
         path.append(tag)
@@ -429,7 +429,7 @@ def _object(element: Element, track: Mapping[str, str]) -> Object:
     elif tag in _SHAPES:
         points = _points(given.get("points", ""))
     else:
-        raise ValueError("it is no known shape")
+        raise ValueError("it is not a known shape")
     attributes = {"shape": tag, **_attributes(element, used)}
     if track:
         attributes["track"] = {key: plain_number(value) for key, value in track.items() if key != "label"}
@@ -466,7 +466,7 @@ def _points(text: str) -> list[list[float]]:
     for pair in text.strip().removesuffix(";").split(";"):
         across, comma, down = pair.partition(",")
         if not comma:
-            raise ValueError(f"{pair[:40]!r} of its points is no point")
+            raise ValueError(f"{pair[:40]!r} of its points is not a point")
         found.append([number_of(across, "point"), number_of(down, "point")])
     return found
 

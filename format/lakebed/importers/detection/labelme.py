@@ -166,7 +166,7 @@ def _rows_of(
     """
     looked = dict(zip(names, each(source, names, lambda one: _look(source, one, images)), strict=True))
     problems += [
-        Problem(name, "it is no file of LabelMe", 0) for name, seen in looked.items() if seen is None
+        Problem(name, "it is not a file of LabelMe", 0) for name, seen in looked.items() if seen is None
     ]
     ours = [(name, seen) for name, seen in looked.items() if seen is not None]
     found, unreadable = annotated(
@@ -211,7 +211,7 @@ def _content(source: Source, name: str) -> dict[str, Any]:
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise IngestionError(f"{name} is no JSON: {error}") from error
+        raise IngestionError(f"{name} is not JSON: {error}") from error
     return content if isinstance(content, dict) else {}
 
 
@@ -226,7 +226,7 @@ def _decoded(content: dict[str, Any], name: str) -> bytes:
     try:
         return base64.b64decode(content["imageData"], validate=False)
     except (KeyError, TypeError, ValueError) as error:
-        raise IngestionError(f"imageData of {name} is no image: {error}") from error
+        raise IngestionError(f"imageData of {name} is not an image: {error}") from error
 
 
 # -- shapes ------------------------------------------------------------------------------------------------------
@@ -242,13 +242,13 @@ def _label_of(shape: dict[str, Any]) -> str:
 
 def _object(shape: Any) -> Object:
     if not isinstance(shape, dict):
-        raise ValueError(f"it is {str(shape)[:80]}, and no JSON object")  # noqa: TRY004 - the file is wrong
+        raise ValueError(f"it is {str(shape)[:80]}, not a JSON object")  # noqa: TRY004 - the file is wrong
     if shape.get("label") and not _label_of(shape):
-        raise ValueError(f"its label is {str(shape['label'])[:80]}, and no text")
+        raise ValueError(f"its label is {str(shape['label'])[:80]}, not text")
     given = shape.get("points")
     if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 2 for one in given):
         told = str(given)[:80] if "points" in shape else "missing"
-        raise ValueError(f"its points is {told}, and no list of pairs of numbers")
+        raise ValueError(f"its points is {told}, not a list of pairs of numbers")
     points = [[one if type(one) is float else number_of(one, "point") for one in pair] for pair in given]
     box = None
     if shape.get("shape_type") == "circle":

@@ -52,7 +52,7 @@ def parse_xml(data: bytes, name: str, encoding: str | None = None) -> Element:
     Raises
     ------
     IngestionError
-        If it is no XML, nests too deeply, or declares a type or entities.
+        If it is not XML, nests too deeply, or declares a type or entities.
     """
     parser = new_parser(name, encoding)
     root: list[Element] = []
@@ -97,7 +97,7 @@ def parsing(name: str) -> Iterator[None]:
     except IngestionError:
         raise
     except (expat.ExpatError, ValueError, LookupError) as error:
-        raise IngestionError(f"{name} is no XML: {error}") from error
+        raise IngestionError(f"{name} is not XML: {error}") from error
 
 
 def plain(element: Element) -> Any:

@@ -141,7 +141,7 @@ def number_of(value: Any, name: str) -> float:
         return found
     if value is None or (type(value) is str and not value.strip()):
         raise ValueError(f"its {name} is missing")
-    raise ValueError(f"its {name} is {str(value)[:80]!r}, and no number")
+    raise ValueError(f"its {name} is {str(value)[:80]!r}, not a number")
 
 
 def plain_number(text: str) -> Any:

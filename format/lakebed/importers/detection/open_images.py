@@ -321,7 +321,7 @@ def _hierarchy(source: Source, problems: list[Problem]) -> Any:
             try:
                 return json.loads(source.read(name))
             except (ValueError, RecursionError) as error:
-                problems.append(Problem(name, f"it is no JSON: {error}", 0))
+                problems.append(Problem(name, f"it is not JSON: {error}", 0))
     return None
 
 
@@ -348,7 +348,7 @@ def _label(values: Mapping[str, str], names: Mapping[str, str]) -> tuple[str, di
     """
     mid = values.get("LabelName", "")
     if mid not in names:
-        raise ValueError(f"its LabelName is {mid[:40]!r}, and no class" if mid else "it has no class")
+        raise ValueError(f"its LabelName is {mid[:40]!r}, not a class" if mid else "it has no class")
     return names[mid], {key: plain_number(value) for key, value in values.items() if key not in _USED}
 
 

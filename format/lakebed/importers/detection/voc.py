@@ -241,7 +241,7 @@ class _Planner:
                     red, green, blue = (int(part) for part in text.split(","))
                     color = (red << 16) + (green << 8) + blue
             except ValueError:
-                self.problems.append(Problem(name, f"{line!r} is no label with its color", 0))
+                self.problems.append(Problem(name, f"{line!r} is not a label with its color", 0))
                 continue
             colors.setdefault(color, len(names))
             names.append(label)
@@ -268,7 +268,7 @@ def _looks_like_voc(source: Source, name: str) -> bool:
 def _document(source: Source, name: str) -> Element:
     root = parse_xml(source.document(name, _MOST_BYTES), name)
     if root.tag != "annotation":
-        raise IngestionError(f"{name} is no annotation of Pascal VOC: its root is {root.tag[:40]!r}")
+        raise IngestionError(f"{name} is not an annotation of Pascal VOC: its root is {root.tag[:40]!r}")
     return root
 
 

@@ -332,7 +332,7 @@ def _read_labels(reader: Reader, name: str, found: _Objects) -> list[Skipped]:
     Raises
     ------
     IngestionError
-        If the file is no text.
+        If the file is not text.
     """
     told: list[Skipped] = []
     for number, line in enumerate(_labels_of(reader.source, name).splitlines(), 1):
@@ -355,11 +355,11 @@ def _take(reader: Reader, words: Sequence[str], found: _Objects) -> str | None:
     Raises
     ------
     ValueError
-        If the line is no object.
+        If the line is not an object.
     """
     number, *values = map(_number, words)
     if number != int(number) or not 0 <= number <= _MOST_CLASS:
-        raise ValueError(f"{words[0]} is no class")
+        raise ValueError(f"{words[0]} is not a class")
     if reader.names is not None and number >= len(reader.names):
         raise ValueError(f"class {int(number)} is beyond the {len(reader.names):,} names")
     confidence = math.nan
@@ -396,7 +396,7 @@ def _number(word: str) -> float:
     try:
         found = float(word.replace("_", "x"))  # Python alone reads 1_0
     except ValueError:
-        raise ValueError(f"{word[:40]!r} is no number") from None
+        raise ValueError(f"{word[:40]!r} is not a number") from None
     if not math.isfinite(found):
         raise ValueError(f"{word[:40]!r} is not finite")
     return found

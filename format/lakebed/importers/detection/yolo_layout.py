@@ -205,7 +205,7 @@ def _described(source: Source, name: str, told: Layout) -> dict[str, Any]:
         return _darknet(source, name, raw, told)
     entries = yaml_of(raw, name)
     if not isinstance(entries, Mapping):
-        raise IngestionError(f"{name} is no mapping of train, val and names")
+        raise IngestionError(f"{name} is not a mapping of train, val and names")
     names = entries.get("names")
     if names is not None:
         told.names = _names(names, name, told.problems)
@@ -280,7 +280,7 @@ def _names(names: Any, name: str, problems: list[Problem]) -> list[str]:
         try:
             number = int(key)
         except (TypeError, ValueError) as error:
-            raise IngestionError(f"{key!r} in the names of {name} is no number of a class") from error
+            raise IngestionError(f"{key!r} in the names of {name} is not the number of a class") from error
         if not 0 <= number < _MOST_CLASSES:
             raise IngestionError(f"class {number} in {name} is not between 0 and {_MOST_CLASSES - 1:,}")
         found[number] = str(value)
@@ -331,7 +331,7 @@ def text_of(raw: bytes, name: str) -> str:
     Raises
     ------
     IngestionError
-        If it is no UTF-8.
+        If it is not UTF-8.
     """
     try:
         return raw.decode("utf-8-sig")
@@ -411,7 +411,7 @@ class _Below:
         if suffix_of(name) in IMAGE_KINDS:
             return [name]
         if suffix_of(name) != ".txt":
-            raise IngestionError(f"{split} is {name}, which is no folder and no list of images (.txt)")
+            raise IngestionError(f"{split} is {name}, which is neither a folder nor a list of images (.txt)")
         found = []
         lines = text_of(_document(source, name, name, _LIST_BYTES), name).splitlines()
         for number, line in enumerate(map(str.strip, lines), 1):

@@ -143,7 +143,7 @@ def plan(
     htypes = _htypes(source) if source.is_folder else {}
     found = _told(htypes)
     if found is None:
-        raise IngestionError(f"{source.shown} is no folder with files of a known kind")
+        raise IngestionError(f"{source.shown} is not a folder with files of a known kind")
     problems = list(passed_over(source, [name for name in source.files if name not in htypes]))
     axes: dict[str, int] = {}
     if not link:

@@ -107,7 +107,7 @@ def ingest_classification(
     _check_places(source, dest)
     if source.is_file:
         if source.suffix not in (".csv", ".tsv"):
-            raise InvalidFileExtension(f"{source.shown} is no CSV file, and no folder")
+            raise InvalidFileExtension(f"{source.shown} is neither a CSV file nor a folder")
         plan = importer_of("csv").plan(source)
         ds = ingested(
             "csv", source, plan, dest, dest_creds, progressbar, shuffle, num_workers, dataset_kwargs

@@ -63,7 +63,7 @@ def ingest_dataframe(
     Raises
     ------
     InvalidPandasDataframeError
-        If ``src`` is no data frame.
+        If ``src`` is not a data frame.
     IngestionError
         If a column holds values without a type, or does not exist.
     """

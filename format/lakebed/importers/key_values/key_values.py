@@ -310,7 +310,7 @@ def datum_of(data: bytes) -> Datum:
 
     found = parsed("Datum", data)
     if len(UnknownFieldSet(found)):
-        raise IngestionError("it is no Datum: it has unknown fields")
+        raise IngestionError("it is not a Datum: it has unknown fields")
     label = found.label if found.HasField("label") else None
     if found.is_encoded:
         return Datum(found.data, None, label)

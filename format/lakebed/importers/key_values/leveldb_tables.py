@@ -234,7 +234,7 @@ class Folder:
         size = self._files[name]
         footer = self._part(name, size - _FOOTER_BYTES, _FOOTER_BYTES) if size >= _FOOTER_BYTES else b""
         if footer[40:] != _MAGIC.to_bytes(8, "little"):
-            raise IngestionError(f"{name} is no table, or cut short")
+            raise IngestionError(f"{name} is not a table, or is cut short")
         at, numbers = 0, []
         for _ in range(4):
             number, at = varint(footer, at)

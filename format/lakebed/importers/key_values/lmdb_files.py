@@ -185,7 +185,7 @@ class _Store:
                 try:
                     yield self.database(key.decode())
                 except UnicodeDecodeError:
-                    yield f"the name of the database {key!r:.100} is no text"
+                    yield f"the name of the database {key!r:.100} is not text"
             if head["damage"]:
                 yield f"entries behind {key!r:.100} cannot be read: {head['damage']}"
             if head["damage"] or not head["more"]:

@@ -103,7 +103,7 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of chunks in the first index in words; None if it is no index of LitData."""
+    """Return the number of chunks in the first index in words; None if it is not an index of LitData."""
     index, where = first_index(source)
     chunks, config = index.get("chunks"), index.get("config")
     if isinstance(chunks, list) and isinstance(config, Mapping) and "data_format" in config:
@@ -192,7 +192,7 @@ def _indexes(
             or not isinstance(formats, list)
             or not 0 < len(formats) <= _MAX_VALUES
         ):
-            problems.append(Problem(where, "it is no index of LitData", 0))
+            problems.append(Problem(where, "it is not an index of LitData", 0))
             continue
         if config and any(told.get(key) != config.get(key) for key in ("data_format", "data_spec")):
             reason = "its samples differ from those of the index before: import it alone"
@@ -419,7 +419,7 @@ def _head(data: bytes, names: Sequence[str]) -> tuple[int, list[int]]:
         shape = list(struct.unpack_from(f"{order}{axes}I", data, 8))
         if prod(shape) * _stored(names[number]).itemsize == len(data) - 8 - 4 * axes:
             return number, shape
-    raise IngestionError("it is no array: its dtype and shape do not fit its bytes")
+    raise IngestionError("it is not an array: its dtype and shape do not fit its bytes")
 
 
 def _stored(name: str) -> np.dtype[Any]:

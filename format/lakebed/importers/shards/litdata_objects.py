@@ -28,7 +28,7 @@ def nested(data: bytes) -> Any:
     Raises
     ------
     IngestionError
-        If they are no JSON.
+        If they are not JSON.
     ValueError
         If they are damaged.
     """

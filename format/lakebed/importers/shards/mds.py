@@ -74,7 +74,7 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of shards in the first index in words; None if it is no index of MDS."""
+    """Return the number of shards in the first index in words; None if it is not an index of MDS."""
     index, where = first_index(source)
     shards = index.get("shards")
     if isinstance(shards, list) and any(
@@ -145,7 +145,7 @@ def _found_in(source: Source, *, splits: bool) -> _Found:
         where = inside(folder, INDEX)
         shards = index.get("shards") if index else None
         if index is None or not isinstance(shards, list):
-            found.problems.append(Problem(where, "it is no index of MDS", 0))
+            found.problems.append(Problem(where, "it is not an index of MDS", 0))
             continue
         if index.get("version") != 2:
             reason = f"the version {str(index.get('version'))[:20]!r} is unknown"

@@ -127,7 +127,7 @@ def array_of(data: bytes, told: str) -> NDArray[Any]:
     at = 0 if named else 1
     name = named if named in _DTYPES.values() else _DTYPES.get(data[0]) if data and not named else None
     if name is None:
-        raise IngestionError("it is no array of a known dtype")
+        raise IngestionError("it is not an array of a known dtype")
     if extents:
         shape = [int(length) for length in extents.split(",")]
     else:
@@ -135,7 +135,7 @@ def array_of(data: bytes, told: str) -> NDArray[Any]:
         width = 1 << (head & 3)
         text = data[at + 1 : at + 1 + (head >> 2) * width]
         if not head or len(text) != (head >> 2) * width:
-            raise IngestionError("it is no array: its shape is cut short")
+            raise IngestionError("it is not an array: its shape is cut short")
         shape = np.frombuffer(text, f"<u{width}").tolist()
         at += 1 + len(text)
     dtype = np.dtype(name).newbyteorder("<")

@@ -111,7 +111,7 @@ def first_index(source: Source) -> tuple[dict[str, Any], str]:
 
 
 def index_of(source: Source, folder: str) -> dict[str, Any] | None:
-    """Return the index of a folder; None if it is no JSON object, or too large."""
+    """Return the index of a folder; None if it is not a JSON object, or too large."""
     name = inside(folder, INDEX)
     if source.files.get(name, _MAX_INDEX_BYTES + 1) > _MAX_INDEX_BYTES:
         return None
@@ -145,7 +145,7 @@ def count_of(told: Any, what: str) -> int:
     Raises
     ------
     IngestionError
-        If it is no count.
+        If it is not a count.
     """
     if not isinstance(told, int) or isinstance(told, bool) or not 0 <= told < 1 << 62:
         raise IngestionError(f"{what} is {str(told)[:40]!r} in the index: a count was expected")

@@ -180,7 +180,7 @@ def pixels_of(data: bytes) -> NDArray[Any]:
     """
     mode = _mode_of(data)
     if not mode:
-        raise IngestionError("it is no raw image of a known mode")
+        raise IngestionError("it is not a raw image of a known mode")
     width, height = np.frombuffer(data, "<u4", 2).tolist()
     raw = data[12 + len(mode) :]
     try:

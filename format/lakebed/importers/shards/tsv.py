@@ -47,7 +47,7 @@ _MOST_SNIFFED = 8  # files of a folder without an index whose first lines are lo
 
 
 class _Lines(NamedTuple):
-    """Places of the lines of some rows in the files of one role; a start of -1 is no line."""
+    """Places of the lines of some rows in the files of one role; a start of -1 is not a line."""
 
     files: tuple[str | None, ...]
     file: Offsets | None
@@ -375,7 +375,7 @@ def _stripped(data: bytes, *, is_last: bool) -> bytes:
     Raises
     ------
     IngestionError
-        If it is no line, because the index does not name the beginnings of lines.
+        If it is not a line, because the index does not name the beginnings of lines.
     """
     if not (data.endswith(b"\n") or is_last) or b"\n" in data[:-1]:
         raise IngestionError("the index of the lines does not fit the file")
@@ -390,7 +390,7 @@ def _linked(name: str, at: int, length: int, context: _Context) -> Any:
     if length == 0:
         return None
     if length < 0 or length % 4 == 1:
-        raise IngestionError("the image is no base64")
+        raise IngestionError("the image is not base64")
     source = context.source
     url = source.address if source.is_file else source.link(name)
     return lakebed.link(str(Span(url, at, length, is_base64=True)), creds_key=context.creds_key)

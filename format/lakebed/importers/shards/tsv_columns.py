@@ -69,7 +69,7 @@ def values_of(field: Field, data: bytes, classes: Sequence[str]) -> Sequence[Any
         return (np.array(_size(data), np.int64),)
     if field.how == "number":
         if not _is_number(data):
-            raise IngestionError("a class is no number, as others are")
+            raise IngestionError("a class is not a number, as others are")
         return (np.int64(int(data)),)
     return (value_of(_bytes(data) if field.how == "media" else data, field.content),)
 
@@ -79,14 +79,14 @@ def _bytes(text: bytes) -> bytes:
     try:
         return binascii.a2b_base64(text + b"=" * (-len(text) % 4), strict_mode=True)
     except binascii.Error as error:
-        raise IngestionError(f"a field is no base64: {error}") from error
+        raise IngestionError(f"a field is not base64: {error}") from error
 
 
 def _objects(data: bytes, classes: Sequence[str], *, has_boxes: bool) -> Sequence[Any]:
     """Return boxes, labels, and the other entries of objects."""
     found = document(data)
     if not _are_objects(found, has_boxes=has_boxes):
-        raise IngestionError("a label is no list of objects with class and rect, as others are")
+        raise IngestionError("a label is not a list of objects with class and rect, as others are")
     labels = [_class(one["class"], classes) for one in found]
     rest = [{key: value for key, value in one.items() if key not in ("class", "rect")} for one in found]
     beside = rest if any(rest) else None

@@ -149,7 +149,7 @@ def sequence_of(source: Source, tables: Tables) -> NDArray[np.int64] | None:
     Raises
     ------
     IngestionError
-        If the list is no list of numbers.
+        If the list is not a list of numbers.
     """
     name = tables.sequence
     if name is None:
@@ -159,7 +159,7 @@ def sequence_of(source: Source, tables: Tables) -> NDArray[np.int64] | None:
     try:
         numbers = _numbers(data)
     except (ValueError, OverflowError) as error:
-        raise IngestionError(f"{name} is no list of numbers of lines: {error}") from error
+        raise IngestionError(f"{name} is not a list of numbers of lines: {error}") from error
     shards = len(tables.tables[0].shards)
     if columns not in (1, 2) or len(numbers) % columns or (columns == 1 and shards > 1):
         raise IngestionError(f"{name} should have a line, or a shard and a line, for each row")
@@ -335,7 +335,7 @@ def _entries(source: Source, name: str) -> Mapping[str, Any]:
         raise IngestionError(f"{name} is too large for a description")
     entries = yaml_of(source.document(name), name)
     if not isinstance(entries, Mapping):
-        raise IngestionError(f"{name} is no mapping of img, label, hw and linelist")
+        raise IngestionError(f"{name} is not a mapping of img, label, hw and linelist")
     return {str(key): value for key, value in entries.items()}
 
 

@@ -132,7 +132,7 @@ def plan_of_rows(
     Raises
     ------
     IngestionError
-        If a row is no dictionary, or a key no text.
+        If a row is not a dictionary, or a key is not text.
     """
     wishes = Wishes.of(options)
     found = columns_of_rows(rows, wishes.documents, wishes.embeddings, {*wishes.media, *wishes.documents})
@@ -272,9 +272,9 @@ def _table(source: Source, more: PythonColumns, *, nan: bool = False) -> Any:
             reader = pa.RecordBatchReader.from_stream(found)
             return reader if not hasattr(found, "__len__") else reader.read_all()
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise IngestionError(f"{source.shown} is no table that Arrow knows: {error}") from error
+        raise IngestionError(f"{source.shown} is not a table that Arrow knows: {error}") from error
     raise IngestionError(
-        f"{source.shown} is no table: pandas, polars, PyArrow or whatever hands out Arrow was expected"
+        f"{source.shown} is not a table: pandas, polars, PyArrow or whatever hands out Arrow was expected"
     )
 
 

@@ -301,7 +301,7 @@ def _batches(
     Raises
     ------
     IngestionError
-        If the file is no table.
+        If the file is not a table.
     """
     import pyarrow.csv as pacsv
 
@@ -345,7 +345,7 @@ def _batches(
         _opened(source, name) as file,
         pacsv.open_csv(file, read, parse, convert) as reader,
     ):
-        _ = reader.schema.names  # raises if they are no text of the encoding
+        _ = reader.schema.names  # raises if they are not text of the encoding
         yield from reader
 
 

@@ -38,7 +38,7 @@ def read_csv(path: Path, dest: Path | Dataset | None = None, **options: Any) -> 
     Raises
     ------
     IngestionError
-        If the file is no table.
+        If the file is not a table.
     DatasetExistsError
         If a dataset exists at ``dest``, without ``append`` or ``overwrite``.
     """

@@ -67,7 +67,7 @@ def from_pandas(
     Raises
     ------
     InvalidPandasDataframeError
-        If ``frame`` is no data frame of pandas.
+        If ``frame`` is not a data frame of pandas.
     IngestionError
         If a value of a column has no type, or a named column does not exist.
     DatasetExistsError
@@ -165,7 +165,7 @@ def from_polars(
     Raises
     ------
     IngestionError
-        If ``frame`` is no data frame of polars, or a value of a column has no type.
+        If ``frame`` is not a data frame of polars, or a value of a column has no type.
     DatasetExistsError
         If a dataset exists at ``dest``, without ``overwrite``.
     """
@@ -210,7 +210,7 @@ def from_rows(
     Raises
     ------
     IngestionError
-        If a row is no dictionary, or a value has no type.
+        If a row is not a dictionary, or a value has no type.
     DatasetExistsError
         If a dataset exists at ``dest``, without ``overwrite``.
 

@@ -61,7 +61,9 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
     """Plan a tensor for each column, and a split for each dataset of a dictionary."""
     found = recognise(source)
     if found is None:
-        raise IngestionError(f"{source.shown} is no Hugging Face dataset, and none that save_to_disk wrote")
+        raise IngestionError(
+            f"{source.shown} is neither an open Hugging Face dataset nor one that save_to_disk wrote"
+        )
     opened = _opened(source.data) if source.is_object else {}
     by_split: dict[str, list[Stretch]] = {}
     count: int | None = 0

@@ -133,7 +133,7 @@ class JsonFile:
         Raises
         ------
         IngestionError
-            If one of them holds text that is no UTF-8.
+            If one of them holds text that is not UTF-8.
         """
         of, at = self.arrays[name], np.asarray(numbers, np.int64)
         return self.between(of.starts[at], of.ends[at])
@@ -149,7 +149,7 @@ class JsonFile:
         try:
             return json_arrays.values(self.text, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
         except ValueError as error:
-            raise IngestionError(f"{self.path} is no UTF-8, or changed: {error}") from error
+            raise IngestionError(f"{self.path} is not UTF-8, or changed: {error}") from error
 
     def columns(
         self, name: str, numbers: Ints, keys: Sequence[str], kinds: bytes
@@ -191,7 +191,7 @@ def open_json(
     Raises
     ------
     IngestionError
-        If it is no JSON object, or no UTF-8.
+        If it is not a JSON object, or not UTF-8.
     """
     called = name or source.name
     try:
@@ -212,11 +212,11 @@ def _indexed(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]) -> 
     try:
         return file, _gone_through(file, wanted)
     except JsonTextError as error:
-        raise IngestionError(f"{name} is no JSON at byte {error.at:,}: {error.what}") from error
+        raise IngestionError(f"{name} is not JSON at byte {error.at:,}: {error.what}") from error
     except ValueError as error:
         if isinstance(error, LakebedError):
             raise
-        raise IngestionError(f"{name} is no JSON in UTF-8: {error}") from error
+        raise IngestionError(f"{name} is not JSON in UTF-8: {error}") from error
 
 
 def _gone_through(file: JsonFile, wanted: Mapping[str, Sequence[str]]) -> Found:
@@ -245,7 +245,7 @@ def _gone_through(file: JsonFile, wanted: Mapping[str, Sequence[str]]) -> Found:
 
 
 def _array(file: JsonFile, at: int, wanted: Sequence[str]) -> tuple[JsonArray, dict[str, list[Any]], int]:
-    """Index an array; return also its end. An element that is no object counts as one without keys."""
+    """Index an array; return also its end. An element that is not an object counts as one without keys."""
     text = file.text
     scanner = ArrayScanner(text, at, wanted)
     found: dict[str, list[Any]] = {of: [] for of in wanted}

@@ -39,7 +39,7 @@ _BEGIN = re.compile(rb"\s*(\[\s*\{|\{\s*\")")
 _LIST = re.compile(rb"\s*\[\s*\{")
 _BOM = b"\xef\xbb\xbf"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_NO_TEXT = "half of a surrogate pair, which is no text"
+_NO_TEXT = "half of a surrogate pair, which is not text"
 
 
 class _Context(NamedTuple):
@@ -173,14 +173,14 @@ def _objects(source: Source, document: str) -> Iterator[Any]:
     Raises
     ------
     IngestionError
-        If it is no JSON, or no table.
+        If it is not JSON, or not a table.
     """
     data = source.document(document)
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
         reason = error if isinstance(error, ValueError) else "nested too deeply"
-        raise IngestionError(f"{document}: it is no JSON: {reason}") from error
+        raise IngestionError(f"{document}: it is not JSON: {reason}") from error
     may_lack = _SURROGATE.search(data) is not None
     for row, one in enumerate(found if isinstance(found, list) else _of_object(found, document)):
         yield _checked(one, f"{document}, object {row:,}", may_lack=may_lack)
@@ -217,7 +217,7 @@ def _of_object(found: Any, where: str) -> list[dict[str, Any]]:
             hint = f"if its rows are {rows!r}: lakebed.from_rows(dest, json.load(open(path))[{rows!r}])"
     hint += "; if it describes images, name its format, such as coco"
     raise IngestionError(
-        f"{where} is no table of JSON, which is a list of objects, or an object of columns that are lists of one "
+        f"{where} is not a table of JSON, which is a list of objects, or an object of columns that are lists of one "
         f"length; {hint}"
     )
 
@@ -247,7 +247,7 @@ def _lines(source: Source, piece: Stretch) -> Iterator[Any]:
         try:
             found = json.loads(text)
         except (ValueError, RecursionError) as error:
-            reason = f"no JSON: {error}" if isinstance(error, ValueError) else "nested too deeply"
+            reason = f"not JSON: {error}" if isinstance(error, ValueError) else "nested too deeply"
             yield Skipped(where, reason)
             continue
         yield _checked(found, where, may_lack=_SURROGATE.search(text) is not None)

@@ -75,7 +75,7 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
                 for count in groups:
                     check_rows(count, source.files[name], name)
         except IngestionError as error:
-            problems.append(Problem(name, f"it is no Parquet file: {error}", 1))
+            problems.append(Problem(name, f"it is not a Parquet file: {error}", 1))
             continue
         schema = found if schema is None else _same(schema, found, name)
         rows += sum(groups)

@@ -91,7 +91,7 @@ def columns_of_rows(
     Raises
     ------
     IngestionError
-        If a row is no dictionary, a key no text, or columns differ in length.
+        If a row is not a dictionary, a key is not text, or columns differ in length.
     """
     columns = _of_columns(rows) if isinstance(rows, Mapping) else _of_rows(list(rows))
     found = PythonColumns(len(next(iter(columns.values()), ())), list(columns))

@@ -120,7 +120,7 @@ def _read(source: Source, sheet: str | None, problems: list[Problem]) -> tuple[s
     except (*_DAMAGE, InvalidFileException) as error:
         if isinstance(error, IngestionError):
             raise
-        raise IngestionError(f"{source.shown} is no Excel workbook, or damaged: {error}") from error
+        raise IngestionError(f"{source.shown} is not an Excel workbook, or is damaged: {error}") from error
     raise IngestionError(f"{source.shown} holds nothing to import: its sheets are empty")
 
 
